@@ -1,0 +1,1 @@
+"""Background jobs as rows in the database you already have."""
