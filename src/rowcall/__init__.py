@@ -1,1 +1,59 @@
 """Background jobs as rows in the database you already have."""
+
+from rowcall.app import Rowcall
+from rowcall.context import Context, current
+from rowcall.errors import (
+    Cancel,
+    DuplicateJob,
+    DuplicateTask,
+    Fail,
+    InvalidArguments,
+    InvalidOption,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    LeaseLost,
+    Retry,
+    RowcallError,
+    SchemaMismatch,
+    Snooze,
+    StoreUnavailable,
+    UnknownTask,
+    WrongState,
+)
+from rowcall.job import Attempt, Event, Job, Page, Stats, Status, Summary, WorkerInfo
+from rowcall.retry import Backoff
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attempt",
+    "Backoff",
+    "Cancel",
+    "Context",
+    "DuplicateJob",
+    "DuplicateTask",
+    "Event",
+    "Fail",
+    "InvalidArguments",
+    "InvalidOption",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobNotFound",
+    "LeaseLost",
+    "Page",
+    "Retry",
+    "Rowcall",
+    "RowcallError",
+    "SchemaMismatch",
+    "Snooze",
+    "Stats",
+    "Status",
+    "StoreUnavailable",
+    "Summary",
+    "UnknownTask",
+    "WorkerInfo",
+    "WrongState",
+    "current",
+]

@@ -1,0 +1,150 @@
+"""Rowcall: what a user holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from rowcall.clock import Clock, SystemClock
+from rowcall.config import configure
+from rowcall.context import Context
+from rowcall.errors import DuplicateTask, UnknownTask
+from rowcall.job import Summary
+from rowcall.queue.by_hand import ByHand
+from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.looking import Looking
+from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.steering import Steering
+from rowcall.task import ContextTask, Declared, Task, declare
+from rowcall.worker.process import work
+from rowcall.worker.settings import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_LEASE_SECONDS,
+    Queues,
+    settings,
+)
+from rowcall.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class Rowcall(Enqueueing, ByHand, Looking, Steering):
+    """A queue of background jobs in a database.
+
+        jobs = Rowcall("sqlite:///app.db")
+
+        @jobs.task
+        def send_email(to: str, subject: str) -> None: ...
+
+        send_email.enqueue("a@example.com", subject="Order confirmed")
+
+    Opening is lazy: the file is opened, and its tables made, on first use. Without a URL, `$ROWCALL_URL` is taken, else
+    `sqlite:///rowcall.db`.
+    """
+
+    def __init__(
+        self,
+        url: str | Path | None = None,
+        *,
+        table_prefix: str = "rowcall_",
+        durability: str = "full",
+        default_queue: str = "default",
+        auto_migrate: bool = True,
+        busy_timeout: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        config = configure(
+            url,
+            table_prefix=table_prefix,
+            durability=durability,
+            default_queue=default_queue,
+            auto_migrate=auto_migrate,
+            busy_timeout=busy_timeout,
+        )
+        super().__init__(config, clock or SystemClock())
+
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+
+    def task(self, function: Callable[..., object] | None = None, /, **options: Unpack[TaskOptions]) -> object:
+        """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
+        given = checked(options, TASK_OPTIONS)
+        if function is not None:
+            return self._declare(declare(function, given))
+        return lambda function: self._declare(declare(function, given))
+
+    def _declare(self, declared: Declared) -> Task[..., object] | ContextTask[..., object]:
+        if declared.name in self.tasks:
+            raise DuplicateTask(declared.name)
+        self.tasks[declared.name] = declared
+        return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
+
+    def declared_task(self, name: str) -> Declared:
+        """The declaration of that name; `UnknownTask` if there is none here."""
+        try:
+            return self.tasks[name]
+        except KeyError:
+            raise UnknownTask(name, sorted(self.tasks)) from None
+
+    def worker(
+        self,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        queues: Queues = None,
+        grace: float | timedelta = DEFAULT_GRACE_SECONDS,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    ) -> Worker:
+        """A worker beside the rest of the program: `with jobs.worker():`, or `async with jobs.worker():`."""
+        return Worker(self, settings(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+
+    def work(
+        self,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        queues: Queues = None,
+        grace: float | timedelta = DEFAULT_GRACE_SECONDS,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    ) -> None:
+        """Work in this process until SIGINT or SIGTERM."""
+        work(self.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+
+    def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
+        """Run all that is due now, here, and return what came of it: for tests and scripts."""
+        return Worker(self, settings(concurrency=concurrency, queues=queues)).drain()
+
+    async def adrain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
+        worker = Worker(self, settings(concurrency=concurrency, queues=queues))
+        return await asyncio.get_running_loop().run_in_executor(None, worker.drain)
+
+    def __enter__(self) -> Rowcall:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Rowcall:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

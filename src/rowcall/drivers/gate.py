@@ -1,0 +1,123 @@
+"""A fair queue in front of SQLite's write lock, for connections of ours.
+
+SQLite's own busy handler sleeps and retries, and starves. Here writers wait in the kernel: whoever is next holds the
+turn while it waits for the gate, so that a busy worker cannot go twice before somebody who came between.
+The gate is advisory: after a time limit it is passed by, so that a stopped process does not stop the world.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from types import ModuleType
+
+try:
+    import fcntl as _fcntl
+except ImportError:  # not on Windows: SQLite's own busy handler has to do
+    _locking: ModuleType | None = None
+else:
+    _locking = _fcntl
+
+
+PASSED_BY_SECONDS = 10.0
+
+
+class Gate:
+    """One writer's way to the gate; a connection has its own."""
+
+    def __init__(self, folder: str, limit_seconds: float) -> None:
+        self._paths = (os.path.join(folder, "turn"), os.path.join(folder, "gate"))
+        self._limit_seconds = limit_seconds
+        self._pass: _Pass | None = None
+        self._held = False
+        self._passed_by_until = 0.0
+
+    def enter(self) -> None:
+        """Return with the gate held, or after the time limit without it."""
+        if _locking is None:
+            return
+        if self._pass is None:
+            self._pass = _Pass(*(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666) for path in self._paths))
+        if self._pass.try_now():
+            self._held = True
+        elif time.monotonic() < self._passed_by_until:
+            self._pass.give_up_turn()
+        elif self._pass.wait(self._limit_seconds):
+            self._held = True
+        else:
+            self._pass = None  # its thread closes it once the kernel lets go
+            self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
+
+    def leave(self) -> None:
+        if self._held and self._pass is not None:
+            self._held = False
+            self._pass.release()
+
+    def close(self) -> None:
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None
+
+    def forget(self) -> None:
+        """After a fork: the descriptors are the parent's."""
+        self._pass = None
+        self._held = False
+
+
+class _Pass:
+    """The two descriptors with which one writer waits."""
+
+    def __init__(self, turn: int, gate: int) -> None:
+        self._turn = turn
+        self._gate = gate
+        self._guard = threading.Lock()
+        self._given_up = False
+        self._entered = threading.Event()
+
+    def try_now(self) -> bool:
+        """The usual case: nobody is there."""
+        assert _locking is not None
+        try:
+            _locking.flock(self._turn, _locking.LOCK_EX | _locking.LOCK_NB)
+        except OSError:
+            return False
+        try:
+            _locking.flock(self._gate, _locking.LOCK_EX | _locking.LOCK_NB)
+        except OSError:
+            return False  # the turn is kept: wait() goes on from here
+        _locking.flock(self._turn, _locking.LOCK_UN)
+        return True
+
+    def give_up_turn(self) -> None:
+        assert _locking is not None
+        _locking.flock(self._turn, _locking.LOCK_UN)
+
+    def wait(self, limit_seconds: float) -> bool:
+        """Wait in the kernel, from a thread of its own, because such a wait cannot be timed."""
+        self._entered.clear()
+        threading.Thread(target=self._wait_in_kernel, name="rowcall-gate", daemon=True).start()
+        if self._entered.wait(limit_seconds):
+            return True
+        with self._guard:
+            self._given_up = not self._entered.is_set()
+        return not self._given_up
+
+    def _wait_in_kernel(self) -> None:
+        assert _locking is not None
+        _locking.flock(self._turn, _locking.LOCK_EX)
+        _locking.flock(self._gate, _locking.LOCK_EX)
+        _locking.flock(self._turn, _locking.LOCK_UN)
+        with self._guard:
+            if not self._given_up:
+                self._entered.set()
+                return
+        self.close()
+
+    def release(self) -> None:
+        assert _locking is not None
+        _locking.flock(self._gate, _locking.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._turn)
+        os.close(self._gate)

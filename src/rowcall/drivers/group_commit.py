@@ -1,0 +1,107 @@
+"""Enqueues of many threads and tasks of one process share commits: whoever has the lock commits for all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+M = TypeVar("M")
+T = TypeVar("T")
+
+MOST_MEMBERS = 500
+
+
+class Entry(Generic[M, T]):
+    """One member of a group, and what came of it."""
+
+    __slots__ = ("done", "error", "future", "member", "result")
+
+    def __init__(self, member: M, future: asyncio.Future[T] | None) -> None:
+        self.member = member
+        self.future = future
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        assert self.done
+        return self.result  # type: ignore[return-value]
+
+
+class GroupCommit(Generic[M, T]):
+    """`commit` writes some entries in one transaction and marks each of them done, with a result or an error."""
+
+    def __init__(
+        self, lock: threading.Lock, commit: Callable[[list[Entry[M, T]]], None], executor: Callable[[], Executor]
+    ) -> None:
+        self._lock = lock
+        self._commit = commit
+        self._executor = executor
+        self._waiting: deque[Entry[M, T]] = deque()
+        self._flush_asked = False
+
+    def submit(self, member: M) -> T:
+        entry: Entry[M, T] = Entry(member, None)
+        self._waiting.append(entry)
+        while not entry.done:
+            with self._lock:
+                if not entry.done:
+                    self._commit_some()
+        return entry.outcome()
+
+    async def asubmit(self, member: M) -> T:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Entry(member, future))
+        if not self._flush_asked:
+            self._flush_asked = True
+            self._executor().submit(self._flush)
+        return await future
+
+    def _flush(self) -> None:
+        self._flush_asked = False
+        while self._waiting:
+            with self._lock:
+                self._commit_some()
+
+    def _commit_some(self) -> None:
+        entries = []
+        while self._waiting and len(entries) < MOST_MEMBERS:
+            entries.append(self._waiting.popleft())
+        if not entries:
+            return
+        try:
+            self._commit(entries)
+        except BaseException as error:
+            for entry in entries:
+                if not entry.done:
+                    entry.error, entry.done = error, True
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            _resolve(entries)
+
+
+def _resolve(entries: Iterable[Entry[M, T]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Entry[M, T]]] = defaultdict(list)
+    for entry in entries:
+        if entry.future is not None:
+            by_loop[entry.future.get_loop()].append(entry)
+    for loop, members in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_set_results, members)
+
+
+def _set_results(entries: list[Entry[M, T]]) -> None:
+    for entry in entries:
+        if entry.future is None or entry.future.done():
+            continue  # cancelled meanwhile: the job may have been written all the same
+        if entry.error is not None:
+            entry.future.set_exception(entry.error)
+        else:
+            entry.future.set_result(entry.result)  # type: ignore[arg-type]

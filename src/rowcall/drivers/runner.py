@@ -1,0 +1,25 @@
+"""Driving a plan: give it rows until it gives a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rowcall.store.statement import Plan, Row, Statement
+
+T = TypeVar("T")
+
+Execute = Callable[[Statement[object]], list[Row]]
+
+
+def run(plan: Plan[T], execute: Execute) -> T:
+    """Run a plan to its end. An error of the database goes to the caller, never into the plan."""
+    try:
+        statement = next(plan)
+        while True:
+            statement = plan.send(execute(statement))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        plan.close()

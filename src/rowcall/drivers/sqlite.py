@@ -1,0 +1,154 @@
+"""The SQLite file of one queue in one process: its connections, its write lock, its threads for async callers."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from rowcall.config import Config
+from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.runner import run
+from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.drivers.sqlite_lent import LentConnections
+from rowcall.drivers.sqlite_errors import explained
+from rowcall.store.statement import Plan
+
+T = TypeVar("T")
+M = TypeVar("M")
+E = TypeVar("E")
+
+MOST_IDLE_READERS = 4
+
+_open_databases: weakref.WeakSet[SqliteDatabase[object, object]] = weakref.WeakSet()
+_inherited: list[sqlite3.Connection] = []
+
+
+class SqliteDatabase(Generic[M, E]):
+    """Opens when it is first used. `plan_of` makes the plan for one member of a shared commit."""
+
+    def __init__(self, config: Config, plan_of: Callable[[M], Plan[E]]) -> None:
+        self._config = config
+        self._plan_of = plan_of
+        self._path = os.path.abspath(config.path) if not config.in_memory else _memory_file()
+        self._lent = LentConnections(self._path)
+        self._start_afresh()
+        _open_databases.add(self)
+
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._writer: SqliteConnection | None = None
+        self._readers: list[SqliteConnection] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def side_folder(self) -> str:
+        """The folder beside the file for locks that only the kernel can keep."""
+        return f"{self._path}-rowcall"
+
+    def connect(self) -> SqliteConnection:
+        """A connection for one thread's own use; that thread closes it."""
+        return SqliteConnection(self._config, self._path, self.side_folder)
+
+    def read(self, plan: Plan[T]) -> T:
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self.connect()
+        try:
+            return connection.read(plan)
+        finally:
+            if len(self._readers) < MOST_IDLE_READERS:
+                self._readers.append(connection)
+            else:
+                connection.close()
+
+    def write(self, plan: Plan[T]) -> T:
+        with self._lock:
+            return self._writing().write(plan)
+
+    async def aread(self, plan: Plan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
+
+    async def awrite(self, plan: Plan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, plan)
+
+    def write_shared(self, member: M) -> E:
+        """Write one member, in a commit that others of this process may share."""
+        return self._group.submit(member)
+
+    async def awrite_shared(self, member: M) -> E:
+        return await self._group.asubmit(member)
+
+    def run_lent(self, connection: object, plan: Plan[T]) -> T:
+        return self._lent.run(connection, plan)
+
+    def close(self) -> None:
+        """Close every connection. The next use opens anew."""
+        with self._lock:
+            connections = [*self._readers, *([self._writer] if self._writer else [])]
+            self._readers.clear()
+            self._writer = None
+            for connection in connections:
+                connection.close()
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    def _writing(self) -> SqliteConnection:
+        if self._writer is None:
+            self._writer = self.connect()
+        return self._writer
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(4, thread_name_prefix="rowcall-store")
+        return self._threads
+
+    def _commit(self, entries: list[Entry[M, E]]) -> None:
+        connection = self._writing()
+        with connection.transaction():
+            for entry in entries:
+                try:
+                    entry.result = run(self._plan_of(entry.member), connection.execute)
+                except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+                    # only its own statement was undone: the others go on
+                    entry.error = explained(error, self._path)
+        for entry in entries:
+            entry.done = True
+
+    def _after_fork(self) -> None:
+        """In the child: a SQLite connection must not cross a fork, nor be closed on its other side."""
+        connections = [*self._readers, *([self._writer] if self._writer else [])]
+        _inherited.extend(connection.forget() for connection in connections)
+        self._start_afresh()
+
+
+def _reset_after_fork() -> None:
+    for database in list(_open_databases):
+        database._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def _memory_file() -> str:
+    """`:memory:` is a private file in memory: SQLite's own has neither a WAL nor fair locks between connections."""
+    folder = tempfile.mkdtemp(prefix="rowcall-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    return os.path.join(folder, "memory.db")

@@ -1,0 +1,176 @@
+"""One SQLite connection of ours: how it is opened, and how it runs a plan in a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+from rowcall.config import Config
+from rowcall.drivers.gate import Gate
+from rowcall.drivers.runner import run
+from rowcall.drivers.sqlite_errors import explained
+from rowcall.errors import StoreUnavailable
+from rowcall.store.statement import Plan, Row, Statement
+
+T = TypeVar("T")
+
+OLDEST_SQLITE = (3, 35, 0)
+WAL_LIMIT_BYTES = 32 * 1024 * 1024
+
+
+class SqliteConnection:
+    """Used by one thread at a time."""
+
+    def __init__(self, config: Config, path: str, side_folder: str) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreUnavailable(
+                f"SQLite {sqlite3.sqlite_version} is too old: 3.35 is the oldest that works",
+                "Use a newer Python or system SQLite",
+            )
+        self._path = path
+        self._gate = Gate(side_folder, config.gate_seconds)
+        try:
+            self._raw = _open(path, config)
+            os.makedirs(side_folder, exist_ok=True)
+        except sqlite3.Error as error:
+            raise explained(error, path) from error
+        except OSError as error:
+            self._raw.close()
+            raise StoreUnavailable(f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database") from error
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        cursor = self._raw.execute(statement.sql, statement.parameters)
+        # a statement that gives no rows is over now; fetching would only take the interpreter's lock once more
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def read(self, plan: Plan[T]) -> T:
+        try:
+            return run(plan, self.execute)
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+
+    def write(self, plan: Plan[T]) -> T:
+        """Run a plan in a write transaction: all of it, or nothing."""
+        with self.transaction():
+            return run(plan, self.execute)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._enter_gate()
+        try:
+            self._raw.execute("begin immediate")
+            try:
+                yield
+                self._raw.execute("commit")
+            except BaseException:
+                if self._raw.in_transaction:
+                    self._raw.execute("rollback")
+                raise
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            self._gate.leave()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._raw.in_transaction
+
+    def change_counter(self) -> int:
+        """A number that changes when somebody else commits to the file: cheaper than any look."""
+        try:
+            version: int = self._raw.execute("pragma data_version").fetchone()[0]
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        return version
+
+    def close(self) -> None:
+        self._raw.close()
+        self._gate.close()
+
+    def forget(self) -> sqlite3.Connection:
+        """After a fork: hand over what must neither be used nor closed in this process."""
+        self._gate.forget()
+        return self._raw
+
+    def _enter_gate(self) -> None:
+        try:
+            self._gate.enter()
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the files beside {self._path} cannot be opened: {error.strerror}", "Check their permissions"
+            ) from error
+
+
+def _open(path: str, config: Config) -> sqlite3.Connection:
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise _missing_folder()
+    raw = sqlite3.connect(
+        path,
+        timeout=config.busy_timeout_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        _prepare(raw, config)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _prepare(raw: sqlite3.Connection, config: Config) -> None:
+    # plain SQL may have stored bytes that are not UTF-8: show them, rather than fail a whole group for one row
+    raw.text_factory = _lenient_text
+    if raw.execute("pragma page_count").fetchone() == (0,):
+        raw.execute("pragma auto_vacuum = incremental")
+    _switch_to_wal(raw, config.busy_timeout_seconds)
+    synchronous = "off" if config.in_memory else config.durability
+    for setting in (
+        f"synchronous = {synchronous}",
+        "foreign_keys = on",
+        "temp_store = memory",
+        f"journal_size_limit = {WAL_LIMIT_BYTES}",
+    ):
+        raw.execute(f"pragma {setting}")
+    if raw.execute("pragma foreign_keys").fetchone() != (1,):
+        raise StoreUnavailable(
+            "this build of SQLite has no foreign keys", "Use a Python whose sqlite3 module has them: history relies on them"
+        )
+
+
+def _switch_to_wal(raw: sqlite3.Connection, patience_seconds: float) -> None:
+    deadline = time.monotonic() + patience_seconds
+    pause = 0.001
+    while True:
+        try:
+            mode = raw.execute("pragma journal_mode").fetchone()[0]
+            if mode != "wal":
+                mode = raw.execute("pragma journal_mode = wal").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            # two processes that switch a new file at once are told "locked" without the busy handler being asked
+            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+            continue
+        if mode == "wal":
+            return
+        raise StoreUnavailable(
+            f"the file cannot be switched to write-ahead logging (it stays in mode {mode})",
+            "A network or read-only file system is the usual cause: keep the file on a local disk",
+        )
+
+
+def _lenient_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _missing_folder() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorname = "SQLITE_CANTOPEN"
+    return error

@@ -1,0 +1,27 @@
+"""Times as whole milliseconds since 1970, and as aware datetimes in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
+_LATEST_MS = 253402300799999
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def time_of(at_ms: int) -> datetime:
+    """
+    >>> time_of(1_000).isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    # what plain SQL wrote beyond the year 9999 is shown as its end
+    return EPOCH + timedelta(milliseconds=at_ms) if at_ms < _LATEST_MS else LATEST
+
+
+def time_or_none(at_ms: int | None) -> datetime | None:
+    return None if at_ms is None else time_of(at_ms)
+
+
+def milliseconds_of(at: datetime) -> int:
+    return (at - EPOCH) // _MILLISECOND

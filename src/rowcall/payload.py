@@ -1,0 +1,240 @@
+"""Arguments to JSON and back, by a function's own annotations. JSON only: a payload never runs code."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+
+import msgspec
+
+from rowcall.errors import InvalidArguments, InvalidOption
+
+RAW_KEY = "__raw__"
+
+
+class PayloadUnfit(Exception):
+    """A stored payload that is not JSON, or does not fit the task's signature."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class Arguments:
+    """How the arguments of one function are checked, written and read.
+
+    >>> def send(to: str, copies: int = 1) -> None: ...
+    >>> Arguments("send", send, skip_first=False).to_json(("a@example.com",), {})
+    '{"to":"a@example.com"}'
+    """
+
+    def __init__(self, task: str, function: Callable[..., object], *, skip_first: bool) -> None:
+        self._task = task
+        parameters = list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]
+        hints = _hints(function)
+        fields: list[tuple[str, object] | tuple[str, object, object]] = []
+        for parameter in parameters:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise InvalidOption(
+                    f"task {task!r}",
+                    f"*{parameter.name} cannot be stored by name; declare a list or dict parameter instead",
+                )
+            annotation = hints.get(parameter.name, typing.Any)
+            if parameter.default is parameter.empty:
+                fields.append((parameter.name, annotation))
+            else:
+                fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
+        self._positional_only = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+        self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self._defaults = any(p.default is not p.empty for p in parameters)
+        try:
+            struct = msgspec.defstruct(
+                "Arguments", fields, kw_only=True, forbid_unknown_fields=True, rename=None, weakref=False
+            )
+            self._decoder = msgspec.json.Decoder(struct, dec_hook=_decode_custom)
+        except (TypeError, NameError, RuntimeError) as error:
+            raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error
+        self._encoder = msgspec.json.Encoder(enc_hook=_encode_custom, decimal_format="string")
+
+    def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        """The payload of a call; `InvalidArguments` where it does not fit."""
+        if args:
+            kwargs = self._bind(args, kwargs)
+        try:
+            raw = self._encoder.encode(kwargs)
+            self._decoder.decode(raw)
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArguments(self._task, _explain(error)) from error
+        return _checked_text(self._task, raw, kwargs)
+
+    def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
+        """The arguments to call the function with: (positional-only ones, the rest by name)."""
+        try:
+            struct = self._decoder.decode(text)
+        except msgspec.ValidationError as error:
+            raise PayloadUnfit("INVALID_INPUT:SCHEMA_MISMATCH", _explain(error)) from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
+        kwargs = msgspec.structs.asdict(struct)
+        if self._defaults:
+            kwargs = {name: value for name, value in kwargs.items() if value is not msgspec.UNSET}
+        if self._positional_only:
+            return [kwargs.pop(name) for name in self._positional_only if name in kwargs], kwargs
+        return [], kwargs
+
+    def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        if len(args) > len(self._names):
+            raise InvalidArguments(
+                self._task, f"takes {len(self._names)} positional arguments at most, and got {len(args)}"
+            )
+        bound = dict(zip(self._names, args, strict=False))
+        if twice := bound.keys() & kwargs.keys():
+            raise InvalidArguments(self._task, f"got two values for {', '.join(sorted(twice))}")
+        bound.update(kwargs)
+        return bound
+
+
+def takes_context(function: Callable[..., object], context: type) -> bool:
+    """Whether the first parameter is annotated with the class `context`."""
+    parameters = list(inspect.signature(function).parameters)
+    return bool(parameters) and _hints(function).get(parameters[0]) is context
+
+
+def untyped_to_json(task: str, arguments: object) -> str:
+    """The payload of a task whose function is not known here: any JSON object."""
+    if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
+        raise InvalidArguments(task, "the arguments must be a dict of argument names to values")
+    try:
+        raw = _plain_encoder.encode(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidArguments(task, _explain(error)) from error
+    return _checked_text(task, raw, arguments)
+
+
+def result_to_json(task: str, result: object) -> str | None:
+    """What a handler returned, as JSON; None stays None. `InvalidArguments` for what JSON cannot hold."""
+    if result is None:
+        return None
+    try:
+        raw = _plain_encoder.encode(result)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidArguments(task, _explain(error)) from error
+    return _checked_text(task, raw, result)
+
+
+def payload_from_row(text: str) -> dict[str, object]:
+    """A payload as shown to people: never an error, whatever plain SQL wrote."""
+    try:
+        return _object_decoder.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return {RAW_KEY: text}
+
+
+def value_from_row(text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return _value_decoder.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return {RAW_KEY: text}
+
+
+def tags_from_row(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(str(tag) for tag in _tags_decoder.decode(text))
+
+
+def _hints(function: Callable[..., object]) -> dict[str, object]:
+    target = inspect.unwrap(function)
+    if not inspect.isfunction(target) and not inspect.ismethod(target):
+        target = getattr(target, "__call__", target)  # noqa: B004
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise InvalidOption(
+            f"task {getattr(function, '__name__', function)!r}",
+            f"an annotation cannot be resolved: {error}; names used in annotations must exist at run time",
+        ) from error
+
+
+def _explain(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "the arguments are nested too deeply, or refer to themselves"
+    if isinstance(error, UnicodeEncodeError):
+        return "a text holds half of a surrogate pair, which JSON cannot hold"
+    message = str(error)
+    for said, meant in _PLAINER.items():
+        message = message.replace(said, meant)
+    return message
+
+
+_PLAINER = {
+    "Object contains unknown field": "there is no argument",
+    "Object missing required field": "missing the argument",
+    " - at `$.": " - in `",
+}
+
+
+def _checked_text(task: str, raw: bytes, source: object) -> str:
+    # msgspec writes NaN and infinity as null: only where a null was written can one have been lost
+    if b"null" in raw and any(_not_finite(value) for value in _walk(source)):
+        raise InvalidArguments(task, "NaN and infinity cannot be held by JSON; pass None or a text")
+    if b"\\u0000" in raw and _has_nul(msgspec.json.decode(raw)):
+        raise InvalidArguments(task, "a text holds a NUL character, which databases refuse; remove it")
+    return raw.decode()
+
+
+def _not_finite(value: object) -> bool:
+    return isinstance(value, float) and (value != value or value in (float("inf"), float("-inf")))
+
+
+def _has_nul(value: object) -> bool:
+    return any(isinstance(part, str) and "\0" in part for part in _walk(value))
+
+
+def _walk(value: object) -> Iterator[object]:
+    """The value and all it is made of, as far as JSON would look."""
+    yield value
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield key
+            yield from _walk(part)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for part in value:
+            yield from _walk(part)
+    elif not isinstance(value, str | bytes | int | float | None):
+        try:
+            fields = msgspec.to_builtins(value, enc_hook=_encode_custom)
+        except (TypeError, ValueError):
+            return
+        if type(fields) is not type(value):
+            yield from _walk(fields)
+
+
+def _encode_custom(value: object) -> object:
+    if isinstance(value, PurePath):
+        return str(value)
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and isinstance(value, pydantic.BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"JSON cannot hold a {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _decode_custom(kind: type, value: object) -> object:
+    if issubclass(kind, PurePath):
+        if not isinstance(value, str):
+            raise ValueError(f"a path is a text, not {type(value).__name__}")
+        return kind(value)
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and issubclass(kind, pydantic.BaseModel):
+        return kind.model_validate_json(msgspec.json.encode(value))
+    raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be read from JSON")
+
+
+_plain_encoder = msgspec.json.Encoder(enc_hook=_encode_custom, decimal_format="string")
+_object_decoder = msgspec.json.Decoder(dict[str, object])
+_value_decoder = msgspec.json.Decoder(object)
+_tags_decoder = msgspec.json.Decoder(tuple[object, ...])

@@ -1,0 +1,1 @@
+"""The operations of a queue: each makes a plan and runs it, sync or async."""

@@ -1,0 +1,163 @@
+"""Working without a worker: claim, run it yourself, say how it went. Fenced by the lease the claim gave."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+
+from rowcall.errors import InvalidOption, seconds_of
+from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, raised, storable
+from rowcall.job import Job, Status
+from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Tries, decide
+from rowcall.moments import time_of, time_or_none
+from rowcall.payload import payload_from_row, result_to_json, tags_from_row
+from rowcall.queue.core import Core
+from rowcall.queue.policy import policy_of
+from rowcall.store.dialect import Ready
+from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
+from rowcall.store.plans.settle import Ended, heartbeat, settle_one
+from rowcall.store.statement import Plan
+
+DEFAULT_LEASE_SECONDS = 300.0
+MOST_CLAIMED = 1000
+
+
+class ByHand(Core):
+    def dequeue(
+        self,
+        worker: str,
+        *,
+        queues: Iterable[str] | None = None,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    ) -> Job | None:
+        """Claim the next job that is due, or None."""
+        jobs = self.claim(worker, limit=1, lease=lease, queues=queues)
+        return jobs[0] if jobs else None
+
+    async def adequeue(
+        self,
+        worker: str,
+        *,
+        queues: Iterable[str] | None = None,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    ) -> Job | None:
+        jobs = await self.aclaim(worker, limit=1, lease=lease, queues=queues)
+        return jobs[0] if jobs else None
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        queues: Iterable[str] | None = None,
+    ) -> list[Job]:
+        """Claim up to `limit` jobs for `lease` seconds by the database's clock; `heartbeat` renews it.
+
+        A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
+        """
+        return claimed_jobs(self.write(self._claim(worker, limit, lease, queues)), worker)
+
+    async def aclaim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        queues: Iterable[str] | None = None,
+    ) -> list[Job]:
+        return claimed_jobs(await self.awrite(self._claim(worker, limit, lease, queues)), worker)
+
+    def complete(self, job: Job, result: object = None) -> None:
+        """The job succeeded. `LeaseLost` if it is no longer yours."""
+        self.write(self._settle(job, Succeeded(result_to_json(job.type, result))))
+
+    async def acomplete(self, job: Job, result: object = None) -> None:
+        await self.awrite(self._settle(job, Succeeded(result_to_json(job.type, result))))
+
+    def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+        """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
+        self.write(self._settle(job, _failure(error, detail)))
+
+    async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+        await self.awrite(self._settle(job, _failure(error, detail)))
+
+    def heartbeat(self, job: Job) -> None:
+        """Still at it: the lease starts anew."""
+        self.write(heartbeat(self.dialect, job.id, job.lease, self.now_ms()))
+
+    async def aheartbeat(self, job: Job) -> None:
+        await self.awrite(heartbeat(self.dialect, job.id, job.lease, self.now_ms()))
+
+    def release(self, job: Job) -> None:
+        """Give the job back at once, without using up an attempt."""
+        self.write(self._settle(job, Released()))
+
+    async def arelease(self, job: Job) -> None:
+        await self.awrite(self._settle(job, Released()))
+
+    def _claim(
+        self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+    ) -> Plan[Taken]:
+        if not isinstance(worker, str) or not worker or "\0" in worker:
+            raise InvalidOption("worker", f"wants a name, not {worker!r}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
+            raise InvalidOption("limit", f"wants a whole number from 1 to {MOST_CLAIMED}, not {limit!r}")
+        lease_ms = round(seconds_of("lease", lease) * 1000)
+        if lease_ms < 1:
+            raise InvalidOption("lease", "wants more than 0 seconds")
+        if isinstance(queues, str):
+            raise InvalidOption("queues", f"wants a list of names, not {queues!r}")
+        appetite = Appetite(
+            worker=worker,
+            slots=limit,
+            queues=None if queues is None else dict.fromkeys(queues),
+            lease_ms=lease_ms,
+        )
+        return claim_by_hand(self.dialect, appetite, self.now_ms())
+
+    def _settle(self, job: Job, outcome: Outcome) -> Plan[None]:
+        policy = policy_of(self.tasks.get(job.type), job.retry)
+        transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
+        return settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
+
+
+def _failure(error: str | BaseException, detail: str) -> Outcome:
+    if isinstance(error, BaseException):
+        return raised(error)
+    if not isinstance(error, str) or not error:
+        raise InvalidOption("error", f'wants a code such as "TIMEOUT:UPSTREAM_API" or an exception, not {error!r}')
+    return Reported(storable(error, CODE_LENGTH), storable(detail, DETAIL_LENGTH))
+
+
+def claimed_jobs(taken: Taken, worker: str) -> list[Job]:
+    return [job_of(ready, worker, taken.look.now_ms, started=True) for ready in taken.started]
+
+
+def job_of(ready: Ready, worker: str, claimed_at_ms: int, *, started: bool) -> Job:
+    """A claimed job as its handler sees it."""
+    claimed_at = time_of(claimed_at_ms)
+    return Job(
+        id=ready.id,
+        type=ready.type,
+        queue=ready.queue,
+        payload=payload_from_row(ready.payload),
+        status=Status.RUNNING,
+        priority=ready.priority,
+        attempt=ready.attempt,
+        max_attempts=ready.max_attempts,
+        run_at=time_of(ready.run_at_ms),
+        created_at=time_of(ready.created_at_ms),
+        claimed_at=claimed_at,
+        started_at=claimed_at if started else None,
+        worker=worker,
+        key=ready.key,
+        tags=tags_from_row(ready.tags),
+        chain_id=ready.chain_id,
+        chain_index=ready.chain_index,
+        expires_at=time_or_none(ready.expires_at_ms),
+        timeout=ready.timeout_seconds,
+        retry=ready.retry,
+        lease=ready.lease,
+    )

@@ -1,0 +1,92 @@
+"""What every operation stands on: the dialect, the database, the clock, the declared tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from rowcall.clock import Clock
+from rowcall.config import Config
+from rowcall.drivers.sqlite import SqliteDatabase
+from rowcall.errors import SchemaMismatch
+from rowcall.moments import milliseconds_of
+from rowcall.store.dialect import Dialect, Inserted
+from rowcall.store.plans.enqueue import Member, enqueue
+from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import Plan
+
+if TYPE_CHECKING:
+    from rowcall.task import Declared
+
+T = TypeVar("T")
+
+
+class Core:
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        self.dialect: Dialect = SqliteDialect(config.table_prefix)
+        self.database: SqliteDatabase[Member, Inserted] = SqliteDatabase(
+            config, lambda member: enqueue(self.dialect, member)
+        )
+        self.tasks: dict[str, Declared] = {}
+        self._schema_ready = False
+        self._schema_lock = threading.Lock()
+
+    def now_ms(self) -> int | None:
+        """A test's clock, or None for the database's own."""
+        now = self.clock.now()
+        return None if now is None else milliseconds_of(now)
+
+    def migrate(self) -> tuple[int, int]:
+        """Make or update the tables; gives the version found and the version now. Safe from many processes at once."""
+        versions = self.database.write(self.dialect.migrate(self.now_ms()))
+        self._schema_ready = True
+        return versions
+
+    async def amigrate(self) -> tuple[int, int]:
+        versions = await self.database.awrite(self.dialect.migrate(self.now_ms()))
+        self._schema_ready = True
+        return versions
+
+    def read(self, plan: Plan[T]) -> T:
+        self.ensure_schema()
+        return self.database.read(plan)
+
+    def write(self, plan: Plan[T]) -> T:
+        self.ensure_schema()
+        return self.database.write(plan)
+
+    async def aread(self, plan: Plan[T]) -> T:
+        await self.aensure_schema()
+        return await self.database.aread(plan)
+
+    async def awrite(self, plan: Plan[T]) -> T:
+        await self.aensure_schema()
+        return await self.database.awrite(plan)
+
+    def ensure_schema(self) -> None:
+        """Once per process: the tables are there and of this version, or are made so."""
+        if self._schema_ready:
+            return
+        with self._schema_lock:
+            if self._schema_ready:
+                return
+            found = self.database.read(self.dialect.version())
+            newest = self.dialect.newest_version
+            if found < newest and not self.config.auto_migrate:
+                raise SchemaMismatch(found, newest, "run: rowcall migrate (auto_migrate is off)")
+            if found > newest:
+                raise SchemaMismatch(found, newest, "a newer Rowcall made them; install that version here")
+            if found < newest:
+                self.database.write(self.dialect.migrate(self.now_ms()))
+            self._schema_ready = True
+
+    async def aensure_schema(self) -> None:
+        if not self._schema_ready:
+            await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
+
+    def close(self) -> None:
+        """Close all connections; a later call opens anew."""
+        self.database.close()

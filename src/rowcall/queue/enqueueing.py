@@ -1,0 +1,114 @@
+"""Jobs come in: by name here, by function through `rowcall.task`; both end in `put`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Unpack
+
+import msgspec
+
+from rowcall.errors import InvalidArguments, InvalidOption
+from rowcall.job import Job, Status
+from rowcall.moments import time_of, time_or_none
+from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
+from rowcall.queue.core import Core
+from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.store.dialect import Inserted, NewJob
+from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many
+
+_UNDECLARED = Options()
+
+
+class Enqueueing(Core):
+    def enqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """Enqueue by name, from code that does not have the function.
+
+        >>> jobs.enqueue("send_email", {"to": "a@example.com"}, priority=10)  # doctest: +SKIP
+        """
+        given = checked(options, ENQUEUE_OPTIONS)
+        return self.put(*self._named(task, arguments, given), connection=given.connection)
+
+    async def aenqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
+        given = checked(options, ENQUEUE_OPTIONS)
+        return await self.aput(*self._named(task, arguments, given), connection=given.connection)
+
+    def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
+        declared = self.tasks.get(task)
+        if declared is not None:
+            payload = declared.payload_of(() if arguments is None else arguments)
+            return new_job(task, declared.options, given, self.config.default_queue), payload
+        name = checked({"name": task}, {"name"}).name
+        if name is None:
+            raise InvalidOption("name", "wants the name of a task, not None")
+        return new_job(name, _UNDECLARED, given, self.config.default_queue), untyped_to_json(name, arguments or {})
+
+    def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        self.ensure_schema()
+        member = Member(job, payload, self.now_ms())
+        if connection is None:
+            return _job(job, payload, self.database.write_shared(member))
+        return _job(job, payload, self.database.run_lent(connection, enqueue(self.dialect, member)))
+
+    async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        _refuse_sync_connection(connection, "enqueue")
+        await self.aensure_schema()
+        return _job(job, payload, await self.database.awrite_shared(Member(job, payload, self.now_ms())))
+
+    def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        self.ensure_schema()
+        plan = enqueue_many(self.dialect, job, payloads, self.now_ms())
+        if connection is None:
+            return _jobs(job, payloads, self.database.write(plan))
+        return _jobs(job, payloads, self.database.run_lent(connection, plan))
+
+    async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        _refuse_sync_connection(connection, "enqueue_many")
+        await self.aensure_schema()
+        plan = enqueue_many(self.dialect, job, payloads, self.now_ms())
+        return _jobs(job, payloads, await self.database.awrite(plan))
+
+
+def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InvalidArguments(task, f"row {number} wants a dict of argument names to values, not {row!r}")
+        yield row
+
+
+def _refuse_sync_connection(connection: object, method: str) -> None:
+    if connection is not None:
+        raise InvalidOption("connection", f"this kind of connection is not async; call {method}() on it instead")
+
+
+def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
+    return _jobs(job, [payload], [inserted])[0]
+
+
+def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
+    if not inserted:
+        return []
+    one = inserted[0]  # all of one call share their times
+    first = Job(
+        id=one.id,
+        type=job.type,
+        queue=job.queue,
+        payload=payload_from_row(payloads[0]),
+        status=Status(one.status),
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        run_at=time_of(one.run_at_ms),
+        created_at=time_of(one.created_at_ms),
+        expires_at=time_or_none(one.expires_at_ms),
+        timeout=job.timeout_seconds,
+        tags=tags_from_row(job.tags),
+    )
+    rest = [
+        msgspec.structs.replace(first, id=row.id, payload=payload_from_row(payload))
+        for row, payload in zip(inserted[1:], payloads[1:], strict=True)
+    ]
+    return [first, *rest]

@@ -1,0 +1,104 @@
+"""Reading jobs, their history, and who works on them."""
+
+from __future__ import annotations
+
+import builtins
+
+from rowcall.errors import InvalidOption
+from rowcall.job import Attempt, Event, Job, Page, Stats, Status, WorkerInfo
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Filter
+from rowcall.store.plans import inspect
+
+
+class Looking(Core):
+    def get(self, job_id: int) -> Job:
+        """The job as it is now; `JobNotFound` if there is none."""
+        return self.read(inspect.get(self.dialect, checked_id(job_id)))
+
+    async def aget(self, job_id: int) -> Job:
+        return await self.aread(inspect.get(self.dialect, checked_id(job_id)))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002
+        tag: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """One page of jobs, newest first. Pass `next_cursor` as `cursor` for the page after it.
+
+        >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
+        """
+        return self.read(inspect.list_jobs(self.dialect, _filter(status, queue, type, tag, limit, cursor)))
+
+    async def alist(
+        self,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002
+        tag: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        return await self.aread(inspect.list_jobs(self.dialect, _filter(status, queue, type, tag, limit, cursor)))
+
+    def attempts(self, job_id: int) -> builtins.list[Attempt]:
+        """Every attempt at the job, first to last."""
+        return self.read(inspect.attempts(self.dialect, checked_id(job_id)))
+
+    async def aattempts(self, job_id: int) -> builtins.list[Attempt]:
+        return await self.aread(inspect.attempts(self.dialect, checked_id(job_id)))
+
+    def timeline(self, job_id: int) -> builtins.list[Event]:
+        """All that happened to the job, in order."""
+        return self.read(inspect.timeline(self.dialect, checked_id(job_id)))
+
+    async def atimeline(self, job_id: int) -> builtins.list[Event]:
+        return await self.aread(inspect.timeline(self.dialect, checked_id(job_id)))
+
+    def workers(self) -> builtins.list[WorkerInfo]:
+        """The worker processes that are registered now."""
+        return self.read(self.dialect.workers())
+
+    async def aworkers(self) -> builtins.list[WorkerInfo]:
+        return await self.aread(self.dialect.workers())
+
+    def stats(self) -> Stats:
+        """How many jobs there are in each state, in all and by queue."""
+        return self.read(inspect.stats(self.dialect))
+
+    async def astats(self) -> Stats:
+        return await self.aread(inspect.stats(self.dialect))
+
+
+def checked_id(job_id: object) -> int:
+    if isinstance(job_id, bool) or not isinstance(job_id, int) or not 0 < job_id < 2**63:
+        raise InvalidOption("job_id", f"wants the id of a job, not {job_id!r}")
+    return job_id
+
+
+def _filter(
+    status: str | None,
+    queue: str | None,
+    kind: str | None,
+    tag: str | None,
+    limit: int,
+    cursor: str | None,
+) -> Filter:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= inspect.LONGEST_PAGE:
+        raise InvalidOption("limit", f"wants a whole number from 1 to {inspect.LONGEST_PAGE}, not {limit!r}")
+    if status is not None and status not in list(Status):
+        raise InvalidOption("status", f"wants one of {', '.join(Status)}, not {status!r}")
+    return Filter(
+        status=None if status is None else Status(status),
+        queue=queue,
+        type=kind,
+        tag=tag,
+        before_id=None if cursor is None else inspect.id_of_cursor(cursor),
+        limit=limit,
+    )

@@ -1,0 +1,192 @@
+"""The options of a task and of an enqueue, checked where they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TypedDict, TypeVar
+
+import msgspec
+
+from rowcall.config import name_complaint
+from rowcall.errors import InvalidOption, seconds_of
+from rowcall.moments import milliseconds_of
+from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
+from rowcall.store.dialect import NewJob
+
+T = TypeVar("T")
+
+DEFAULT_MAX_ATTEMPTS = 5
+MOST_TAGS = 50
+_EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
+
+# named in the documentation, and not possible in this version
+_LATER = ("key", "key_scope", "key_window", "on_duplicate", "after", "limit")
+
+
+class Common(TypedDict, total=False):
+    queue: str
+    priority: int
+    delay: float | timedelta
+    max_attempts: int
+    timeout: float | timedelta
+    expires_in: float | timedelta
+    tags: Iterable[str]
+
+
+class TaskOptions(Common, total=False):
+    """The options of `@jobs.task(...)`."""
+
+    name: str
+    retry: RetryPolicy
+
+
+class EnqueueOptions(Common, total=False):
+    """The options of `task.using(...)` and `jobs.enqueue(...)`."""
+
+    retry: Backoff
+    run_at: datetime
+    expires_at: datetime
+    connection: object
+
+
+_COMMON = set(Common.__annotations__)
+TASK_OPTIONS = _COMMON | {"name", "retry"}
+ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "connection"}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Checked options; None means not given."""
+
+    name: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    delay_ms: int | None = None
+    run_at_ms: int | None = None
+    max_attempts: int | None = None
+    retry: RetryPolicy | None = None
+    timeout_seconds: float | None = None
+    expires_in_ms: int | None = None
+    expires_at_ms: int | None = None
+    tags: tuple[str, ...] | None = None
+    connection: object = None
+
+
+def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
+    """The options given, or `InvalidOption` for the first that is unknown or does not fit."""
+    for option in given:
+        if option in _LATER:
+            raise InvalidOption(option, "is not possible in this version")
+        if option not in allowed:
+            elsewhere = option in TASK_OPTIONS | ENQUEUE_OPTIONS
+            raise InvalidOption(
+                option, ("does not go here" if elsewhere else "is no option") + f"; there are {', '.join(sorted(allowed))}"
+            )
+    for one, other in (("delay", "run_at"), ("expires_in", "expires_at")):
+        if given.get(one) is not None and given.get(other) is not None:
+            raise InvalidOption(other, f"cannot be given together with {one}")
+    return Options(
+        name=_name("name", given.get("name")),
+        queue=_name("queue", given.get("queue")),
+        priority=_whole("priority", given.get("priority"), -(2**31), 2**31 - 1),
+        delay_ms=_milliseconds("delay", given.get("delay")),
+        run_at_ms=_moment("run_at", given.get("run_at")),
+        max_attempts=_whole("max_attempts", given.get("max_attempts"), 1, 1_000_000),
+        retry=_retry(given.get("retry"), callables="name" in allowed),
+        timeout_seconds=_timeout(given.get("timeout")),
+        expires_in_ms=_milliseconds("expires_in", given.get("expires_in")),
+        expires_at_ms=_moment("expires_at", given.get("expires_at")),
+        tags=_tags(given.get("tags")),
+        connection=given.get("connection"),
+    )
+
+
+def new_job(task: str, declared: Options, given: Options, default_queue: str) -> NewJob:
+    """What is written of a job: what was given, else what its task declares, else the defaults."""
+    run_at_given = given.run_at_ms is not None
+    expiry_given = given.expires_at_ms is not None
+    tags = [*dict.fromkeys([*(declared.tags or ()), *(given.tags or ())])]
+    return NewJob(
+        type=task,
+        queue=_first(given.queue, declared.queue, default_queue),
+        priority=_first(given.priority, declared.priority, 0),
+        max_attempts=_first(given.max_attempts, declared.max_attempts, DEFAULT_MAX_ATTEMPTS),
+        run_at_ms=given.run_at_ms,
+        delay_ms=0 if run_at_given else _first(given.delay_ms, declared.delay_ms, 0),
+        expires_at_ms=given.expires_at_ms,
+        expires_in_ms=None if expiry_given else given.expires_in_ms or declared.expires_in_ms,
+        timeout_seconds=given.timeout_seconds,
+        retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
+        tags=msgspec.json.encode(tags).decode() if tags else None,
+    )
+
+
+def _first(given: T | None, declared: T | None, default: T) -> T:
+    return given if given is not None else declared if declared is not None else default
+
+
+def _name(option: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if complaint := name_complaint(value):
+        raise InvalidOption(option, complaint)
+    return str(value)
+
+
+def _whole(option: str, value: object, lowest: int, highest: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise InvalidOption(option, f"wants a whole number from {lowest} to {highest}, not {value!r}")
+    return value
+
+
+def _milliseconds(option: str, value: object) -> int | None:
+    return None if value is None else round(seconds_of(option, value) * 1000)  # type: ignore[arg-type]
+
+
+def _timeout(value: object) -> float | None:
+    if value is None:
+        return None
+    seconds = seconds_of("timeout", value)  # type: ignore[arg-type]
+    if seconds == 0:
+        raise InvalidOption("timeout", "wants more than 0 seconds")
+    return seconds
+
+
+def _moment(option: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise InvalidOption(option, f"wants a datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidOption(
+            option, f"wants a datetime with a time zone, such as datetime.now(UTC); {value!r} could be any zone's"
+        )
+    if value < _EARLIEST:
+        raise InvalidOption(option, f"wants a time after {_EARLIEST:%Y-%m-%d}, not {value}")
+    return milliseconds_of(value)
+
+
+def _retry(value: object, *, callables: bool) -> RetryPolicy | None:
+    if value is None or isinstance(value, Backoff):
+        return value
+    if callables and callable(value):
+        return value
+    wanted = "a Backoff, or a callable of (attempt, error)" if callables else "a Backoff"
+    hint = "" if callables or not callable(value) else "; a callable belongs in task(retry=…), as a row cannot hold it"
+    raise InvalidOption("retry", f"wants {wanted}, not {value!r}{hint}")
+
+
+def _tags(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption("tags", f"wants a list of texts, not {value!r}")
+    tags = tuple(value)
+    for tag in tags:
+        if complaint := name_complaint(tag):
+            raise InvalidOption("tags", f"{tag!r}: {complaint}")
+    if len(tags) > MOST_TAGS:
+        raise InvalidOption("tags", f"wants {MOST_TAGS} at most, not {len(tags)}")
+    return tags

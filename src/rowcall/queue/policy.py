@@ -1,0 +1,36 @@
+"""Which retry policy rules an attempt: the row's, else the task's, else the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowcall.context import logger
+from rowcall.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
+
+if TYPE_CHECKING:
+    from rowcall.task import Declared
+
+
+def policy_of(task: Declared | None, row: str | None) -> RetryPolicy:
+    if row is not None:
+        try:
+            return backoff_from_text(row)
+        except ValueError as error:
+            logger.warning("the retry policy in the row is passed over: %s", error)
+    declared = task.options.retry if task is not None else None
+    if declared is None:
+        return DEFAULT_BACKOFF
+    return guarded(declared) if callable(declared) else declared
+
+
+def guarded(policy: RetryCallable) -> RetryCallable:
+    """A callable of the user's that cannot take the worker down: where it fails, the default policy answers."""
+
+    def delay_seconds(attempt: int, error: BaseException) -> float:
+        try:
+            return float(policy(attempt, error))
+        except Exception:
+            logger.exception("a retry policy failed; the default one decides instead")
+            return DEFAULT_BACKOFF.delay_seconds(attempt, chance=1.0)
+
+    return delay_seconds

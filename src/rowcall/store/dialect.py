@@ -1,0 +1,219 @@
+"""What every database must be able to say, and the promises that the plans build on.
+
+The contract
+------------
+* A method gives a plan. The caller runs all plans of one operation in one transaction.
+* Times are whole milliseconds since 1970 in UTC. `now_ms` is None in production: the database's own clock is asked.
+* **Fence.** `lease` goes up at claim, settle, release and recovery, and never falls. `live` and everything that is
+  written after it match `id` and `lease` together and nothing else. Between `live` and the writes that follow it in
+  the same transaction no other writer may change the rows it named.
+* **Claim.** `ready_jobs` followed by `mark_claimed` gives a job to one claimer only. A database without a single
+  writer locks the rows in `ready_jobs` and skips those that are locked.
+* **Cost.** Staging, claiming, settling and recovering cost in proportion to the rows they touch, whatever waits, is
+  finished or lies in the future.
+* Order of a claim: highest priority first, then lowest id, within one queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
+from rowcall.store.statement import Plan
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written of a job when it is enqueued, but for its payload."""
+
+    type: str
+    queue: str
+    priority: int = 0
+    max_attempts: int = 5
+    run_at_ms: int | None = None
+    delay_ms: int = 0
+    expires_at_ms: int | None = None
+    expires_in_ms: int | None = None
+    timeout_seconds: float | None = None
+    retry: str | None = None
+    tags: str | None = None
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    id: int
+    status: str
+    run_at_ms: int
+    created_at_ms: int
+    expires_at_ms: int | None
+
+
+class Ready(msgspec.Struct, array_like=True):
+    """A job that may be claimed. `lease` and `attempt` are those it will have once claimed."""
+
+    id: int
+    type: str
+    queue: str
+    payload: str
+    attempt: int
+    max_attempts: int
+    lease: int
+    lost: int
+    priority: int
+    run_at_ms: int
+    created_at_ms: int
+    timeout_seconds: float | None
+    retry: str | None
+    key: str | None
+    tags: str | None
+    chain_id: int | None
+    chain_index: int | None
+    expires_at_ms: int | None
+
+    @property
+    def bufferable(self) -> bool:
+        """A job that was lost before, or has one attempt left, starts at once or not at all."""
+        return self.lost == 0 and self.attempt < self.max_attempts
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What there is to do, learned without the write lock."""
+
+    now_ms: int
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    registered: bool
+    ready: list[tuple[str, str]]
+
+    @property
+    def next_at_ms(self) -> int | None:
+        """When something falls due by itself."""
+        times = [at for at in (self.due_at_ms, self.expires_at_ms) if at is not None]
+        return min(times) if times else None
+
+
+class Owned(msgspec.Struct, array_like=True, frozen=True):
+    """A running job, as recovery sees it."""
+
+    id: int
+    lease: int
+    attempt: int
+    max_attempts: int
+    started: bool
+
+
+class Settlement(msgspec.Struct, array_like=True, frozen=True):
+    """A transition ready to be written. Ages are counted back from the database's clock; None keeps what is there."""
+
+    id: int
+    lease: int
+    status: str
+    attempt_status: str
+    started_age_ms: int | None
+    finished_age_ms: int
+    delay_ms: int | None
+    attempt_returned: int
+    attempt_recorded: int
+    result: str | None
+    error_code: str | None
+    error_detail: str | None
+    traceback: str | None
+    lost: int
+    final: int
+
+
+class Success(msgspec.Struct, array_like=True, frozen=True):
+    """The settlement of an attempt that succeeded: the one that most jobs have, and so the shortest."""
+
+    id: int
+    lease: int
+    started_age_ms: int | None
+    finished_age_ms: int
+    result: str | None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    queue: str | None = None
+    type: str | None = None
+    tag: str | None = None
+    before_id: int | None = None
+    limit: int = 50
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    host: str
+    pid: int
+    queues: str
+    concurrency: int
+    version: str
+    lease_ms: int
+    lock_path: str | None
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another worker, as those who watch it see it."""
+
+    name: str
+    host: str
+    beat: int
+    lease_ms: int
+    lock_path: str | None
+
+
+class Dialect(Protocol):
+    # schema
+    def version(self) -> Plan[int]: ...
+    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]: ...
+    @property
+    def newest_version(self) -> int: ...
+
+    # enqueue
+    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]: ...
+    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]: ...
+
+    # claim
+    def look(self, worker: str | None, now_ms: int | None) -> Plan[Look]: ...
+    def stage(self, limit: int, now_ms: int | None) -> Plan[None]: ...
+    def expire(self, limit: int, now_ms: int | None) -> Plan[None]: ...
+    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
+    def mark_claimed(
+        self,
+        worker: str,
+        started: Sequence[int],
+        buffered: Sequence[int],
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[None]: ...
+    def mark_started(self, rows: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]: ...
+
+    # settle
+    def live(self, rows: Sequence[Settlement | Success]) -> Plan[set[int]]: ...
+    def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[None]: ...
+    def settle_others(self, rows: Sequence[Settlement], now_ms: int | None) -> Plan[None]: ...
+    def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
+
+    # workers and recovery
+    def register(self, worker: Registration, now_ms: int | None) -> Plan[None]: ...
+    def beat(self, worker: str, now_ms: int | None) -> Plan[bool]: ...
+    def peers(self) -> Plan[list[Peer]]: ...
+    def retire(self, worker: str) -> Plan[None]: ...
+    def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]: ...
+    def orphans(self, limit: int) -> Plan[list[Owned]]: ...
+    def lease_expired(self, limit: int, now_ms: int | None) -> Plan[list[Owned]]: ...
+
+    # look and steer
+    def get(self, job_id: int) -> Plan[Job | None]: ...
+    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]: ...
+    def attempts(self, job_id: int) -> Plan[list[Attempt]]: ...
+    def timeline(self, job_id: int) -> Plan[list[Event]]: ...
+    def workers(self) -> Plan[list[WorkerInfo]]: ...
+    def counts(self) -> Plan[list[tuple[str, str, int]]]: ...
+    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]: ...
+    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]: ...
+    def delete(self, job_id: int) -> Plan[None]: ...
+    def record_event(
+        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
+    ) -> Plan[None]: ...

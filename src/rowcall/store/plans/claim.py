@@ -1,0 +1,120 @@
+"""The round of a worker, and the claim by hand: settle, expire, stage, claim, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from rowcall.store.dialect import Dialect, Look, Ready
+from rowcall.store.plans.recover import recover_expired
+from rowcall.store.plans.settle import Ended, settle
+from rowcall.store.statement import Plan
+
+STAGED_AT_ONCE = 1000
+
+
+class Appetite(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claimer can take: `slots` start now, `buffer` more may wait with it for their turn."""
+
+    worker: str
+    slots: int
+    buffer: int = 0
+    types: Collection[str] | None = None
+    queues: Mapping[str, int | None] | None = None
+    first_queue: int = 0
+    lease_ms: int | None = None
+
+    @property
+    def room(self) -> int:
+        return self.slots + self.buffer
+
+
+class Taken(msgspec.Struct):
+    """What a round brought. `more` says that another round would find something at once."""
+
+    look: Look
+    started: list[Ready] = []
+    buffered: list[Ready] = []
+    settled: set[int] = set()
+    more: bool = False
+
+
+def round_of_work(
+    dialect: Dialect, ended: Sequence[Ended], appetite: Appetite, now_ms: int | None
+) -> Plan[Taken]:
+    """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
+    settled = yield from settle(dialect, ended, now_ms)
+    look = yield from dialect.look(appetite.worker, now_ms)
+    if not look.registered:
+        return Taken(look, settled=settled)
+    taken = yield from _take(dialect, appetite, look, now_ms)
+    taken.settled = settled
+    return taken
+
+
+def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
+    """A claim without a worker process: those whose lease ran out come first, as nobody else may be looking."""
+    yield from recover_expired(dialect, now_ms)
+    look = yield from dialect.look(None, now_ms)
+    return (yield from _take(dialect, appetite, look, now_ms))
+
+
+def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) -> Plan[Taken]:
+    if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
+        yield from dialect.expire(STAGED_AT_ONCE, now_ms)
+        yield from dialect.stage(STAGED_AT_ONCE, now_ms)
+        look = yield from dialect.look(appetite.worker, now_ms)
+    taken = Taken(look)
+    wanted = wanted_types(appetite, look)
+    queues = in_turn(list(wanted), appetite.first_queue)
+    for position, queue in enumerate(queues):
+        share = share_of(appetite, queue, taken, len(queues) - position)
+        if share > 0:
+            ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            before = len(taken.started) + len(taken.buffered)
+            _seat(ready, appetite, taken)
+            after = len(taken.started) + len(taken.buffered)
+            taken.more = taken.more or (after > before and len(ready) == share)
+    if taken.started or taken.buffered:
+        yield from dialect.mark_claimed(
+            appetite.worker,
+            [job.id for job in taken.started],
+            [job.id for job in taken.buffered],
+            appetite.lease_ms,
+            now_ms,
+        )
+    return taken
+
+
+def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
+    """The types with ready jobs that this claimer may take, by queue."""
+    wanted: dict[str, list[str]] = {}
+    for queue, kind in look.ready:
+        if appetite.queues is not None and queue not in appetite.queues:
+            continue
+        if appetite.types is None or kind in appetite.types:
+            wanted.setdefault(queue, []).append(kind)
+    return wanted
+
+
+def in_turn(queues: list[str], first_queue: int) -> list[str]:
+    """The queues, another one first each time, so that none is always last."""
+    turn = first_queue % len(queues) if queues else 0
+    return queues[turn:] + queues[:turn]
+
+
+def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> int:
+    """An equal part of the room that is left, within the queue's own limit."""
+    room = appetite.room - len(taken.started) - len(taken.buffered)
+    share = -(-room // queues_left)
+    limit = appetite.queues.get(queue) if appetite.queues is not None else None
+    return share if limit is None else min(share, limit)
+
+
+def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> None:
+    for job in ready:
+        if len(taken.started) < appetite.slots:
+            taken.started.append(job)
+        elif len(taken.buffered) < appetite.buffer and job.bufferable:
+            taken.buffered.append(job)

@@ -1,0 +1,63 @@
+"""Looking: pages and counts."""
+
+from __future__ import annotations
+
+import re
+
+from rowcall.errors import InvalidOption, JobNotFound
+from rowcall.job import Attempt, Event, Job, Page, Stats, Status
+from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.statement import Plan
+
+LONGEST_PAGE = 1000
+_CURSOR = re.compile(r"before-(\d{1,19})")
+
+
+def get(dialect: Dialect, job_id: int) -> Plan[Job]:
+    job = yield from dialect.get(job_id)
+    if job is None:
+        raise JobNotFound(job_id)
+    return job
+
+
+def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
+    """One page. A cursor names the last id seen: what is enqueued or finished meanwhile moves nothing."""
+    jobs = yield from dialect.list_jobs(
+        Filter(
+            status=wanted.status,
+            queue=wanted.queue,
+            type=wanted.type,
+            tag=wanted.tag,
+            before_id=wanted.before_id,
+            limit=wanted.limit + 1,
+        )
+    )
+    more = len(jobs) > wanted.limit
+    shown = jobs[: wanted.limit]
+    return Page(jobs=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
+
+
+def id_of_cursor(cursor: str) -> int:
+    match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+    if match is None:
+        raise InvalidOption("cursor", f"wants the next_cursor of an earlier page, not {cursor!r}")
+    return int(match[1])
+
+
+def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:
+    yield from get(dialect, job_id)
+    return (yield from dialect.attempts(job_id))
+
+
+def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
+    yield from get(dialect, job_id)
+    return (yield from dialect.timeline(job_id))
+
+
+def stats(dialect: Dialect) -> Plan[Stats]:
+    by_status = {status.value: 0 for status in Status}
+    by_queue: dict[str, dict[str, int]] = {}
+    for status, queue, count in (yield from dialect.counts()):
+        by_status[status] += count
+        by_queue.setdefault(queue, {status.value: 0 for status in Status})[status] = count
+    return Stats(total=sum(by_status.values()), by_status=by_status, by_queue=dict(sorted(by_queue.items())))

@@ -1,0 +1,77 @@
+"""The end of an attempt: outcomes become transitions, and transitions are written, fenced by the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rowcall.errors import LeaseLost
+from rowcall.job import FINISHED
+from rowcall.lifecycle import Move, Transition
+from rowcall.store.dialect import Dialect, Settlement, Success
+from rowcall.store.statement import Plan
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """An attempt that ended, and what becomes of the job."""
+
+    job_id: int
+    lease: int
+    transition: Transition
+    started_age_ms: int | None = None
+    finished_age_ms: int = 0
+
+
+def settle(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan[set[int]]:
+    """Write what ended; gives back the ids that were still ours. Of all others nothing is changed."""
+    if not ended:
+        return set()
+    rows = [settlement_of(one) for one in ended]
+    rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
+    live = yield from dialect.live(rows)
+    successes = [row for row in rows if isinstance(row, Success)]
+    others = [row for row in rows if isinstance(row, Settlement)]
+    if successes:
+        yield from dialect.settle_successes(successes, now_ms)
+    if others:
+        yield from dialect.settle_others(others, now_ms)
+    return live
+
+
+def settle_one(dialect: Dialect, ended: Ended, now_ms: int | None) -> Plan[None]:
+    """Settle by hand: `LeaseLost` where it is no longer the caller's."""
+    if not (yield from settle(dialect, [ended], now_ms)):
+        raise LeaseLost(ended.job_id)
+
+
+def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
+    if not (yield from dialect.heartbeat(job_id, lease, now_ms)):
+        raise LeaseLost(job_id)
+
+
+def settlement_of(ended: Ended) -> Settlement | Success:
+    transition = ended.transition
+    if transition.move is Move.SUCCEED:
+        return Success(ended.job_id, ended.lease, ended.started_age_ms, ended.finished_age_ms, transition.result)
+    return Settlement(
+        ended.job_id,
+        ended.lease,
+        transition.status,
+        transition.attempt_status,
+        ended.started_age_ms,
+        ended.finished_age_ms,
+        round(transition.delay_seconds * 1000) if transition.move in (Move.RETRY, Move.SNOOZE) else None,
+        int(not transition.attempt_used),
+        int(transition.attempt_recorded),
+        transition.result,
+        transition.error_code,
+        transition.error_detail,
+        transition.traceback,
+        int(transition.move is Move.RECOVER),
+        int(transition.status in FINISHED),
+    )
+
+
+def _by_id(row: Settlement | Success) -> int:
+    return row.id

@@ -1,0 +1,232 @@
+"""What the plans say, in SQLite's words. Promises are those of `rowcall.store.dialect`.
+
+SQLite has one writer at a time, and write transactions begin IMMEDIATE: what is read inside one stays true until its
+commit. So a claim may be a read followed by a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from rowcall.errors import SchemaMismatch
+from rowcall.job import Attempt, Event, Job, WorkerInfo
+from rowcall.store.dialect import (
+    Filter,
+    Inserted,
+    Look,
+    NewJob,
+    Owned,
+    Peer,
+    Ready,
+    Registration,
+    Settlement,
+    Success,
+)
+from rowcall.store.sqlite import rows
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
+from rowcall.store.sqlite.sql import Sql
+from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
+
+R = TypeVar("R")
+
+HIGHEST_ID = 2**63 - 1
+MOST_TYPES_MERGED = 100  # SQLite merges 500 at the most
+
+
+class SqliteDialect:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._sql = Sql(prefix)
+        self._ready_jobs: dict[int, str] = {}
+
+    @property
+    def newest_version(self) -> int:
+        return NEWEST_VERSION
+
+    def version(self) -> Plan[int]:
+        if not (yield from fetch(_plain(self._sql.table_exists))):
+            return 0
+        return (yield from first(Statement(self._sql.current_version, (), rows.number_from_row))) or 0
+
+    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
+        yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
+        found = yield from self.version()
+        if found > NEWEST_VERSION:
+            raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
+        for migration in MIGRATIONS:
+            if migration.version > found:
+                for statement in migration.statements:
+                    yield from execute(_plain(render(statement, self._prefix)))
+                yield from execute(_plain(self._sql.record_migration, now_ms, migration.version, migration.name))
+        return found, NEWEST_VERSION
+
+    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+        parameters = _insert_parameters(job, payload, now_ms)
+        return (yield from fetch(Statement(self._sql.insert, parameters, rows.inserted_from_row)))[0]
+
+    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
+        yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, _json(payloads), now_ms), no_row))
+        last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
+        # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
+        return [
+            Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms)
+            for job_id in range(last.id - len(payloads) + 1, last.id + 1)
+        ]
+
+    def look(self, worker: str | None, now_ms: int | None) -> Plan[Look]:
+        return (yield from fetch(Statement(self._sql.look, (now_ms, worker), rows.look_from_row)))[0]
+
+    def stage(self, limit: int, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.stage, now_ms, limit))
+
+    def expire(self, limit: int, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.expire, now_ms, limit))
+
+    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        merged = list(types[:MOST_TYPES_MERGED])
+        # one text per power of two keeps the statement cache small; a type that is given twice would be claimed twice
+        arms = 1 << (len(merged) - 1).bit_length()
+        sql = self._ready_jobs.get(arms) or self._ready_jobs.setdefault(arms, self._sql.ready_jobs(arms))
+        padding: list[Parameter] = [None] * (arms - len(merged))
+        statement = Statement(sql, (now_ms, queue, limit, *merged, *padding), rows.ready_from_row)
+        return (yield from fetch(statement))[0]
+
+    def mark_claimed(
+        self,
+        worker: str,
+        started: Sequence[int],
+        buffered: Sequence[int],
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[None]:
+        marks = [(job_id, 1) for job_id in started] + [(job_id, 0) for job_id in buffered]
+        return execute(_plain(self._sql.mark_claimed, now_ms, worker, _json(marks), lease_ms))
+
+    def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.mark_started, now_ms, _json(marks)))
+
+    def live(self, settled: Sequence[Settlement | Success]) -> Plan[set[int]]:
+        leases = [(row.id, row.lease) for row in settled]
+        return (yield from fetch(Statement(self._sql.live, (_json(leases),), rows.ids_from_row)))[0]
+
+    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
+
+    def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[None]:
+        given = _json(settled)
+        if any(row.attempt_recorded for row in settled):
+            yield from execute(_plain(self._sql.record_attempts, now_ms, given))
+        yield from execute(_plain(self._sql.settle_others, now_ms, given))
+
+    def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
+
+    def register(self, worker: Registration, now_ms: int | None) -> Plan[None]:
+        return execute(
+            _plain(
+                self._sql.register,
+                now_ms,
+                worker.name,
+                worker.host,
+                worker.pid,
+                worker.queues,
+                worker.concurrency,
+                worker.version,
+                worker.lease_ms,
+                worker.lock_path,
+            )
+        )
+
+    def beat(self, worker: str, now_ms: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.beat, now_ms, worker))))
+
+    def peers(self) -> Plan[list[Peer]]:
+        return fetch(Statement(self._sql.peers, (), rows.peer_from_row))
+
+    def retire(self, worker: str) -> Plan[None]:
+        return execute(_plain(self._sql.retire, worker))
+
+    def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        return _only(Statement(self._sql.owned_by, (worker, limit), rows.owned_from_row))
+
+    def orphans(self, limit: int) -> Plan[list[Owned]]:
+        return _only(Statement(self._sql.orphans, (limit,), rows.owned_from_row))
+
+    def lease_expired(self, limit: int, now_ms: int | None) -> Plan[list[Owned]]:
+        return _only(Statement(self._sql.lease_expired, (now_ms, limit), rows.owned_from_row))
+
+    def get(self, job_id: int) -> Plan[Job | None]:
+        return first(Statement(self._sql.get, (job_id,), rows.job_from_row))
+
+    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
+        sql = self._sql.list_jobs(
+            status=wanted.status,
+            queue=wanted.queue is not None,
+            kind=wanted.type is not None,
+            tag=wanted.tag is not None,
+        )
+        asked: list[Parameter] = [wanted.tag, wanted.status, wanted.queue, wanted.type]
+        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
+        parameters = (wanted.limit, before, *(value for value in asked if value is not None))
+        return fetch(Statement(sql, parameters, rows.job_from_row))
+
+    def attempts(self, job_id: int) -> Plan[list[Attempt]]:
+        return fetch(Statement(self._sql.attempts, (job_id,), rows.attempt_from_row))
+
+    def timeline(self, job_id: int) -> Plan[list[Event]]:
+        return fetch(Statement(self._sql.timeline, (job_id,), rows.event_from_row))
+
+    def workers(self) -> Plan[list[WorkerInfo]]:
+        return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
+
+    def counts(self) -> Plan[list[tuple[str, str, int]]]:
+        return fetch(Statement(self._sql.counts, (), rows.count_from_row))
+
+    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
+        yield from execute(_plain(self._sql.record_last_attempt, job_id))
+        yield from execute(_plain(self._sql.rerun, now_ms, job_id, more_attempts))
+
+    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+
+    def delete(self, job_id: int) -> Plan[None]:
+        return execute(_plain(self._sql.delete, job_id))
+
+    def record_event(
+        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
+    ) -> Plan[None]:
+        return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+
+def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:
+    return Statement(sql, parameters, no_row)
+
+
+def _only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
+    """The value of a statement that always has one row."""
+    return (yield from fetch(statement))[0]
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:
+    return (
+        now_ms,
+        job.type,
+        job.queue,
+        payload,
+        job.priority,
+        job.max_attempts,
+        job.run_at_ms,
+        job.delay_ms,
+        job.timeout_seconds,
+        job.retry,
+        job.tags,
+        job.expires_at_ms,
+        job.expires_in_ms,
+    )

@@ -1,0 +1,214 @@
+"""The tables, version by version. Names in angle brackets are filled in by `render`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
+CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
+
+TABLES = ("job", "attempt", "event", "worker", "job_tag", "migration")
+
+
+def render(template: str, prefix: str) -> str:
+    """The SQL with its tables' names and its clock: `<job>`, `<prefix>`, `<now>` (parameter 1, else the clock)."""
+    for table in TABLES:
+        template = template.replace(f"<{table}>", f"{prefix}{table}")
+    return (
+        template.replace("<prefix>", prefix).replace("<now>", f"coalesce(?1, {CLOCK})").replace("<clock>", CLOCK)
+    )
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+VERSION_TABLE = """
+create table if not exists <migration> (
+  version integer primary key,
+  name text not null,
+  applied_at integer not null
+)
+"""
+
+_JOB = """
+create table <job> (
+  id integer primary key autoincrement,
+  type text not null check (length(type) between 1 and 200),
+  queue text not null default 'default' check (length(queue) between 1 and 200),
+  status text not null default 'scheduled'
+    check (status in ('blocked', 'scheduled', 'pending', 'running', 'succeeded', 'failed', 'cancelled')),
+  priority integer not null default 0 check (typeof(priority) = 'integer'),
+  attempt integer not null default 0 check (typeof(attempt) = 'integer'),
+  max_attempts integer not null default 5 check (typeof(max_attempts) = 'integer' and max_attempts >= 1),
+  lease integer not null default 0,
+  lost integer not null default 0,
+  held text,
+  run_at integer not null default (<clock>)
+    constraint run_at_is_milliseconds_since_1970 check (typeof(run_at) = 'integer' and run_at > 100000000000),
+  created_at integer not null default (<clock>),
+  expires_at integer
+    constraint expires_at_is_milliseconds_since_1970
+    check (expires_at is null or (typeof(expires_at) = 'integer' and expires_at > 100000000000)),
+  claimed_at integer,
+  started_at integer,
+  finished_at integer,
+  heartbeat_at integer,
+  lease_until integer,
+  lease_ms integer,
+  worker text,
+  timeout real check (timeout is null or timeout > 0),
+  retry text,
+  key text,
+  chain_id integer,
+  chain_index integer,
+  trace_context text,
+  progress real,
+  progress_message text,
+  tags text constraint tags_are_a_json_array check (tags is null or json_type(tags) = 'array'),
+  error_code text,
+  error_detail text,
+  traceback text,
+  payload text not null default '{}' constraint payload_is_text check (typeof(payload) = 'text'),
+  result text
+)
+"""
+
+_ATTEMPT = """
+create table <attempt> (
+  id integer primary key autoincrement,
+  job_id integer not null references <job> (id) on delete cascade,
+  attempt integer not null,
+  status text not null,
+  claimed_at integer not null,
+  started_at integer,
+  finished_at integer,
+  worker text,
+  error_code text,
+  error_detail text,
+  traceback text,
+  next_run_at integer
+)
+"""
+
+_EVENT = """
+create table <event> (
+  id integer primary key autoincrement,
+  job_id integer not null references <job> (id) on delete cascade,
+  at integer not null,
+  event text not null,
+  actor text,
+  detail text
+)
+"""
+
+_WORKER = """
+create table <worker> (
+  name text primary key,
+  host text not null,
+  pid integer not null,
+  queues text not null,
+  concurrency integer not null,
+  version text not null,
+  lease_ms integer not null,
+  lock_path text,
+  started_at integer not null,
+  beat integer not null default 0,
+  beat_at integer not null
+) without rowid
+"""
+
+_JOB_TAG = """
+create table <job_tag> (
+  tag text not null,
+  job_id integer not null references <job> (id) on delete cascade,
+  primary key (tag, job_id)
+) without rowid
+"""
+
+_TAG_TRIGGER = """
+create trigger <prefix>job_tags after insert on <job> when new.tags is not null begin
+  insert or ignore into <job_tag> (tag, job_id) select value, new.id from json_each(new.tags);
+end
+"""
+
+# The job's row holds its latest attempt while claimed_at is set; the table holds those that something followed.
+_ATTEMPTS = """
+create view <prefix>attempts as
+select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,
+       error_code, error_detail, traceback, next_run_at
+from <attempt>
+union all
+select 9000000000000000000, id, attempt,
+       case when status = 'failed' and error_code = 'WORKER:LOST' then 'lost' else status end,
+       claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback, null
+from <job> where claimed_at is not null
+"""
+
+_TIMELINE = """
+create view <prefix>timeline as
+select id as job_id, created_at as at, 0 as seq, 0 as rank, 'ENQUEUED' as event, null as actor, null as detail
+from <job>
+union all
+select job_id, claimed_at, seq, 1, 'CLAIMED', worker, 'attempt ' || attempt from <prefix>attempts
+union all
+select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt
+from <prefix>attempts where started_at is not null
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null from <job> where heartbeat_at is not null
+union all
+select job_id, finished_at, seq, 4,
+       case status when 'succeeded' then 'SUCCEEDED' when 'lost' then 'RECOVERED' when 'released' then 'RELEASED'
+                   when 'snoozed' then 'SNOOZED' when 'cancelled' then 'CANCELLED' else 'FAILED' end,
+       worker,
+       case when error_code is null then null
+            else error_code || case when error_detail is null then '' else ': ' || error_detail end end
+from <prefix>attempts where finished_at is not null and status <> 'running'
+union all
+select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null,
+       'for ' || strftime('%Y-%m-%d %H:%M:%f', next_run_at / 1000.0, 'unixepoch') || ' UTC'
+from <prefix>attempts where status = 'failed' and next_run_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code
+from <job> where status = 'failed' and error_code = 'WORKER:LOST' and claimed_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
+from <job> where status = 'cancelled' and error_code = 'EXPIRED:NOT_STARTED'
+union all
+select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
+"""
+
+MIGRATIONS = (
+    Migration(
+        1,
+        "jobs, attempts, events, workers",
+        (
+            _JOB,
+            "create index <prefix>job_ready on <job> (queue, type, priority desc, id)"
+            " where status = 'pending' and held is null",
+            "create index <prefix>job_due on <job> (run_at) where status = 'scheduled'",
+            "create index <prefix>job_expiry on <job> (expires_at)"
+            " where expires_at is not null and attempt = 0 and status in ('blocked', 'scheduled', 'pending')",
+            "create index <prefix>job_owned on <job> (worker, id) where status = 'running' and lease_until is null",
+            "create index <prefix>job_leased on <job> (lease_until)"
+            " where status = 'running' and lease_until is not null",
+            "create index <prefix>job_status on <job> (status, id)",
+            "create index <prefix>job_queue on <job> (queue, id)",
+            "create index <prefix>job_type on <job> (type, id)",
+            _ATTEMPT,
+            "create index <prefix>attempt_job on <attempt> (job_id, id)",
+            _EVENT,
+            "create index <prefix>event_job on <event> (job_id, id)",
+            _WORKER,
+            _JOB_TAG,
+            "create index <prefix>job_tag_job on <job_tag> (job_id)",
+            _TAG_TRIGGER,
+            _ATTEMPTS,
+            _TIMELINE,
+        ),
+    ),
+)
+
+NEWEST_VERSION = MIGRATIONS[-1].version

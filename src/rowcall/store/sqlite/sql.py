@@ -1,0 +1,231 @@
+"""Every statement of the SQLite dialect, by name. A test prepares each of them, and checks the plans of the hot ones.
+
+Statements that a worker runs all the time give back one row with a JSON array in it: sqlite3 lets go of the
+interpreter's lock at each row, and beside a busy handler thread takes up to 5 ms to have it back.
+"""
+
+from __future__ import annotations
+
+from rowcall.lifecycle import EXPIRED_CODE
+from rowcall.store.sqlite.schema import render
+
+JOB_COLUMNS = (
+    "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
+    " finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags, chain_id, chain_index,"
+    " expires_at, timeout, retry, lease"
+)
+_READY_COLUMNS = (
+    "job.id, job.type, job.queue, job.payload, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost,"
+    " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
+    " job.chain_index, job.expires_at"
+)
+_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+_READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
+_OWNED_COLUMNS = "id, lease, attempt, max_attempts, case when started_at is null then json('false') else json('true') end"
+
+
+class Sql:
+    """The statements, rendered for one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        for name, template in statements().items():
+            setattr(self, name, render(template, prefix))
+        self._prefix = prefix
+
+    table_exists = "select 1 from sqlite_master where type = 'table' and name = '<migration>'"
+    current_version = "select coalesce(max(version), 0) from <migration>"
+    record_migration = "insert into <migration> (version, name, applied_at) values (?2, ?3, <now>)"
+
+    insert = """
+        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
+                           timeout, retry, tags, expires_at)
+        values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
+                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13))
+        returning id, status, run_at, created_at, expires_at"""
+    insert_many = """
+        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
+                           timeout, retry, tags, expires_at)
+        select ?2, ?3, value, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
+               coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13)
+        from json_each(?4)"""
+    last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
+
+    look = f"""
+        with recursive found (pair) as (
+          select (select json_array(queue, type) from {_READY} order by queue, type limit 1)
+          union all
+          select coalesce(
+            (select json_array(queue, type) from {_READY}
+             and queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
+            (select json_array(queue, type) from {_READY}
+             and queue > json_extract(pair, '$[0]') order by queue, type limit 1))
+          from found where pair is not null
+        )
+        select <now>,
+          (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
+          (select min(expires_at) from <job> indexed by <prefix>job_expiry
+           where expires_at is not null and attempt = 0 and {_WAITING}),
+          exists (select 1 from <worker> where name = ?2),
+          (select json_group_array(json(pair)) from found where pair is not null)"""
+    stage = """
+        update <job> set status = 'pending' where id in (
+          select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
+          order by run_at limit ?2)"""
+    expire = f"""
+        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = '{EXPIRED_CODE}',
+          error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
+        where id in (
+          select id from <job> indexed by <prefix>job_expiry
+          where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
+          order by expires_at limit ?2)"""
+    mark_claimed = """
+        update <job> set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = ?2, claimed_at = <now>,
+          started_at = case when given.started then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
+          finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+          error_code = null, error_detail = null, traceback = null
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as started from json_each(?3)) given
+        where <job>.id = given.id"""
+    mark_started = """
+        update <job> set started_at = <now> - given.age
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
+                     json_extract(value, '$[2]') as age from json_each(?2)) given
+        where <job>.id = given.id and <job>.lease = given.lease"""
+
+    live = """
+        select json_group_array(job.id) from json_each(?1) as given
+        cross join <job> as job
+        where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')"""
+    settle_successes = """
+        update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null,
+          started_at = coalesce(<now> - given.started_age, started_at), finished_at = <now> - given.finished_age,
+          result = given.result
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
+                     json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
+                     json_extract(value, '$[4]') as result from json_each(?2)) given
+        where <job>.id = given.id and <job>.lease = given.lease"""
+    record_attempts = """
+        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                               error_detail, traceback, next_run_at)
+        select job.id, job.attempt, json_extract(given.value, '$[3]'), job.claimed_at,
+               coalesce(<now> - json_extract(given.value, '$[4]'), job.started_at),
+               <now> - json_extract(given.value, '$[5]'), job.worker, json_extract(given.value, '$[10]'),
+               json_extract(given.value, '$[11]'), json_extract(given.value, '$[12]'),
+               <now> + json_extract(given.value, '$[6]')
+        from json_each(?2) as given cross join <job> as job
+        where json_extract(given.value, '$[8]') and job.id = json_extract(given.value, '$[0]')
+          and job.lease = json_extract(given.value, '$[1]')"""
+    settle_others = """
+        update <job> set status = given.status, lease = <job>.lease + 1, lease_until = null,
+          attempt = attempt - given.returned, lost = <job>.lost + given.lost,
+          claimed_at = case when given.final then claimed_at end,
+          started_at = case when given.final then coalesce(<now> - given.started_age, started_at) end,
+          finished_at = case when given.final then <now> - given.finished_age end,
+          run_at = coalesce(<now> + given.delay, run_at),
+          expires_at = case when given.returned and given.recorded then null else expires_at end,
+          result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
+                     json_extract(value, '$[2]') as status, json_extract(value, '$[4]') as started_age,
+                     json_extract(value, '$[5]') as finished_age, json_extract(value, '$[6]') as delay,
+                     json_extract(value, '$[7]') as returned, json_extract(value, '$[8]') as recorded,
+                     json_extract(value, '$[9]') as result, json_extract(value, '$[10]') as code,
+                     json_extract(value, '$[11]') as detail, json_extract(value, '$[12]') as traceback,
+                     json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final
+              from json_each(?2)) given
+        where <job>.id = given.id and <job>.lease = given.lease"""
+    heartbeat = """
+        update <job> set heartbeat_at = <now>, lease_until = <now> + lease_ms where id = ?2 and lease = ?3
+        returning id"""
+
+    register = """
+        insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+        values (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, <now>, <now>)"""
+    beat = "update <worker> set beat = beat + 1, beat_at = <now> where name = ?2 returning beat"
+    peers = "select name, host, beat, lease_ms, lock_path from <worker> order by name"
+    retire = "delete from <worker> where name = ?1"
+    owned_by = f"""
+        select json_group_array(json_array({_OWNED_COLUMNS})) from (
+          select * from <job> indexed by <prefix>job_owned
+          where status = 'running' and lease_until is null and worker = ?1 limit ?2)"""
+    orphans = f"""
+        select json_group_array(json_array({_OWNED_COLUMNS})) from (
+          select * from <job> indexed by <prefix>job_owned
+          where status = 'running' and lease_until is null
+            and not exists (select 1 from <worker> where name = <job>.worker) limit ?1)"""
+    lease_expired = f"""
+        select json_group_array(json_array({_OWNED_COLUMNS})) from (
+          select * from <job> indexed by <prefix>job_leased
+          where status = 'running' and lease_until is not null and lease_until <= <now>
+          order by lease_until limit ?2)"""
+
+    get = f"select {JOB_COLUMNS} from <job> where id = ?1"
+    attempts = """
+        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail,
+               traceback, next_run_at
+        from <prefix>attempts where job_id = ?1 order by seq"""
+    timeline = """
+        select at, event, actor, detail from <prefix>timeline where job_id = ?1 order by at, seq, rank"""
+    workers = """
+        select name, host, pid, queues, concurrency, version, started_at, beat, beat_at,
+               (select count(*) from <job> indexed by <prefix>job_owned
+                where status = 'running' and lease_until is null and worker = name)
+        from <worker> order by started_at, name"""
+    counts = "select status, queue, count(*) from <job> group by status, queue order by status, queue"
+
+    record_last_attempt = """
+        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                               error_detail, traceback)
+        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
+        from <prefix>attempts where job_id = ?1 and seq = 9000000000000000000"""
+    rerun = """
+        update <job> set status = 'pending', lease = lease + 1, run_at = <now>, max_attempts = max_attempts + ?3,
+          claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
+          result = null, error_code = null, error_detail = null, traceback = null
+        where id = ?2"""
+    cancel = """
+        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = ?3,
+          error_detail = ?4
+        where id = ?2"""
+    delete = "delete from <job> where id = ?1"
+    record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5)"
+
+    def ready_jobs(self, types: int) -> str:
+        """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""
+        arm = f"select priority, id from {_READY} and queue = ?2 and type = "
+        arms = " union all ".join(f"{arm}?{4 + number}" for number in range(types))
+        return render(
+            f"""
+            select json_group_array(json_array({_READY_COLUMNS}))
+            from ({arms} order by priority desc, id limit ?3) as first cross join <job> as job on job.id = first.id
+            where job.expires_at is null or job.expires_at > <now> or job.attempt > 0""",
+            self._prefix,
+        )
+
+    def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
+        """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
+        if tag:
+            source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
+        else:
+            index = "status" if status not in (None, "succeeded") else "queue" if queue else "type" if kind else status
+            source = "<job> as job" + (f" indexed by <prefix>job_{_LIST_INDEXES[index]}" if index else "")
+            order = "job.id"
+        asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
+        columns = [column for column, wanted in asked if wanted]
+        conditions = [f"{order} < ?2", *(f"{column} = ?{3 + number}" for number, column in enumerate(columns))]
+        return render(
+            f"select {_qualified(JOB_COLUMNS)} from {source} where {' and '.join(conditions)}"
+            f" order by {order} desc limit ?1",
+            self._prefix,
+        )
+
+
+# most jobs have succeeded: the index on status narrows nothing then, and a queue or a type does
+_LIST_INDEXES = {"status": "status", "queue": "queue", "type": "type", "succeeded": "status"}
+
+
+def _qualified(columns: str) -> str:
+    return ", ".join(f"job.{column.strip()}" for column in columns.split(","))
+
+
+def statements() -> dict[str, str]:
+    """The fixed statements, as templates."""
+    return {name: text for name, text in vars(Sql).items() if isinstance(text, str) and not name.startswith("_")}

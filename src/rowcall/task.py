@@ -1,0 +1,130 @@
+"""Tasks: functions that can be enqueued, with their arguments checked and typed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Concatenate, Generic, ParamSpec, TypeVar, Unpack
+
+from rowcall.context import Context
+from rowcall.errors import InvalidOption
+from rowcall.job import Job
+from rowcall.payload import Arguments, takes_context
+from rowcall.queue.enqueueing import Enqueueing, mappings
+from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+NOTHING_GIVEN = Options()
+
+
+class Declared:
+    """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
+
+    def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
+        self.name = name
+        self.function = function
+        self.options = options
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004
+        )
+        self.takes_context = takes_context(function, Context)
+        self.arguments = Arguments(name, function, skip_first=self.takes_context)
+
+    def payload_of(self, arguments: object) -> str:
+        """The payload for a dict of arguments."""
+        return self.arguments.to_json((), *mappings(self.name, [arguments or {}]))  # type: ignore[list-item]
+
+
+class Enqueuer(Generic[P]):
+    """A task with options: what `task.using(...)` gives."""
+
+    def __init__(self, jobs: Enqueueing, declared: Declared, given: Options) -> None:
+        self._jobs = jobs
+        self._declared = declared
+        self._connection = given.connection
+        self._new_job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Write a job that will call the function with these arguments; it is durable when this returns."""
+        payload = self._declared.arguments.to_json(args, kwargs)
+        return self._jobs.put(self._new_job, payload, connection=self._connection)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
+        payload = self._declared.arguments.to_json(args, kwargs)
+        return await self._jobs.aput(self._new_job, payload, connection=self._connection)
+
+    def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
+        """Write one job for each dict of arguments, all in one transaction.
+
+        >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
+        """
+        return self._jobs.put_many(self._new_job, self._payloads(rows), connection=self._connection)
+
+    async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
+        return await self._jobs.aput_many(self._new_job, self._payloads(rows), connection=self._connection)
+
+    def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
+        to_json = self._declared.arguments.to_json
+        return [to_json((), row) for row in mappings(self._declared.name, rows)]
+
+
+class BaseTask(Enqueuer[P], Generic[P, R]):
+    """A declared task."""
+
+    def __init__(self, jobs: Enqueueing, declared: Declared) -> None:
+        super().__init__(jobs, declared, NOTHING_GIVEN)
+        self.__name__ = declared.name
+        self.__doc__ = declared.function.__doc__
+        self.__module__ = declared.function.__module__
+        self.__wrapped__ = declared.function
+
+    @property
+    def name(self) -> str:
+        return self._declared.name
+
+    def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P]:
+        """The same task with other options.
+
+        >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
+        """
+        return Enqueuer(self._jobs, self._declared, checked(options, ENQUEUE_OPTIONS))
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+
+class Task(BaseTask[P, R]):
+    """A task whose function takes the arguments it is enqueued with. Calling it simply calls the function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.__wrapped__(*args, **kwargs)  # type: ignore[assignment]
+        return result
+
+
+class ContextTask(BaseTask[P, R]):
+    """A task whose function takes a `Context` first, which is not among the arguments it is enqueued with."""
+
+    def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.__wrapped__(ctx, *args, **kwargs)  # type: ignore[assignment]
+        return result
+
+
+def declare(function: Callable[..., object], options: Options) -> Declared:
+    """Check a function and its options; refused ones say why."""
+    if isinstance(function, BaseTask):
+        raise InvalidOption("task", f"{function.name!r} is a task already")
+    if not callable(function):
+        raise InvalidOption("task", f"wants a function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidOption("task", f"{function.__qualname__} is a generator: its body would never run")
+    name = options.name or getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+    return Declared(name, function, options)
+
+
+PlainFunction = Callable[P, R]
+ContextFunction = Callable[Concatenate[Context, P], R]

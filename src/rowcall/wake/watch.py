@@ -1,0 +1,144 @@
+"""Waiting for a change of some files, or for a word from another thread of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import struct
+import sys
+from typing import Protocol
+
+IN_MODIFY, IN_MOVE_SELF, IN_DELETE_SELF = 0x2, 0x800, 0x400
+IN_IGNORED = 0x8000
+_EVENT = struct.Struct("iIII")
+POLL_FIRST_SECONDS, POLL_LAST_SECONDS = 0.005, 0.1
+
+
+class Bell:
+    """A word from another thread: `ring` ends the wait of whoever watches."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._armed = False
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it is ringing already
+            os.write(self._writer, b"!")
+
+    def arm(self) -> None:
+        """Say that a wait is about to begin; look once more for what `nudge` tells of before it does."""
+        self._armed = True
+
+    def nudge(self) -> None:
+        """`ring`, where somebody waits: costs nothing while the loop is busy anyway."""
+        if self._armed:
+            self._armed = False
+            self.ring()
+
+    def silence(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._reader, 4096):
+                pass
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+class Watch(Protocol):
+    """`wait` gives (rung, changed): whether the bell rang, and whether a file may have changed."""
+
+    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]: ...
+    def close(self) -> None: ...
+
+
+def watch(paths: list[str], bell: Bell) -> Watch:
+    """The best watch this system has."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            return InotifyWatch(paths, bell)
+    return PollingWatch(bell)
+
+
+class InotifyWatch:
+    """The kernel tells of writes to the files; nothing runs in between."""
+
+    def __init__(self, paths: list[str], bell: Bell) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._paths = paths
+        self._watched: dict[str, int] = {}
+        self._bell = bell
+        self._fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+        self._poll.register(bell.fileno(), select.POLLIN)
+        self._bell_poll = select.poll()
+        self._bell_poll.register(bell.fileno(), select.POLLIN)
+        self._add_missing()
+
+    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+        poll = self._poll if hints else self._bell_poll
+        ready = {fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)}
+        rung = self._bell.fileno() in ready
+        if rung:
+            self._bell.silence()
+        return rung, self._fd in ready and self._read()
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._fd, 65536)
+        except BlockingIOError:
+            return False
+        at = 0
+        while at < len(data):
+            descriptor, mask, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            if mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED):
+                self._watched = {path: known for path, known in self._watched.items() if known != descriptor}
+        self._add_missing()
+        return True
+
+    def _add_missing(self) -> None:
+        for path in self._paths:
+            if path not in self._watched and os.path.exists(path):
+                mask = IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF
+                added = self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask)
+                if added >= 0:
+                    self._watched[path] = added
+
+    def _checked(self, result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class PollingWatch:
+    """Where the kernel tells nothing: look now and then, ever less often while nothing happens."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._pause_seconds = POLL_FIRST_SECONDS
+
+    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+        pause = min(self._pause_seconds, max(0.0, seconds)) if hints else seconds
+        rung = bool(select.select([self._bell.fileno()], [], [], pause)[0])
+        if rung:
+            self._bell.silence()
+            self._pause_seconds = POLL_FIRST_SECONDS
+        else:
+            self._pause_seconds = min(self._pause_seconds * 1.5, POLL_LAST_SECONDS)
+        return rung, hints
+
+    def close(self) -> None:
+        pass

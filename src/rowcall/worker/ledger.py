@@ -1,0 +1,80 @@
+"""A file of the worker's own: locked while it lives, and telling which jobs left its buffer.
+
+The kernel frees the lock when the process dies, however it dies. What was written to the mapped file outlives the
+process too, so that whoever recovers its jobs knows which of them had been started, at no cost in commits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import mmap
+import os
+import struct
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+_PAIR = struct.Struct("<qq")
+PAIRS = 4096
+_SIZE = _PAIR.size * PAIRS
+
+
+class Ledger:
+    """The (id, lease) of started jobs, in a ring larger than all that can be unsettled at once."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.path = os.path.join(folder, name)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if fcntl is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(self._fd, _SIZE)
+        self._map = mmap.mmap(self._fd, _SIZE)
+        self._next = itertools.count()
+
+    def mark_started(self, job_id: int, lease: int) -> None:
+        _PAIR.pack_into(self._map, next(self._next) % PAIRS * _PAIR.size, job_id, lease)
+
+    def close(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self._map.close()
+        os.close(self._fd)
+
+
+def is_dead(path: str | None) -> bool:
+    """Whether the owner of a ledger has surely died. False where that cannot be told from here."""
+    if path is None or fcntl is None:
+        return False
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(fd)
+
+
+def started_jobs(path: str | None) -> set[tuple[int, int]]:
+    """What a dead worker had started, as far as its file tells."""
+    if path is None:
+        return set()
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_SIZE)
+    except OSError:
+        return set()
+    return {pair for pair in _PAIR.iter_unpack(data[: len(data) // _PAIR.size * _PAIR.size]) if pair != (0, 0)}
+
+
+def remove(path: str | None) -> None:
+    if path is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)

@@ -1,0 +1,341 @@
+"""The loop: in one transaction settle what finished, stage what is due, claim what there is room for."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from rowcall.context import logger
+from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.errors import DataRefused, StoreUnavailable
+from rowcall.failure import detail_of
+from rowcall.lifecycle import Released, Tries, Unfit, decide
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Look, Ready
+from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.store.plans.settle import Ended, settle
+from rowcall.wake.watch import Bell, Watch, watch
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.pace import Pace
+from rowcall.worker.run import Run
+from rowcall.worker.settings import Settings
+
+LONGEST_WAIT_SECONDS = 5.0
+MOST_SETTLED = 500
+# a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
+FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
+MARK_AFTER_SECONDS = 1.0
+
+
+class Loop:
+    """Runs in one thread, with a connection of its own. Others talk to it through the dispatcher and the bell."""
+
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings,
+        dispatcher: Dispatcher,
+        bell: Bell,
+        register: Callable[[], str],
+        worker: str,
+    ) -> None:
+        self._core = core
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._bell = bell
+        self._register = register
+        self._worker = worker
+        self._pace = Pace()
+        self._connection: SqliteConnection | None = None
+        self._watch: Watch | None = None
+        self._unsettled: list[Run] = []
+        self._maybe_work = True
+        self._look: Look | None = None
+        self._looked_at = 0.0
+        self._counter = -1
+        self._doubt_seconds: float | None = None
+        self._turn = 0
+        self._busy_since: float | None = None
+        self._marked_at = 0.0
+        self._pause_seconds = 0.0
+        self._unknown_types: set[str] = set()
+        self.stopping = False
+        self.lost = False
+        self.counts: Counter[str] = Counter()
+
+    def run(self, finished: Callable[[], bool]) -> None:
+        """Go round until `finished` says so."""
+        self._connection = self._core.database.connect()
+        path = self._core.database.path
+        self._watch = watch([f"{path}-wal", path], self._bell)
+        try:
+            while True:
+                self._unsettled += self._dispatcher.take_ended()
+                self._dispatcher.give_up_overdue()
+                if not self._unsettled and finished():
+                    break
+                self._step()
+        finally:
+            self._watch.close()
+            self._connection.close()
+
+    @property
+    def nothing_unsettled(self) -> bool:
+        return not self._unsettled
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to settle, nothing running and nothing known to be due."""
+        return not (self._unsettled or self._maybe_work or self._dispatcher.busy or self._due_in() == 0)
+
+    # one step: a round, or a wait
+
+    def _step(self) -> None:
+        if self.lost:
+            self._start_again()
+        if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+            try:
+                self._round()
+                self._pause_seconds = 0.0
+            except DataRefused:
+                self._settle_one_by_one()
+            except StoreUnavailable as error:
+                self._bear(error)
+        elif self._counter < 0 and self._room() > 0:
+            self._settle_down()
+        else:
+            self._wait()
+
+    def _round(self) -> None:
+        assert self._connection is not None
+        runs = self._unsettled[:MOST_SETTLED]
+        now = time.monotonic()
+        self._observe(len(runs), now)
+        appetite = self._appetite()
+        taken = self._connection.write(
+            round_of_work(
+                self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms()
+            )
+        )
+        del self._unsettled[: len(runs)]
+        self._count(runs, taken.settled)
+        self._turn += 1
+        self._counter = -1
+        self._remember(taken.look)
+        self._maybe_work = taken.more
+        if not taken.look.registered:
+            self.lost = True
+        if taken.started or taken.buffered:
+            self._dispatch(taken)
+        if appetite.room > 0:
+            self._warn_of_unknown(taken.look)
+
+    def _dispatch(self, taken: Taken) -> None:
+        self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
+        if self._busy_since is None:
+            self._busy_since = time.monotonic()
+        now_ms = taken.look.now_ms
+        self._dispatcher.accept(
+            [self._run_of(ready, now_ms, buffered=False) for ready in taken.started],
+            [self._run_of(ready, now_ms, buffered=True) for ready in taken.buffered],
+        )
+
+    def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
+        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, buffered=buffered)
+
+    def _appetite(self) -> Appetite:
+        slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())
+        queues = self._settings.queues
+        return Appetite(
+            worker=self._worker,
+            slots=slots,
+            buffer=buffer,
+            types=self._core.tasks.keys(),
+            queues=queues
+            and {
+                queue: None if limit is None else max(0, limit - self._dispatcher.in_flight(queue))
+                for queue, limit in queues.items()
+            },
+            first_queue=self._turn,
+        )
+
+    def _room(self) -> int:
+        return 0 if self.stopping else self._dispatcher.free_slots + self._buffer_room()
+
+    def _buffer_room(self) -> int:
+        return max(0, self._pace.buffer_size - self._dispatcher.buffered)
+
+    def _observe(self, finished: int, now: float) -> None:
+        if self._busy_since is not None:
+            self._pace.observe(finished=finished, busy_seconds=now - self._busy_since)
+            self._busy_since = now if self._dispatcher.busy else None
+
+    def _count(self, runs: list[Run], settled: set[int]) -> None:
+        for run in runs:
+            if run.ready.id in settled and run.transition is not None:
+                self.counts[run.transition.move] += 1
+            else:
+                logger.warning(
+                    "job %d (%s): this attempt was given to somebody else meanwhile; its outcome is dropped",
+                    run.ready.id,
+                    run.ready.type,
+                )
+
+    def _settle_one_by_one(self) -> None:
+        """One of the group holds what the database refuses: settle the others, and fail that one."""
+        assert self._connection is not None
+        runs, self._unsettled = self._unsettled, []
+        for run in runs:
+            now = time.monotonic()
+            try:
+                settled = self._settle(run, now)
+            except DataRefused as error:
+                outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
+                run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
+                settled = self._settle(run, now)
+            self._count([run], settled)
+
+    def _settle(self, run: Run, now: float) -> set[int]:
+        assert self._connection is not None
+        return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
+
+    def _bear(self, error: StoreUnavailable) -> None:
+        """The database is out of reach: say so once, wait ever longer, and go on where we were."""
+        if self._pause_seconds == 0.0:
+            logger.error("the database is out of reach, trying again until it is back: %s", error)
+        self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
+        assert self._watch is not None
+        self._watch.wait(self._pause_seconds, hints=False)
+
+    # waiting
+
+    def _settle_down(self) -> None:
+        """Before the first wait: note where we are, then look once more, so that nothing falls in between."""
+        assert self._connection is not None
+        try:
+            self._counter = self._connection.change_counter()
+            self._peek()
+        except StoreUnavailable as error:
+            self._bear(error)
+
+    def _peek(self) -> None:
+        """Learn what there is to do by a read: the write lock is for those who have something to write."""
+        assert self._connection is not None
+        look = self._connection.read(self._core.dialect.look(self._worker, self._core.now_ms()))
+        self._remember(look)
+        if not look.registered:
+            self.lost = True
+        appetite = self._appetite()
+        wanted = wanted_types(appetite, look)
+        limits = appetite.queues or {}
+        self._maybe_work = any(limits.get(queue) != 0 for queue in wanted)
+        self._warn_of_unknown(look)
+
+    def _remember(self, look: Look) -> None:
+        self._look, self._looked_at = look, time.monotonic()
+
+    def _due_in(self) -> float:
+        """Seconds until something falls due by itself, by the database's clock."""
+        if self._look is None or self._look.next_at_ms is None:
+            return LONGEST_WAIT_SECONDS
+        seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - (time.monotonic() - self._looked_at)
+        return max(0.0, seconds)
+
+    def _wait(self) -> None:
+        assert self._watch is not None
+        listening = self._room() > 0
+        seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
+        deadline = self._dispatcher.seconds_to_deadline()
+        if deadline is not None:
+            seconds = min(seconds, deadline)
+        if self._doubt_seconds is not None and listening:
+            seconds = min(seconds, self._doubt_seconds)
+        self._bell.arm()
+        if self._dispatcher.has_ended:
+            return
+        rung, changed = self._watch.wait(seconds, hints=listening)
+        self._mark_started()
+        if not listening or rung:
+            return
+        if changed:
+            self._doubt_seconds = FIRST_DOUBT_SECONDS
+            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
+        try:
+            self._check(changed=changed)
+        except StoreUnavailable as error:
+            self._bear(error)
+
+    def _check(self, *, changed: bool) -> None:
+        assert self._connection is not None
+        counter = self._connection.change_counter()
+        if counter != self._counter:
+            self._counter = counter
+            self._doubt_seconds = None
+            self._peek()
+        elif self._doubt_seconds is not None:
+            longer = self._doubt_seconds * 2
+            self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None
+        elif not changed:
+            self._peek()  # the time is over: something is due, or the clock was set
+
+    def _mark_started(self) -> None:
+        """Let the rows of long runs out of the buffer say when they started."""
+        now = time.monotonic()
+        if now - self._marked_at < MARK_AFTER_SECONDS:
+            return
+        self._marked_at = now
+        runs = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
+        if not runs or self._connection is None:
+            return
+        marks = [(run.ready.id, run.ready.lease, round((now - run.started_at) * 1000)) for run in runs]
+        try:
+            self._connection.write(self._core.dialect.mark_started(marks, self._core.now_ms()))
+        except StoreUnavailable as error:
+            self._bear(error)
+            return
+        for run in runs:
+            run.marked = True
+
+    # being declared lost
+
+    def _start_again(self) -> None:
+        """Others took us for dead. What we hold is no longer ours: stop it, and begin anew under another name."""
+        logger.error("worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker)
+        for run in self._dispatcher.take_buffered():
+            run.settled = True
+        self._dispatcher.stop_all()
+        try:
+            self._worker = self._register()
+        except StoreUnavailable as error:
+            self._bear(error)
+            return
+        self.lost = False
+        self._maybe_work = True
+
+    def release_buffered(self) -> None:
+        """Give back, from this loop's own thread, what was never started."""
+        for run in self._dispatcher.take_buffered():
+            run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), Released(started=False))
+            run.settled = True
+            self._unsettled.append(run)
+
+    def _warn_of_unknown(self, look: Look) -> None:
+        for queue, kind in look.ready:
+            if kind not in self._core.tasks and kind not in self._unknown_types:
+                if self._settings.queues is not None and queue not in self._settings.queues:
+                    continue
+                self._unknown_types.add(kind)
+                logger.warning(
+                    "queue %r has jobs of the task %r, which this worker does not know: they are left for workers that do",
+                    queue,
+                    kind,
+                )
+
+
+def ended_of(run: Run, now: float) -> Ended:
+    assert run.transition is not None
+    started_age = round((now - run.started_at) * 1000) if run.started_at else None
+    finished_age = round((now - run.finished_at) * 1000) if run.finished_at else 0
+    return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age)

@@ -1,0 +1,66 @@
+"""A worker that owns its process: signals, and replacing itself when every slot is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from rowcall.context import logger
+from rowcall.worker.worker import Worker
+
+AT_ONCE_SECONDS = 3.0
+
+
+def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
+    """Run until SIGINT or SIGTERM: the first lets handlers finish, the second stops at once."""
+    signals = _Signals(worker)
+    with signals:
+        worker.start()
+        worker.ended.wait()
+    if worker.exhausted:
+        logger.critical("this process is replaced by a new one")
+        (replace or replace_process)()
+    if worker.failure is not None:
+        raise worker.failure
+
+
+def replace_process() -> None:
+    """Start this program anew in the same process id; handlers that could not be ended are gone with the old one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+class _Signals:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._received = 0
+        self._former: dict[int, object] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._former[number] = signal.signal(number, self._receive)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._received += 1
+        # from another thread: a handler runs between any two instructions, perhaps inside a lock that stopping needs
+        threading.Thread(target=self._stop, args=(self._received,), daemon=True).start()
+
+    def _stop(self, received: int) -> None:
+        if received == 1:
+            logger.warning("stopping: no new jobs, running ones may finish; a second signal stops at once")
+            self._worker.ask_to_stop()
+            return
+        logger.warning("stopping at once: what still runs is given back")
+        self._worker.stop_at_once()
+        if not self._worker.ended.wait(AT_ONCE_SECONDS):
+            os._exit(1)  # the database does not answer; recovery gives the jobs back

@@ -1,0 +1,96 @@
+"""One attempt in this process: the claimed job, its task, and how it ended."""
+
+from __future__ import annotations
+
+import random
+import time
+from asyncio import CancelledError, Task as AsyncTask
+
+from rowcall.context import Context
+from rowcall.errors import InvalidArguments
+from rowcall.failure import detail_of, raised, traceback_of
+from rowcall.lifecycle import SUCCESS, Outcome, Released, Succeeded, TimedOut, Transition, Tries, Unfit, decide
+from rowcall.payload import PayloadUnfit, result_to_json
+from rowcall.queue.by_hand import job_of
+from rowcall.queue.policy import policy_of
+from rowcall.store.dialect import Ready
+from rowcall.task import Declared
+
+BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+
+
+class Run:
+    __slots__ = (
+        "abandoned",
+        "async_task",
+        "context",
+        "finished_at",
+        "marked",
+        "ready",
+        "settled",
+        "started_at",
+        "stopped_because",
+        "task",
+        "timeout_seconds",
+        "transition",
+    )
+
+    def __init__(self, ready: Ready, task: Declared, worker: str, claimed_at_ms: int, *, buffered: bool) -> None:
+        self.ready = ready
+        self.task = task
+        self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
+        self.context = Context(lambda: job_of(ready, worker, claimed_at_ms, started=not buffered))
+        self.marked = not buffered  # whether the row says that it was started
+        self.started_at = 0.0
+        self.finished_at = 0.0
+        self.settled = False
+        self.abandoned = False
+        self.stopped_because: Outcome | None = None
+        self.transition: Transition | None = None
+        self.async_task: AsyncTask[None] | None = None
+
+    def start(self) -> tuple[list[object], dict[str, object]]:
+        """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
+        self.started_at = time.monotonic()
+        args, kwargs = self.task.arguments.from_json(self.ready.payload)
+        if self.task.takes_context:
+            args.insert(0, self.context)
+        return args, kwargs
+
+    def succeed(self, result: object) -> None:
+        self.finished_at = time.monotonic()
+        if self.stopped_because is not None:
+            self.transition = self._decide(self.stopped_because)
+        elif result is None:
+            self.transition = SUCCESS
+        else:
+            try:
+                self.transition = self._decide(Succeeded(result_to_json(self.ready.type, result)))
+            except InvalidArguments as error:
+                detail = f"the handler returned what JSON cannot hold: {error.problem}"
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, detail))
+
+    def fail(self, error: BaseException) -> None:
+        self.finished_at = time.monotonic()
+        if self.stopped_because is not None and isinstance(error, CancelledError | TimeoutError):
+            self.transition = self._decide(self.stopped_because)
+        elif isinstance(self.stopped_because, TimedOut):
+            self.transition = self._decide(self.stopped_because)
+        elif isinstance(error, PayloadUnfit):
+            self.transition = self._decide(Unfit(error.code, detail_of(error), traceback_of(error)))
+        else:
+            self.transition = self._decide(raised(error))
+
+    def give_up(self, outcome: TimedOut | Released) -> None:
+        """Settle an attempt whose handler has not ended."""
+        self.finished_at = time.monotonic()
+        self.transition = self._decide(outcome)
+
+    def stop(self, because: TimedOut | Released) -> None:
+        """Tell the handler that nobody waits for it any more."""
+        self.stopped_because = because
+        self.context._cancel()
+
+    def _decide(self, outcome: Outcome) -> Transition:
+        tries = Tries(self.ready.attempt, self.ready.max_attempts)
+        return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=random.random())

@@ -1,0 +1,100 @@
+"""What a worker is told: checked once, all complaints at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from rowcall.config import name_complaint
+from rowcall.errors import InvalidOption, seconds_of
+
+DEFAULT_CONCURRENCY = 10
+MOST_CONCURRENCY = 1000
+DEFAULT_GRACE_SECONDS = 30.0
+DEFAULT_LEASE_SECONDS = 15.0
+
+Queues = Mapping[str, int | None] | Iterable[str] | str | None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    concurrency: int = DEFAULT_CONCURRENCY
+    queues: dict[str, int | None] | None = None
+    grace_seconds: float = DEFAULT_GRACE_SECONDS
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+
+    @property
+    def queues_text(self) -> str:
+        """The queues as they are shown: `mail=10,default`, or `*` for all."""
+        if self.queues is None:
+            return "*"
+        return ",".join(name if limit is None else f"{name}={limit}" for name, limit in self.queues.items())
+
+
+def settings(
+    *,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    queues: Queues = None,
+    grace: float | timedelta = DEFAULT_GRACE_SECONDS,
+    lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+) -> Settings:
+    problems = []
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MOST_CONCURRENCY:
+        problems.append(
+            InvalidOption("concurrency", f"wants a whole number from 1 to {MOST_CONCURRENCY}, not {concurrency!r}")
+        )
+    parsed: dict[str, int | None] | None = None
+    try:
+        parsed = _queues(queues)
+    except InvalidOption as error:
+        problems.append(error)
+    grace_seconds = _seconds("grace", grace, problems)
+    lease_seconds = _seconds("lease", lease, problems)
+    if lease_seconds < 0.1:
+        problems.append(InvalidOption("lease", f"wants at least 0.1 seconds, not {lease!r}"))
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise InvalidOption("worker", "; ".join(str(problem) for problem in problems))
+    return Settings(
+        concurrency=concurrency, queues=parsed, grace_seconds=grace_seconds, lease_seconds=lease_seconds
+    )
+
+
+def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption]) -> float:
+    try:
+        return seconds_of(option, value)
+    except InvalidOption as error:
+        problems.append(error)
+        return 1.0
+
+
+def _queues(given: Queues) -> dict[str, int | None] | None:
+    """
+    >>> _queues("mail=10,default")
+    {'mail': 10, 'default': None}
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = dict(_named_limit(part) for part in given.split(","))
+    elif not isinstance(given, Mapping):
+        given = dict.fromkeys(given)
+    for name, limit in given.items():
+        if complaint := name_complaint(name):
+            raise InvalidOption("queues", complaint)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise InvalidOption("queues", f"{name}={limit!r}: wants a whole number above 0")
+    if not given:
+        raise InvalidOption("queues", "names no queue; leave it out to serve all")
+    return dict(given)
+
+
+def _named_limit(part: str) -> tuple[str, int | None]:
+    name, mark, limit = part.strip().partition("=")
+    if not mark:
+        return name, None
+    if not limit.strip().isdecimal():
+        raise InvalidOption("queues", f"{part.strip()!r}: wants name or name=number")
+    return name, int(limit)

@@ -1,0 +1,240 @@
+"""A worker as a user holds it: started and stopped in any of three ways, all alike."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from types import TracebackType
+
+from rowcall.context import logger
+from rowcall.errors import RowcallError
+from rowcall.job import Summary
+from rowcall.lifecycle import Move, Released
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Registration
+from rowcall.wake.watch import Bell
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.identity import host_name, worker_name
+from rowcall.worker.keeper import Heart, Watcher
+from rowcall.worker.lanes import AsyncLane
+from rowcall.worker.ledger import Ledger
+from rowcall.worker.loop import Loop
+from rowcall.worker.settings import Settings
+
+VERSION = "0.1.0"
+LAST_WORDS_SECONDS = 2.0
+
+
+class Worker:
+    """Runs jobs in this process until it is stopped.
+
+        with jobs.worker(concurrency=20): ...
+        async with jobs.worker(): ...
+    """
+
+    def __init__(self, core: Core, settings: Settings) -> None:
+        self._core = core
+        self._settings = settings
+        self._bell: Bell | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._loop: Loop | None = None
+        self._ledger: Ledger | None = None
+        self._heart = Heart(core, settings.lease_seconds, self._declared_lost)
+        self._watcher = Watcher(core)
+        self._thread: threading.Thread | None = None
+        self._stop_asked = threading.Event()
+        self._forced = False
+        self._timer: threading.Timer | None = None
+        self.name = ""
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+
+    # starting and stopping: a second call of either does nothing
+
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Begin; async handlers run on `loop`, or on an event loop of the worker's own."""
+        if self._thread is not None:
+            return
+        self._prepare(loop)
+        self._thread = threading.Thread(target=self._run, name="rowcall-loop", daemon=True)
+        self._thread.start()
+
+    def ask_to_stop(self, grace_seconds: float | None = None) -> None:
+        """Stop claiming and finish what runs within the grace period; returns at once."""
+        grace = self._settings.grace_seconds if grace_seconds is None else grace_seconds
+        self._stop_asked.set()
+        if self._loop is not None:
+            self._loop.stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(grace, self._force)
+        self._timer.daemon = True
+        self._timer.start()
+        self._ring()
+
+    def stop_at_once(self) -> None:
+        """Give back all that runs, without waiting for handlers to end."""
+        self.ask_to_stop(0.0)
+        if self._dispatcher is not None:
+            self._dispatcher.stop_all()
+        self._force_now()
+
+    def stop(self, grace_seconds: float | None = None) -> None:
+        """Stop, and wait until it has."""
+        if self._thread is None:
+            return
+        self.ask_to_stop(grace_seconds)
+        self.ended.wait()
+        self._thread.join()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def drain(self) -> Summary:
+        """Run all that is due now, in this thread's time, and return what came of it."""
+        self._prepare(None)
+        self._watcher.check()
+        assert self._loop is not None
+        loop = self._loop
+        self._run(until_idle=True)
+        if self.failure is not None:
+            raise self.failure
+        counts = loop.counts
+        return Summary(
+            succeeded=counts[Move.SUCCEED],
+            failed=counts[Move.FAIL],
+            retried=counts[Move.RETRY],
+            snoozed=counts[Move.SNOOZE],
+            cancelled=counts[Move.CANCEL],
+            released=counts[Move.RELEASE],
+        )
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every slot is held by a handler that ran past its time-out and cannot be ended."""
+        return self._dispatcher is not None and self._dispatcher.exhausted
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Worker:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.start, loop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.stop)
+
+    # the inside
+
+    def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._core.ensure_schema()
+        self._bell = Bell()
+        self._dispatcher = Dispatcher(
+            self._settings.concurrency, self._bell.nudge, AsyncLane(loop) if loop is not None else None
+        )
+        self._register()
+        self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)
+
+    def _register(self) -> str:
+        """Take a new name, a lock that goes with it, and a row that others watch."""
+        name = worker_name()
+        os.makedirs(self._core.database.side_folder, exist_ok=True)
+        ledger = Ledger(self._core.database.side_folder, f"worker-{name.rpartition(':')[2]}")
+        registration = Registration(
+            name=name,
+            host=host_name(),
+            pid=os.getpid(),
+            queues=self._settings.queues_text,
+            concurrency=self._settings.concurrency,
+            version=VERSION,
+            lease_ms=round(self._settings.lease_seconds * 1000),
+            lock_path=ledger.path,
+        )
+        try:
+            self._core.write(self._core.dialect.register(registration, self._core.now_ms()))
+        except BaseException:
+            ledger.close()
+            raise
+        former, self._ledger, self.name = self._ledger, ledger, name
+        self._heart.worker = self._watcher.worker = name
+        assert self._dispatcher is not None
+        self._dispatcher.ledger = ledger
+        if former is not None:
+            former.close()
+        return name
+
+    def _run(self, *, until_idle: bool = False) -> None:
+        assert self._loop is not None
+        loop = self._loop
+        self._heart.start()
+        self._watcher.start()
+        try:
+            loop.run(lambda: self._finished(loop, until_idle))
+        except BaseException as error:
+            self.failure = error
+            if not isinstance(error, RowcallError):
+                logger.exception("worker %s ends because of an error of its own", self.name)
+            else:
+                logger.error("worker %s ends: %s", self.name, error)  # noqa: TRY400
+        finally:
+            self._leave()
+            self.ended.set()
+
+    def _finished(self, loop: Loop, until_idle: bool) -> bool:
+        assert self._dispatcher is not None
+        if self.exhausted and not self._stop_asked.is_set():
+            logger.critical("all %d slots are held by handlers past their time-out", self._settings.concurrency)
+            self._forced = True
+        if not (self._stop_asked.is_set() or self.exhausted):
+            return until_idle and loop.idle
+        loop.stopping = True
+        loop.release_buffered()
+        if self._forced:
+            for run in self._dispatcher.running():
+                self._dispatcher.abandon(run, Released())
+        return not self._dispatcher.has_ended and loop.nothing_unsettled and (
+            self._forced or not self._dispatcher.busy
+        )
+
+    def _force(self) -> None:
+        """The grace period is over: ask the handlers to end, give them a moment, release what goes on."""
+        assert self._dispatcher is not None
+        self._dispatcher.stop_all()
+        self._timer = threading.Timer(LAST_WORDS_SECONDS, self._force_now)
+        self._timer.daemon = True
+        self._timer.start()
+        self._ring()
+
+    def _force_now(self) -> None:
+        self._forced = True
+        self._ring()
+
+    def _leave(self) -> None:
+        self._heart.stop()
+        self._watcher.stop()
+        try:
+            self._core.write(self._core.dialect.retire(self.name))
+        except RowcallError as error:
+            logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def _declared_lost(self) -> None:
+        if self._loop is not None:
+            self._loop.lost = True
+            self._ring()
+
+    def _ring(self) -> None:
+        if self._bell is not None and not self.ended.is_set():
+            self._bell.ring()
