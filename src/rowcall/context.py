@@ -14,11 +14,11 @@ logger = logging.getLogger("rowcall")
 class Context:
     """Handed to a handler whose first parameter is annotated `Context`; also `rowcall.current()`.
 
-        @jobs.task
-        def resize(ctx: Context, path: Path) -> None:
-            for part in parts(path):
-                if ctx.cancelled:
-                    return
+    @jobs.task
+    def resize(ctx: Context, path: Path) -> None:
+        for part in parts(path):
+            if ctx.cancelled:
+                return
     """
 
     def __init__(self, read_job: Callable[[], Job]) -> None:

@@ -1,22 +1,22 @@
 """Every error Rowcall raises on purpose.
 
-    RowcallError
-    ├── InvalidArguments (TypeError)      a call that does not fit the task's signature, or what JSON cannot hold
-    ├── InvalidOption (ValueError)        an option that is unknown, out of range or not possible here
-    ├── UnknownTask (LookupError)         no task of that name is declared here
-    ├── DuplicateTask (ValueError)        two tasks of one name
-    ├── DuplicateJob                      a job with that key exists
-    ├── JobNotFound (LookupError)         no job with that id
-    ├── JobFailed                         the job whose result was asked for has failed
-    ├── JobCancelled                      the job whose result was asked for was cancelled
-    ├── LeaseLost                         the attempt belongs to somebody else by now
-    ├── WrongState                        the job's state does not allow that
-    ├── SchemaMismatch                    the tables are missing, or of another version than this code
-    └── StoreUnavailable                  the database cannot be opened, read or written now
-        └── DataRefused                   it is there, and refuses the values
+RowcallError
+├── InvalidArguments (TypeError)      a call that does not fit the task's signature, or what JSON cannot hold
+├── InvalidOption (ValueError)        an option that is unknown, out of range or not possible here
+├── UnknownTask (LookupError)         no task of that name is declared here
+├── DuplicateTask (ValueError)        two tasks of one name
+├── DuplicateJob                      a job with that key exists
+├── JobNotFound (LookupError)         no job with that id
+├── JobFailed                         the job whose result was asked for has failed
+├── JobCancelled                      the job whose result was asked for was cancelled
+├── LeaseLost                         the attempt belongs to somebody else by now
+├── WrongState                        the job's state does not allow that
+├── SchemaMismatch                    the tables are missing, or of another version than this code
+└── StoreUnavailable                  the database cannot be opened, read or written now
+    └── DataRefused                   it is there, and refuses the values
 
-    Control                               raised by handlers, to say how an attempt ends
-    ├── Retry · Snooze · Fail · Cancel
+Control                               raised by handlers, to say how an attempt ends
+├── Retry · Snooze · Fail · Cancel
 """
 
 from __future__ import annotations

@@ -193,9 +193,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
         case Released(started=started):
-            return Transition(
-                Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=started
-            )
+            return Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=started)
         case Lost(started=False):
             return Transition(Move.RECOVER, Status.PENDING, "lost", attempt_used=False)
         case Lost():

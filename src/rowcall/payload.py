@@ -226,11 +226,11 @@ def _encode_custom(value: object) -> object:
 def _decode_custom(kind: type, value: object) -> object:
     if issubclass(kind, PurePath):
         if not isinstance(value, str):
-            raise ValueError(f"a path is a text, not {type(value).__name__}")
+            raise TypeError(f"a path is a text, not {type(value).__name__}")
         return kind(value)
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and issubclass(kind, pydantic.BaseModel):
-        return kind.model_validate_json(msgspec.json.encode(value))
+        return kind.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]
     raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be read from JSON")
 
 

@@ -70,7 +70,7 @@ class GroupCommit(Generic[M, T]):
                 self._commit_some()
 
     def _commit_some(self) -> None:
-        entries = []
+        entries: list[Entry[M, T]] = []
         while self._waiting and len(entries) < MOST_MEMBERS:
             entries.append(self._waiting.popleft())
         if not entries:

@@ -12,14 +12,14 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rowcall.config import Config
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
-from rowcall.drivers.sqlite_lent import LentConnections
 from rowcall.drivers.sqlite_errors import explained
+from rowcall.drivers.sqlite_lent import LentConnections
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ E = TypeVar("E")
 
 MOST_IDLE_READERS = 4
 
-_open_databases: weakref.WeakSet[SqliteDatabase[object, object]] = weakref.WeakSet()
+_open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
 _inherited: list[sqlite3.Connection] = []
 
 

@@ -40,7 +40,9 @@ class SqliteConnection:
             raise explained(error, path) from error
         except OSError as error:
             self._raw.close()
-            raise StoreUnavailable(f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database") from error
+            raise StoreUnavailable(
+                f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database"
+            ) from error
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = self._raw.execute(statement.sql, statement.parameters)
@@ -139,7 +141,8 @@ def _prepare(raw: sqlite3.Connection, config: Config) -> None:
         raw.execute(f"pragma {setting}")
     if raw.execute("pragma foreign_keys").fetchone() != (1,):
         raise StoreUnavailable(
-            "this build of SQLite has no foreign keys", "Use a Python whose sqlite3 module has them: history relies on them"
+            "this build of SQLite has no foreign keys",
+            "Use a Python whose sqlite3 module has them: history relies on them",
         )
 
 

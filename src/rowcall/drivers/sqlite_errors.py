@@ -24,13 +24,17 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
         return _cannot_open(path)
     if name.startswith("SQLITE_READONLY"):
         return StoreUnavailable(
-            f"{path} is read-only for this user", "The file and its folder must both be writable: SQLite keeps files beside it"
+            f"{path} is read-only for this user",
+            "The file and its folder must both be writable: SQLite keeps files beside it",
         )
     if name == "SQLITE_FULL":
-        return StoreUnavailable(f"{path}: the disk is full", "Nothing of this call was written; free some space and call again")
+        return StoreUnavailable(
+            f"{path}: the disk is full", "Nothing of this call was written; free some space and call again"
+        )
     if name.startswith("SQLITE_IOERR"):
         return StoreUnavailable(
-            f"{path}: reading or writing failed ({error})", "Check the disk, its space and quotas (rowcall doctor helps)"
+            f"{path}: reading or writing failed ({error})",
+            "Check the disk, its space and quotas (rowcall doctor helps)",
         )
     if name.startswith("SQLITE_CORRUPT"):
         return StoreUnavailable(f"{path} is damaged ({error})", "Run: sqlite3 FILE 'pragma integrity_check'")

@@ -25,7 +25,8 @@ class LentConnections:
     def run(self, connection: object, plan: Plan[T]) -> T:
         if not isinstance(connection, sqlite3.Connection):
             raise InvalidOption(
-                "connection", f"wants a sqlite3.Connection, not {type(connection).__module__}.{type(connection).__name__}"
+                "connection",
+                f"wants a sqlite3.Connection, not {type(connection).__module__}.{type(connection).__name__}",
             )
         try:
             if connection not in self._checked:
@@ -38,7 +39,7 @@ class LentConnections:
 
     def _check(self, connection: sqlite3.Connection) -> None:
         files = {_text(name): _text(file) for _, name, file in _rows(connection, "pragma database_list", ())}
-        file = files.get("main") or ""
+        file = str(files.get("main") or "")
         if not file or not os.path.exists(self._path) or not os.path.samefile(file, self._path):
             raise InvalidOption(
                 "connection", f"is open on {file or 'a database in memory'}, and this queue is in {self._path}"

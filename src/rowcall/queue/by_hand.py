@@ -97,9 +97,7 @@ class ByHand(Core):
     async def arelease(self, job: Job) -> None:
         await self.awrite(self._settle(job, Released()))
 
-    def _claim(
-        self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
-    ) -> Plan[Taken]:
+    def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
         if not isinstance(worker, str) or not worker or "\0" in worker:
             raise InvalidOption("worker", f"wants a name, not {worker!r}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:

@@ -24,7 +24,7 @@ class Looking(Core):
         *,
         status: str | None = None,
         queue: str | None = None,
-        type: str | None = None,  # noqa: A002
+        type: str | None = None,
         tag: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
@@ -40,7 +40,7 @@ class Looking(Core):
         *,
         status: str | None = None,
         queue: str | None = None,
-        type: str | None = None,  # noqa: A002
+        type: str | None = None,
         tag: str | None = None,
         limit: int = 50,
         cursor: str | None = None,

@@ -80,7 +80,8 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         if option not in allowed:
             elsewhere = option in TASK_OPTIONS | ENQUEUE_OPTIONS
             raise InvalidOption(
-                option, ("does not go here" if elsewhere else "is no option") + f"; there are {', '.join(sorted(allowed))}"
+                option,
+                ("does not go here" if elsewhere else "is no option") + f"; there are {', '.join(sorted(allowed))}",
             )
     for one, other in (("delay", "run_at"), ("expires_in", "expires_at")):
         if given.get(one) is not None and given.get(other) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Generic, TypeVar
 
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 T = TypeVar("T")
 
 Row = tuple[object, ...]

@@ -94,9 +94,7 @@ class Watcher:
         started = ledger.started_jobs(peer.lock_path)
         total = 0
         while True:
-            recovered = self._core.write(
-                recover_worker(self._core.dialect, peer.name, started, self._core.now_ms())
-            )
+            recovered = self._core.write(recover_worker(self._core.dialect, peer.name, started, self._core.now_ms()))
             total += recovered
             if recovered < RECOVERED_AT_ONCE:
                 break

@@ -115,9 +115,7 @@ class Loop:
         self._observe(len(runs), now)
         appetite = self._appetite()
         taken = self._connection.write(
-            round_of_work(
-                self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms()
-            )
+            round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
         del self._unsettled[: len(runs)]
         self._count(runs, taken.settled)
@@ -302,7 +300,9 @@ class Loop:
 
     def _start_again(self) -> None:
         """Others took us for dead. What we hold is no longer ours: stop it, and begin anew under another name."""
-        logger.error("worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker)
+        logger.error(
+            "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
+        )
         for run in self._dispatcher.take_buffered():
             run.settled = True
         self._dispatcher.stop_all()
@@ -328,7 +328,7 @@ class Loop:
                     continue
                 self._unknown_types.add(kind)
                 logger.warning(
-                    "queue %r has jobs of the task %r, which this worker does not know: they are left for workers that do",
+                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
                     queue,
                     kind,
                 )

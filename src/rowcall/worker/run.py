@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from asyncio import CancelledError, Task as AsyncTask
+from asyncio import CancelledError
+from asyncio import Task as AsyncTask
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
@@ -72,10 +73,9 @@ class Run:
 
     def fail(self, error: BaseException) -> None:
         self.finished_at = time.monotonic()
-        if self.stopped_because is not None and isinstance(error, CancelledError | TimeoutError):
-            self.transition = self._decide(self.stopped_because)
-        elif isinstance(self.stopped_because, TimedOut):
-            self.transition = self._decide(self.stopped_because)
+        stopped = self.stopped_because
+        if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
+            self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
             self.transition = self._decide(Unfit(error.code, detail_of(error), traceback_of(error)))
         else:

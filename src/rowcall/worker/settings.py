@@ -57,9 +57,7 @@ def settings(
         raise problems[0]
     if problems:
         raise InvalidOption("worker", "; ".join(str(problem) for problem in problems))
-    return Settings(
-        concurrency=concurrency, queues=parsed, grace_seconds=grace_seconds, lease_seconds=lease_seconds
-    )
+    return Settings(concurrency=concurrency, queues=parsed, grace_seconds=grace_seconds, lease_seconds=lease_seconds)
 
 
 def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption]) -> float:

@@ -29,8 +29,8 @@ LAST_WORDS_SECONDS = 2.0
 class Worker:
     """Runs jobs in this process until it is stopped.
 
-        with jobs.worker(concurrency=20): ...
-        async with jobs.worker(): ...
+    with jobs.worker(concurrency=20): ...
+    async with jobs.worker(): ...
     """
 
     def __init__(self, core: Core, settings: Settings) -> None:
@@ -184,7 +184,7 @@ class Worker:
             if not isinstance(error, RowcallError):
                 logger.exception("worker %s ends because of an error of its own", self.name)
             else:
-                logger.error("worker %s ends: %s", self.name, error)  # noqa: TRY400
+                logger.error("worker %s ends: %s", self.name, error)
         finally:
             self._leave()
             self.ended.set()
@@ -201,9 +201,7 @@ class Worker:
         if self._forced:
             for run in self._dispatcher.running():
                 self._dispatcher.abandon(run, Released())
-        return not self._dispatcher.has_ended and loop.nothing_unsettled and (
-            self._forced or not self._dispatcher.busy
-        )
+        return not self._dispatcher.has_ended and loop.nothing_unsettled and (self._forced or not self._dispatcher.busy)
 
     def _force(self) -> None:
         """The grace period is over: ask the handlers to end, give them a moment, release what goes on."""

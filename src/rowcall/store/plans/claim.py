@@ -40,9 +40,7 @@ class Taken(msgspec.Struct):
     more: bool = False
 
 
-def round_of_work(
-    dialect: Dialect, ended: Sequence[Ended], appetite: Appetite, now_ms: int | None
-) -> Plan[Taken]:
+def round_of_work(dialect: Dialect, ended: Sequence[Ended], appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
     settled = yield from settle(dialect, ended, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms)

@@ -21,9 +21,7 @@ def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
     return dialect.insert(member.job, member.payload, member.now_ms)
 
 
-def enqueue_many(
-    dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None
-) -> Plan[list[Inserted]]:
+def enqueue_many(dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
     """All of them or none, with ids in the order given."""
     if not payloads:
         return []

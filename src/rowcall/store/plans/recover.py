@@ -44,9 +44,7 @@ def _recover(
         Ended(
             job.id,
             job.lease,
-            decide(
-                Tries(job.attempt, job.max_attempts), Lost(started=job.started or (job.id, job.lease) in started)
-            ),
+            decide(Tries(job.attempt, job.max_attempts), Lost(started=job.started or (job.id, job.lease) in started)),
         )
         for job in owned
     ]

@@ -10,9 +10,7 @@ from rowcall.store.plans.inspect import get
 from rowcall.store.statement import Plan
 
 
-def retry(
-    dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, now_ms: int | None
-) -> Plan[Job]:
+def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
     yield from _allowed(dialect, job_id, Move.RERUN, "retry")
     yield from dialect.rerun(job_id, more_attempts, now_ms)
     yield from dialect.record_event(job_id, "MANUAL_RETRY", actor, None, now_ms)

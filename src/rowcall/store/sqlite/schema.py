@@ -14,9 +14,7 @@ def render(template: str, prefix: str) -> str:
     """The SQL with its tables' names and its clock: `<job>`, `<prefix>`, `<now>` (parameter 1, else the clock)."""
     for table in TABLES:
         template = template.replace(f"<{table}>", f"{prefix}{table}")
-    return (
-        template.replace("<prefix>", prefix).replace("<now>", f"coalesce(?1, {CLOCK})").replace("<clock>", CLOCK)
-    )
+    return template.replace("<prefix>", prefix).replace("<now>", f"coalesce(?1, {CLOCK})").replace("<clock>", CLOCK)
 
 
 class Migration(NamedTuple):

@@ -21,7 +21,9 @@ _READY_COLUMNS = (
 )
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
-_OWNED_COLUMNS = "id, lease, attempt, max_attempts, case when started_at is null then json('false') else json('true') end"
+_OWNED_COLUMNS = (
+    "id, lease, attempt, max_attempts, case when started_at is null then json('false') else json('true') end"
+)
 
 
 class Sql:
