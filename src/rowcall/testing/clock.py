@@ -1,0 +1,65 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+from rowcall.errors import InvalidOption, seconds_of
+
+START = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+class FakeClock:
+    """Goes in front of the database's clock: `Rowcall(url, clock=FakeClock())`.
+
+    `advance` is time that passes: both the wall clock and the monotonic one move. `set` and `jump` are somebody
+    setting the wall clock: monotonic time does not notice.
+
+    >>> clock = FakeClock()
+    >>> clock.advance(90)
+    >>> clock.jump(-3600)
+    >>> clock.now().isoformat(), clock.monotonic()
+    ('2030-01-01T11:01:30+00:00', 90.0)
+    """
+
+    def __init__(self, now: datetime = START, *, monotonic: float = 0.0) -> None:
+        self._lock = threading.Lock()
+        self._now = _aware(now)
+        self._monotonic = monotonic
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float | timedelta) -> None:
+        """Let time pass, on both clocks."""
+        passed = seconds_of("seconds", seconds)
+        with self._lock:
+            self._now += timedelta(seconds=passed)
+            self._monotonic += passed
+
+    def advance_monotonic(self, seconds: float | timedelta) -> None:
+        """Let time pass that the wall clock does not show."""
+        passed = seconds_of("seconds", seconds)
+        with self._lock:
+            self._monotonic += passed
+
+    def jump(self, seconds: float | timedelta) -> None:
+        """Set the wall clock forward, or back with a negative number; no time passes."""
+        delta = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        with self._lock:
+            self._now += delta
+
+    def set(self, now: datetime) -> None:
+        """Set the wall clock; no time passes."""
+        with self._lock:
+            self._now = _aware(now)
+
+
+def _aware(now: datetime) -> datetime:
+    if now.tzinfo is None or now.utcoffset() is None:
+        raise InvalidOption("now", f"wants a datetime with a time zone, such as datetime.now(UTC), not {now!r}")
+    return now.astimezone(UTC)
