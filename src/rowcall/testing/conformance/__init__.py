@@ -1,0 +1,12 @@
+"""The conformance kit: what every database must do to carry Rowcall. A new database is done when it passes.
+
+A module of tests binds it to a database with one fixture, which gives a way to open an empty store:
+
+    from rowcall.testing.conformance.suite import *
+
+    @pytest.fixture
+    def new_store(tmp_path: Path) -> Callable[[], Store]: ...
+
+See `rowcall.testing.conformance.store` for what a store is. The cases with several processes start
+`python -m rowcall.testing.conformance.program`.
+"""

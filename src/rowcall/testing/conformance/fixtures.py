@@ -1,0 +1,64 @@
+"""The fixtures of the cases; all of them stand on `new_store`, which the user of the kit supplies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.clock import Clock
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.store import Store
+from rowcall.testing.process import PythonProcess
+
+PROGRAM = "rowcall.testing.conformance.program"
+
+
+class OpenQueue(Protocol):
+    """Opens another queue on the same store, by the machine's clock or by one of the test's."""
+
+    def __call__(self, *, clock: Clock | None = None, auto_migrate: bool = True) -> Rowcall: ...
+
+
+StartProgram = Callable[..., PythonProcess]
+
+
+@pytest.fixture
+def store(new_store: Callable[[], Store]) -> Store:
+    return new_store()
+
+
+@pytest.fixture
+def open_queue(store: Store) -> Iterator[OpenQueue]:
+    with ExitStack() as opened:
+
+        def open_one(*, clock: Clock | None = None, auto_migrate: bool = True) -> Rowcall:
+            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate))
+
+        yield open_one
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def jobs(open_queue: OpenQueue, clock: FakeClock) -> Rowcall:
+    """A queue whose time is the test's."""
+    return open_queue(clock=clock)
+
+
+@pytest.fixture
+def start_program(store: Store, tmp_path: Path) -> Iterator[StartProgram]:
+    """Starts the kit's program in a process of its own; it notes what it does in `tmp_path / "notes"`."""
+    with ExitStack() as started:
+
+        def start(*arguments: str) -> PythonProcess:
+            return started.enter_context(PythonProcess("-m", PROGRAM, store.url, str(tmp_path / "notes"), *arguments))
+
+        yield start

@@ -1,0 +1,55 @@
+"""The parts of a worker, taken one at a time: the round without its loop, the watch without its thread."""
+
+from __future__ import annotations
+
+from rowcall import Rowcall
+from rowcall.lifecycle import Outcome, Tries, decide
+from rowcall.store.dialect import Ready, Registration
+from rowcall.store.plans.claim import Appetite, Taken, round_of_work
+from rowcall.store.plans.settle import Ended
+from rowcall.worker.keeper import Watcher
+
+LEASE_SECONDS = 15.0
+
+
+class StoreWorker:
+    """What a worker process does to the store, step by step. It dies by being left alone."""
+
+    def __init__(self, jobs: Rowcall, name: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._jobs = jobs
+        self.name = name
+        registration = Registration(
+            name=name,
+            host="elsewhere",
+            pid=1,
+            queues="*",
+            concurrency=10,
+            version="0",
+            lease_ms=round(lease_seconds * 1000),
+            lock_path=None,
+        )
+        jobs.write(jobs.dialect.register(registration, jobs.now_ms()))
+
+    def claim(self, *, slots: int = 1, buffer: int = 0) -> Taken:
+        """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
+        return self._round([], slots, buffer)
+
+    def start_one(self) -> Ready:
+        return self.claim().started[0]
+
+    def settle(self, ready: Ready, outcome: Outcome) -> bool:
+        """A round that settles; gives whether the attempt was still this worker's."""
+        transition = decide(Tries(ready.attempt, ready.max_attempts), outcome)
+        return ready.id in self._round([Ended(ready.id, ready.lease, transition)], 0, 0).settled
+
+    def beat(self) -> bool:
+        return self._jobs.write(self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
+
+    def _round(self, ended: list[Ended], slots: int, buffer: int) -> Taken:
+        appetite = Appetite(worker=self.name, slots=slots, buffer=buffer)
+        return self._jobs.write(round_of_work(self._jobs.dialect, ended, appetite, self._jobs.now_ms()))
+
+
+def watcher(jobs: Rowcall) -> Watcher:
+    """One who looks after lost workers. It must have seen a beat twice, a lease apart, before it calls anyone lost."""
+    return Watcher(jobs)

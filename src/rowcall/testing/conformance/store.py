@@ -1,0 +1,27 @@
+"""What the user of the kit supplies: an empty database, and a client of its own for it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+Row = tuple[object, ...]
+History = dict[str, list[Row]]
+
+
+class Store(Protocol):
+    """A database without any table in it, that nobody else uses."""
+
+    @property
+    def url(self) -> str:
+        """What `Rowcall(...)` opens it by, in any process of this machine."""
+
+    def execute(self, sql: str) -> list[Row]:
+        """Run one statement as an outsider would, by the database's own client, and commit it."""
+
+
+TABLES = ("rowcall_job", "rowcall_attempt", "rowcall_event")
+
+
+def all_rows(store: Store) -> History:
+    """Every column of every row of the three layers of data."""
+    return {table: store.execute(f"select * from {table} order by id") for table in TABLES}
