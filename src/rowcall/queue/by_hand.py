@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from datetime import timedelta
 
-from rowcall.errors import InvalidOption, seconds_of
+from rowcall.errors import InvalidOption, LeaseLost, seconds_of
 from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, raised, storable
 from rowcall.job import Job, Status
 from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Tries, decide
@@ -85,10 +85,10 @@ class ByHand(Core):
 
     def heartbeat(self, job: Job) -> None:
         """Still at it: the lease starts anew."""
-        self.write(heartbeat(self.dialect, job.id, job.lease, self.now_ms()))
+        self.write(heartbeat(self.dialect, job.id, _owned(job).lease, self.now_ms()))
 
     async def aheartbeat(self, job: Job) -> None:
-        await self.awrite(heartbeat(self.dialect, job.id, job.lease, self.now_ms()))
+        await self.awrite(heartbeat(self.dialect, job.id, _owned(job).lease, self.now_ms()))
 
     def release(self, job: Job) -> None:
         """Give the job back at once, without using up an attempt."""
@@ -111,14 +111,22 @@ class ByHand(Core):
             worker=worker,
             slots=limit,
             queues=None if queues is None else dict.fromkeys(queues),
+            first_queue=next(self._turns),
             lease_ms=lease_ms,
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
 
     def _settle(self, job: Job, outcome: Outcome) -> Plan[None]:
-        policy = policy_of(self.tasks.get(job.type), job.retry)
+        policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
         return settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
+
+
+def _owned(job: Job) -> Job:
+    """A snapshot taken while the job ran carries the lease of that claim; any other was never the caller's."""
+    if job.status is not Status.RUNNING:
+        raise LeaseLost(job.id)
+    return job
 
 
 def _failure(error: str | BaseException, detail: str) -> Outcome:

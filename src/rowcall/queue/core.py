@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,6 +32,7 @@ class Core:
             config, lambda member: enqueue(self.dialect, member)
         )
         self.tasks: dict[str, Declared] = {}
+        self._turns = itertools.count()
         self._schema_ready = False
         self._schema_lock = threading.Lock()
 

@@ -4,9 +4,8 @@ The contract
 ------------
 * A method gives a plan. The caller runs all plans of one operation in one transaction.
 * Times are whole milliseconds since 1970 in UTC. `now_ms` is None in production: the database's own clock is asked.
-* **Fence.** `lease` goes up at claim, settle, release and recovery, and never falls. `live` and everything that is
-  written after it match `id` and `lease` together and nothing else. Between `live` and the writes that follow it in
-  the same transaction no other writer may change the rows it named.
+* **Fence.** `lease` goes up at claim, settle, release and recovery, and never falls. Settling matches `id` and `lease`
+  together and nothing else, and gives back the ids that it changed; of all others nothing is written at all.
 * **Claim.** `ready_jobs` followed by `mark_claimed` gives a job to one claimer only. A database without a single
   writer locks the rows in `ready_jobs` and skips those that are locked.
 * **Cost.** Staging, claiming, settling and recovering cost in proportion to the rows they touch, whatever waits, is
@@ -190,9 +189,8 @@ class Dialect(Protocol):
     def mark_started(self, rows: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]: ...
 
     # settle
-    def live(self, rows: Sequence[Settlement | Success]) -> Plan[set[int]]: ...
-    def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[None]: ...
-    def settle_others(self, rows: Sequence[Settlement], now_ms: int | None) -> Plan[None]: ...
+    def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[set[int]]: ...
+    def settle_others(self, rows: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]: ...
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
 
     # workers and recovery

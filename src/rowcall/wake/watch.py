@@ -8,9 +8,10 @@ import os
 import select
 import struct
 import sys
+import threading
 from typing import Protocol
 
-IN_MODIFY, IN_MOVE_SELF, IN_DELETE_SELF = 0x2, 0x800, 0x400
+IN_MODIFY, IN_ATTRIB, IN_MOVE_SELF, IN_DELETE_SELF = 0x2, 0x4, 0x800, 0x400
 IN_IGNORED = 0x8000
 _EVENT = struct.Struct("iIII")
 POLL_FIRST_SECONDS, POLL_LAST_SECONDS = 0.005, 0.1
@@ -24,13 +25,17 @@ class Bell:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._armed = False
+        self._closed = False
+        self._lock = threading.Lock()
 
     def fileno(self) -> int:
         return self._reader
 
     def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # full: it is ringing already
-            os.write(self._writer, b"!")
+        # under the lock: a descriptor that is closed meanwhile may already be somebody else's
+        with self._lock, contextlib.suppress(BlockingIOError):  # full: it is ringing already
+            if not self._closed:
+                os.write(self._writer, b"!")
 
     def arm(self) -> None:
         """Say that a wait is about to begin; look once more for what `nudge` tells of before it does."""
@@ -48,12 +53,20 @@ class Bell:
                 pass
 
     def close(self) -> None:
-        os.close(self._reader)
-        os.close(self._writer)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._reader)
+                os.close(self._writer)
 
 
 class Watch(Protocol):
-    """`wait` gives (rung, changed): whether the bell rang, and whether a file may have changed."""
+    """`wait` gives (rung, changed): whether the bell rang, and whether a file may have changed.
+
+    An early watch tells of a write before its commit can be seen.
+    """
+
+    early: bool
 
     def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]: ...
     def close(self) -> None: ...
@@ -70,6 +83,8 @@ def watch(paths: list[str], bell: Bell) -> Watch:
 class InotifyWatch:
     """The kernel tells of writes to the files; nothing runs in between."""
 
+    early = True
+
     def __init__(self, paths: list[str], bell: Bell) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._paths = paths
@@ -84,6 +99,9 @@ class InotifyWatch:
         self._add_missing()
 
     def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+        appeared = len(self._watched) < len(self._paths) and self._add_missing()
+        if appeared and hints:
+            return False, True
         poll = self._poll if hints else self._bell_poll
         ready = {fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)}
         rung = self._bell.fileno() in ready
@@ -100,18 +118,24 @@ class InotifyWatch:
         while at < len(data):
             descriptor, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
-            if mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED):
-                self._watched = {path: known for path, known in self._watched.items() if known != descriptor}
+            gone = mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
+            self._watched = {
+                path: known
+                for path, known in self._watched.items()
+                if known != descriptor or not (gone or (mask & IN_ATTRIB and not os.path.exists(path)))
+            }
         self._add_missing()
         return True
 
-    def _add_missing(self) -> None:
+    def _add_missing(self) -> bool:
+        before = len(self._watched)
         for path in self._paths:
             if path not in self._watched and os.path.exists(path):
-                mask = IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF
+                mask = IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF
                 added = self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask)
                 if added >= 0:
                     self._watched[path] = added
+        return len(self._watched) > before
 
     def _checked(self, result: int) -> int:
         if result < 0:
@@ -125,6 +149,8 @@ class InotifyWatch:
 
 class PollingWatch:
     """Where the kernel tells nothing: look now and then, ever less often while nothing happens."""
+
+    early = False
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell

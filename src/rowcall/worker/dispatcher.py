@@ -18,7 +18,14 @@ from rowcall.worker.run import Run
 class Dispatcher:
     """At most `concurrency` runs at once; those that end make room for the buffered ones by themselves."""
 
-    def __init__(self, concurrency: int, ring: Callable[[], None], async_lane: AsyncLane | None) -> None:
+    def __init__(
+        self,
+        concurrency: int,
+        ring: Callable[[], None],
+        async_lane: AsyncLane | None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
         self._concurrency = concurrency
         self._ring = ring
         self._lock = threading.Lock()
@@ -90,7 +97,7 @@ class Dispatcher:
 
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
-        limit = time.monotonic() - older_than_seconds
+        limit = self._monotonic() - older_than_seconds
         return [run for run in self.running() if not run.marked and 0 < run.started_at < limit and not run.settled]
 
     # time-outs: the loop's thread watches those of threads, the event loop its own

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from rowcall.context import logger
-from rowcall.errors import RowcallError, StoreUnavailable
+from rowcall.errors import RowcallError
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Peer
 from rowcall.store.plans.recover import RECOVERED_AT_ONCE, recover_expired, recover_orphans, recover_worker
@@ -24,7 +24,13 @@ class Heart:
         self._interval_seconds = lease_seconds / BEATS_PER_LEASE
         self._lost = lost
         self._stopped = threading.Event()
+        self._beaten_at = core.clock.monotonic()
         self.worker = ""
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether our own beats get through. If not, nobody's do, and their silence says nothing."""
+        return self._core.clock.monotonic() - self._beaten_at <= 2 * self._interval_seconds
 
     def start(self) -> None:
         threading.Thread(target=self._beat, name="rowcall-heart", daemon=True).start()
@@ -36,7 +42,9 @@ class Heart:
         while not self._stopped.wait(self._interval_seconds):
             worker = self.worker
             try:
-                if not self._core.write(self._core.dialect.beat(worker, self._core.now_ms())) and worker == self.worker:
+                registered = self._core.write(self._core.dialect.beat(worker, self._core.now_ms()))
+                self._beaten_at = self._core.clock.monotonic()
+                if not registered and worker == self.worker:
                     self._lost()
             except RowcallError as error:
                 logger.warning("the beat of worker %s could not be written: %s", worker, error)
@@ -45,8 +53,9 @@ class Heart:
 class Watcher:
     """Finds workers that are gone and gives their jobs back. Every worker does this; two at once do no harm."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, heart: Heart | None = None) -> None:
         self._core = core
+        self._heart = heart
         self._seen: dict[str, tuple[int, float]] = {}
         self._stopped = threading.Event()
         self.worker = ""
@@ -61,7 +70,7 @@ class Watcher:
         while not self._stopped.is_set():
             try:
                 self.check()
-            except StoreUnavailable as error:
+            except RowcallError as error:
                 self._seen.clear()  # nobody is to blame for what we could not see
                 logger.warning("other workers could not be looked at: %s", error)
             self._stopped.wait(CHECK_SECONDS)
@@ -85,7 +94,7 @@ class Watcher:
             return True
         now = self._core.clock.monotonic()
         beat, since = self._seen.get(peer.name, (-1, now))
-        if beat != peer.beat:
+        if beat != peer.beat or (self._heart is not None and not self._heart.is_heard):
             self._seen[peer.name] = (peer.beat, now)
             return False
         return (now - since) * 1000 >= peer.lease_ms

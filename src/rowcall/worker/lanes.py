@@ -68,6 +68,7 @@ class AsyncLane:
         self._loop = loop
         self._owned = loop is None
         self._incoming: deque[Run] = deque()
+        self._base = contextvars.copy_context()
         self._lock = threading.Lock()
         self._finished: Finished = lambda run: None
         self._overdue: Callable[[Run], None] = lambda run: None
@@ -93,13 +94,16 @@ class AsyncLane:
 
     def _begin(self, run: Run) -> None:
         assert self._loop is not None
-        run.async_task = self._loop.create_task(self._call(run), name=f"rowcall-job-{run.ready.id}")
+        # from a copy of its own: what one handler sets must not be seen by the next
+        run.async_task = self._loop.create_task(self._call(run), context=self._base.copy())
 
     async def _call(self, run: Run) -> None:
         running.set(run.context)
         timer: asyncio.TimerHandle | None = None
         try:
             args, kwargs = run.start()
+            if run.stopped_because is not None:
+                raise asyncio.CancelledError
             if run.timeout_seconds is not None:
                 timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
             result = await run.task.function(*args, **kwargs)  # type: ignore[misc]
@@ -126,7 +130,8 @@ class AsyncLane:
         self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, run, waited_seconds + CANCEL_AGAIN_SECONDS)
 
     def _cancel_task(self, run: Run) -> None:
-        if run.async_task is not None and not run.async_task.done():
+        # a task cancelled before its first step would never say that it has ended; _call looks by itself
+        if run.async_task is not None and run.started_at and not run.async_task.done():
             run.async_task.cancel()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:

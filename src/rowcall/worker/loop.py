@@ -111,8 +111,8 @@ class Loop:
     def _round(self) -> None:
         assert self._connection is not None
         runs = self._unsettled[:MOST_SETTLED]
-        now = time.monotonic()
-        self._observe(len(runs), now)
+        now = self._core.clock.monotonic()
+        self._observe(len(runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
@@ -141,7 +141,8 @@ class Loop:
         )
 
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
-        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, buffered=buffered)
+        monotonic = self._core.clock.monotonic
+        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, monotonic, buffered=buffered)
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())
@@ -186,7 +187,7 @@ class Loop:
         assert self._connection is not None
         runs, self._unsettled = self._unsettled, []
         for run in runs:
-            now = time.monotonic()
+            now = self._core.clock.monotonic()
             try:
                 settled = self._settle(run, now)
             except DataRefused as error:
@@ -215,6 +216,7 @@ class Loop:
         try:
             self._counter = self._connection.change_counter()
             self._peek()
+            self._pause_seconds = 0.0
         except StoreUnavailable as error:
             self._bear(error)
 
@@ -255,13 +257,17 @@ class Loop:
             return
         rung, changed = self._watch.wait(seconds, hints=listening)
         self._mark_started()
+        if changed and self._watch.early:
+            self._doubt_seconds = FIRST_DOUBT_SECONDS
+        if rung and not self._dispatcher.has_ended:
+            self._counter = -1  # a slot came free without an outcome: look what there is for it
         if not listening or rung:
             return
-        if changed:
-            self._doubt_seconds = FIRST_DOUBT_SECONDS
+        if changed and self._watch.early:
             time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
         try:
             self._check(changed=changed)
+            self._pause_seconds = 0.0
         except StoreUnavailable as error:
             self._bear(error)
 
@@ -275,15 +281,15 @@ class Loop:
         elif self._doubt_seconds is not None:
             longer = self._doubt_seconds * 2
             self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None
-        elif not changed:
+        elif not changed or time.monotonic() - self._looked_at >= LONGEST_WAIT_SECONDS:
             self._peek()  # the time is over: something is due, or the clock was set
 
     def _mark_started(self) -> None:
         """Let the rows of long runs out of the buffer say when they started."""
-        now = time.monotonic()
-        if now - self._marked_at < MARK_AFTER_SECONDS:
+        if time.monotonic() - self._marked_at < MARK_AFTER_SECONDS:
             return
-        self._marked_at = now
+        self._marked_at = time.monotonic()
+        now = self._core.clock.monotonic()
         runs = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
         if not runs or self._connection is None:
             return

@@ -21,7 +21,7 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
     with signals:
         worker.start()
         worker.ended.wait()
-    if worker.exhausted:
+    if worker.exhausted and not worker.stop_asked:
         logger.critical("this process is replaced by a new one")
         (replace or replace_process)()
     if worker.failure is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
+from collections.abc import Callable
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
@@ -22,6 +22,7 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 
 class Run:
     __slots__ = (
+        "_monotonic",
         "abandoned",
         "async_task",
         "context",
@@ -36,7 +37,17 @@ class Run:
         "transition",
     )
 
-    def __init__(self, ready: Ready, task: Declared, worker: str, claimed_at_ms: int, *, buffered: bool) -> None:
+    def __init__(
+        self,
+        ready: Ready,
+        task: Declared,
+        worker: str,
+        claimed_at_ms: int,
+        monotonic: Callable[[], float],
+        *,
+        buffered: bool,
+    ) -> None:
+        self._monotonic = monotonic
         self.ready = ready
         self.task = task
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
@@ -52,14 +63,14 @@ class Run:
 
     def start(self) -> tuple[list[object], dict[str, object]]:
         """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
-        self.started_at = time.monotonic()
+        self.started_at = self._monotonic()
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
             args.insert(0, self.context)
         return args, kwargs
 
     def succeed(self, result: object) -> None:
-        self.finished_at = time.monotonic()
+        self.finished_at = self._monotonic()
         if self.stopped_because is not None:
             self.transition = self._decide(self.stopped_because)
         elif result is None:
@@ -72,7 +83,7 @@ class Run:
                 self.transition = self._decide(Unfit(BAD_RESULT_CODE, detail))
 
     def fail(self, error: BaseException) -> None:
-        self.finished_at = time.monotonic()
+        self.finished_at = self._monotonic()
         stopped = self.stopped_because
         if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
             self.transition = self._decide(stopped)
@@ -83,7 +94,7 @@ class Run:
 
     def give_up(self, outcome: TimedOut | Released) -> None:
         """Settle an attempt whose handler has not ended."""
-        self.finished_at = time.monotonic()
+        self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
 
     def stop(self, because: TimedOut | Released) -> None:

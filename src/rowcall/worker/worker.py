@@ -41,7 +41,7 @@ class Worker:
         self._loop: Loop | None = None
         self._ledger: Ledger | None = None
         self._heart = Heart(core, settings.lease_seconds, self._declared_lost)
-        self._watcher = Watcher(core)
+        self._watcher = Watcher(core, self._heart)
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
@@ -110,6 +110,10 @@ class Worker:
         )
 
     @property
+    def stop_asked(self) -> bool:
+        return self._stop_asked.is_set()
+
+    @property
     def exhausted(self) -> bool:
         """Whether every slot is held by a handler that ran past its time-out and cannot be ended."""
         return self._dispatcher is not None and self._dispatcher.exhausted
@@ -139,7 +143,10 @@ class Worker:
         self._core.ensure_schema()
         self._bell = Bell()
         self._dispatcher = Dispatcher(
-            self._settings.concurrency, self._bell.nudge, AsyncLane(loop) if loop is not None else None
+            self._settings.concurrency,
+            self._bell.nudge,
+            AsyncLane(loop) if loop is not None else None,
+            self._core.clock.monotonic,
         )
         self._register()
         self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)
@@ -188,6 +195,8 @@ class Worker:
         finally:
             self._leave()
             self.ended.set()
+            if self._bell is not None:
+                self._bell.close()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None

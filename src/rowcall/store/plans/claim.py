@@ -66,23 +66,40 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     taken = Taken(look)
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)
+    while queues:
+        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, now_ms)
+    return taken
+
+
+def _take_shares(
+    dialect: Dialect,
+    appetite: Appetite,
+    wanted: Mapping[str, Sequence[str]],
+    queues: Sequence[str],
+    taken: Taken,
+    now_ms: int | None,
+) -> Plan[list[str]]:
+    """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
+    already = len(taken.started), len(taken.buffered)
+    plenty = []
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
             ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
-            before = len(taken.started) + len(taken.buffered)
-            _seat(ready, appetite, taken)
-            after = len(taken.started) + len(taken.buffered)
-            taken.more = taken.more or (after > before and len(ready) == share)
-    if taken.started or taken.buffered:
+            seated = _seat(ready, appetite, taken)
+            if seated and len(ready) == share:
+                plenty.append(queue)
+    started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
+    if started or buffered:
         yield from dialect.mark_claimed(
             appetite.worker,
-            [job.id for job in taken.started],
-            [job.id for job in taken.buffered],
+            [job.id for job in started],
+            [job.id for job in buffered],
             appetite.lease_ms,
             now_ms,
         )
-    return taken
+    taken.more = bool(plenty)
+    return plenty if len(taken.started) + len(taken.buffered) < appetite.room else []
 
 
 def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
@@ -107,12 +124,17 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
     room = appetite.room - len(taken.started) - len(taken.buffered)
     share = -(-room // queues_left)
     limit = appetite.queues.get(queue) if appetite.queues is not None else None
-    return share if limit is None else min(share, limit)
+    if limit is None:
+        return share
+    of_queue = sum(job.queue == queue for job in (*taken.started, *taken.buffered))
+    return min(share, limit - of_queue)
 
 
-def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> None:
+def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> int:
+    before = len(taken.started) + len(taken.buffered)
     for job in ready:
         if len(taken.started) < appetite.slots:
             taken.started.append(job)
         elif len(taken.buffered) < appetite.buffer and job.bufferable:
             taken.buffered.append(job)
+    return len(taken.started) + len(taken.buffered) - before

@@ -29,13 +29,13 @@ def settle(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan
         return set()
     rows = [settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
-    live = yield from dialect.live(rows)
+    live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
     if successes:
-        yield from dialect.settle_successes(successes, now_ms)
+        live |= yield from dialect.settle_successes(successes, now_ms)
     if others:
-        yield from dialect.settle_others(others, now_ms)
+        live |= yield from dialect.settle_others(others, now_ms)
     return live
 
 

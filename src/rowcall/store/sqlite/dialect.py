@@ -102,24 +102,37 @@ class SqliteDialect:
         lease_ms: int | None,
         now_ms: int | None,
     ) -> Plan[None]:
-        marks = [(job_id, 1) for job_id in started] + [(job_id, 0) for job_id in buffered]
-        return execute(_plain(self._sql.mark_claimed, now_ms, worker, _json(marks), lease_ms))
+        for ids, are_started in ((started, 1), (buffered, 0)):
+            if ids:
+                parameters = (now_ms, worker, _json(ids), lease_ms, are_started)
+                yield from execute(_plain(self._sql.mark_claimed, *parameters))
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
         return execute(_plain(self._sql.mark_started, now_ms, _json(marks)))
 
-    def live(self, settled: Sequence[Settlement | Success]) -> Plan[set[int]]:
-        leases = [(row.id, row.lease) for row in settled]
-        return (yield from fetch(Statement(self._sql.live, (_json(leases),), rows.ids_from_row)))[0]
+    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
+        # nearly always all are still ours, which their number tells; who is not is asked only when it must be
+        yield from execute(_plain(self._sql.mark))
+        yield from execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
+        changed = yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+        if changed == len(settled):
+            return {row.id for row in settled}
+        yield from execute(_plain(self._sql.back_to_mark))
+        live = yield from self._live(settled)
+        yield from execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
+        return live
 
-    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
-
-    def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[None]:
+    def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
+        live = yield from self._live(settled)
         given = _json(settled)
         if any(row.attempt_recorded for row in settled):
             yield from execute(_plain(self._sql.record_attempts, now_ms, given))
         yield from execute(_plain(self._sql.settle_others, now_ms, given))
+        return live
+
+    def _live(self, settled: Sequence[Settlement | Success]) -> Plan[set[int]]:
+        leases = [(row.id, row.lease) for row in settled]
+        return (yield from fetch(Statement(self._sql.live, (_json(leases),), rows.ids_from_row)))[0]
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))

@@ -31,13 +31,19 @@ create table if not exists <migration> (
 )
 """
 
-_JOB = """
+# spelled out: for a list of more than two, SQLite builds a table anew for each row it checks
+_STATUS_CHECK = " or ".join(
+    f"status = '{status}'"
+    for status in ("succeeded", "running", "pending", "scheduled", "failed", "cancelled", "blocked")
+)
+
+_JOB = f"""
 create table <job> (
   id integer primary key autoincrement,
   type text not null check (length(type) between 1 and 200),
   queue text not null default 'default' check (length(queue) between 1 and 200),
   status text not null default 'scheduled'
-    check (status in ('blocked', 'scheduled', 'pending', 'running', 'succeeded', 'failed', 'cancelled')),
+    constraint status_is_known check ({_STATUS_CHECK}),
   priority integer not null default 0 check (typeof(priority) = 'integer'),
   attempt integer not null default 0 check (typeof(attempt) = 'integer'),
   max_attempts integer not null default 5 check (typeof(max_attempts) = 'integer' and max_attempts >= 1),
@@ -69,7 +75,7 @@ create table <job> (
   error_code text,
   error_detail text,
   traceback text,
-  payload text not null default '{}' constraint payload_is_text check (typeof(payload) = 'text'),
+  payload text not null default '{{}}' constraint payload_is_text check (typeof(payload) = 'text'),
   result text
 )
 """
@@ -189,10 +195,10 @@ MIGRATIONS = (
             "create index <prefix>job_due on <job> (run_at) where status = 'scheduled'",
             "create index <prefix>job_expiry on <job> (expires_at)"
             " where expires_at is not null and attempt = 0 and status in ('blocked', 'scheduled', 'pending')",
-            "create index <prefix>job_owned on <job> (worker, id) where status = 'running' and lease_until is null",
+            "create index <prefix>job_owned on <job> (worker, id) where status = 'running'",
             "create index <prefix>job_leased on <job> (lease_until)"
             " where status = 'running' and lease_until is not null",
-            "create index <prefix>job_status on <job> (status, id)",
+            "create index <prefix>job_status on <job> (status, id) where status <> 'running'",
             "create index <prefix>job_queue on <job> (queue, id)",
             "create index <prefix>job_type on <job> (type, id)",
             _ATTEMPT,

@@ -82,11 +82,10 @@ class Sql:
           order by expires_at limit ?2)"""
     mark_claimed = """
         update <job> set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = ?2, claimed_at = <now>,
-          started_at = case when given.started then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
+          started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
           error_code = null, error_detail = null, traceback = null
-        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as started from json_each(?3)) given
-        where <job>.id = given.id"""
+        where id in (select value from json_each(?3))"""
     mark_started = """
         update <job> set started_at = <now> - given.age
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
@@ -97,10 +96,13 @@ class Sql:
         select json_group_array(job.id) from json_each(?1) as given
         cross join <job> as job
         where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')"""
+    changes = "select changes()"
+    mark = "savepoint rowcall_settle"
+    back_to_mark = "rollback to rowcall_settle"
     settle_successes = """
         update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null,
-          started_at = coalesce(<now> - given.started_age, started_at), finished_at = <now> - given.finished_age,
-          result = given.result
+          started_at = coalesce(max(claimed_at, <now> - given.started_age), started_at),
+          finished_at = max(claimed_at, <now> - given.finished_age), result = given.result
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
                      json_extract(value, '$[4]') as result from json_each(?2)) given
@@ -109,8 +111,8 @@ class Sql:
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
         select job.id, job.attempt, json_extract(given.value, '$[3]'), job.claimed_at,
-               coalesce(<now> - json_extract(given.value, '$[4]'), job.started_at),
-               <now> - json_extract(given.value, '$[5]'), job.worker, json_extract(given.value, '$[10]'),
+               coalesce(max(job.claimed_at, <now> - json_extract(given.value, '$[4]')), job.started_at),
+               max(job.claimed_at, <now> - json_extract(given.value, '$[5]')), job.worker, json_extract(given.value, '$[10]'),
                json_extract(given.value, '$[11]'), json_extract(given.value, '$[12]'),
                <now> + json_extract(given.value, '$[6]')
         from json_each(?2) as given cross join <job> as job
@@ -120,8 +122,8 @@ class Sql:
         update <job> set status = given.status, lease = <job>.lease + 1, lease_until = null,
           attempt = attempt - given.returned, lost = <job>.lost + given.lost,
           claimed_at = case when given.final then claimed_at end,
-          started_at = case when given.final then coalesce(<now> - given.started_age, started_at) end,
-          finished_at = case when given.final then <now> - given.finished_age end,
+          started_at = case when given.final then coalesce(max(claimed_at, <now> - given.started_age), started_at) end,
+          finished_at = case when given.final then max(claimed_at, <now> - given.finished_age) end,
           run_at = coalesce(<now> + given.delay, run_at),
           expires_at = case when given.returned and given.recorded then null else expires_at end,
           result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
@@ -207,12 +209,15 @@ class Sql:
         if tag:
             source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
         else:
-            index = "status" if status not in (None, "succeeded") else "queue" if queue else "type" if kind else status
-            source = "<job> as job" + (f" indexed by <prefix>job_{_LIST_INDEXES[index]}" if index else "")
-            order = "job.id"
+            index = _list_index(status, queue=queue, kind=kind)
+            source, order = f"<job> as job{index}", "job.id"
         asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
         columns = [column for column, wanted in asked if wanted]
-        conditions = [f"{order} < ?2", *(f"{column} = ?{3 + number}" for number, column in enumerate(columns))]
+        conditions = [
+            f"{order} < ?2",
+            *_provable(status, tag=tag),
+            *(f"{column} = ?{3 + number}" for number, column in enumerate(columns)),
+        ]
         return render(
             f"select {_qualified(JOB_COLUMNS)} from {source} where {' and '.join(conditions)}"
             f" order by {order} desc limit ?1",
@@ -220,8 +225,20 @@ class Sql:
         )
 
 
-# most jobs have succeeded: the index on status narrows nothing then, and a queue or a type does
-_LIST_INDEXES = {"status": "status", "queue": "queue", "type": "type", "succeeded": "status"}
+def _provable(status: str | None, *, tag: bool) -> list[str]:
+    """What a partial index wants to hear in its own words, as SQLite does not look at parameters."""
+    if status is None or tag:
+        return []
+    return ["job.status = 'running'"] if status == "running" else ["job.status <> 'running'"]
+
+
+def _list_index(status: str | None, *, queue: bool, kind: bool) -> str:
+    if status == "running":
+        return " indexed by <prefix>job_owned"  # few enough to be sorted
+    # most jobs have succeeded: the index on status narrows nothing then, and a queue or a type does
+    if status is not None and not (status == "succeeded" and (queue or kind)):
+        return " indexed by <prefix>job_status"
+    return " indexed by <prefix>job_queue" if queue else " indexed by <prefix>job_type" if kind else ""
 
 
 def _qualified(columns: str) -> str:
