@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowcall import InvalidOption, Rowcall
+from rowcall.config import Config, configure, path_of
+
+
+def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
+    options: dict[str, object] = {
+        "table_prefix": "rowcall_",
+        "durability": "full",
+        "default_queue": "default",
+        "auto_migrate": True,
+        "busy_timeout": 5.0,
+        **given,
+    }
+    return configure(url, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///app.db", "app.db"),
+        ("sqlite:////srv/app.db", "/srv/app.db"),
+        ("sqlite:///folder/with%20space.db", "folder/with space.db"),
+        ("sqlite:///:memory:", ":memory:"),
+        (Path("/srv/app.db"), "/srv/app.db"),
+        (Path("app.db"), "app.db"),
+    ],
+)
+def test_urls_and_paths_name_files(url: str | Path, path: str) -> None:
+    assert path_of(url) == path
+
+
+def test_without_a_url_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWCALL_URL", "sqlite:////srv/jobs.db")
+    assert path_of(None) == "/srv/jobs.db"
+    assert Rowcall().config.path == "/srv/jobs.db"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    monkeypatch.delenv("ROWCALL_URL", raising=False)
+    if value is not None:
+        monkeypatch.setenv("ROWCALL_URL", value)
+    assert path_of(None) == "rowcall.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("mysql://localhost/db", "mysql:// is not a kind of database known here"),
+        ("redis://localhost", "sqlite:///app.db"),
+        ("sqlite://app.db", "three slashes"),
+        ("sqlite:///", "names no file"),
+        ("postgresql://user@host/db", "PostgreSQL is not supported by this version"),
+        ("postgres://user@host/db", "PostgreSQL is not supported by this version"),
+        ("app.db", "write sqlite:///app.db or pass a pathlib.Path"),
+        ("", "is not a URL"),
+        ("sqlite:///a%00b", "names no file"),
+        (b"sqlite:///app.db", "wants a URL or a pathlib.Path, not bytes"),
+        (7, "wants a URL or a pathlib.Path, not int"),
+    ],
+)
+def test_a_url_of_an_unknown_kind_is_refused_with_advice(url: object, advice: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        Rowcall(url)  # type: ignore[arg-type]
+    assert caught.value.option == "url"
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("table_prefix", ""),
+        ("table_prefix", "1abc"),
+        ("table_prefix", "a-b"),
+        ("table_prefix", "a; drop table x"),
+        ("table_prefix", "x" * 41),
+        ("table_prefix", None),
+        ("table_prefix", "sqlite_"),
+        ("durability", "off"),
+        ("durability", None),
+        ("default_queue", ""),
+        ("default_queue", "a\0b"),
+        ("default_queue", 3),
+        ("default_queue", "x" * 201),
+        ("default_queue", "\ud800"),
+        ("busy_timeout", -1),
+        ("busy_timeout", float("nan")),
+        ("busy_timeout", 3601),
+        ("busy_timeout", "5"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(option: str, value: object) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        configured(**{option: value})
+    assert caught.value.option == option
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(InvalidOption) as caught:
+        Rowcall("mysql://x", table_prefix="", durability="off", default_queue="", busy_timeout=-1)
+    for name in ("url", "table_prefix", "durability", "default_queue", "busy_timeout"):
+        assert f"{name}: " in str(caught.value)
+
+
+def test_a_configuration_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        configured().path = "other"  # type: ignore[misc]
+
+
+def test_what_was_given_is_what_is_configured() -> None:
+    config = configured(
+        table_prefix="q_", durability="normal", default_queue="mail", auto_migrate=False, busy_timeout=1
+    )
+    assert config == Config(
+        path="app.db",
+        table_prefix="q_",
+        durability="normal",
+        default_queue="mail",
+        auto_migrate=False,
+        busy_timeout_seconds=1.0,
+    )
+    assert configured("sqlite:///:memory:").in_memory
+    assert not config.in_memory

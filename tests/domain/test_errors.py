@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+
+import pytest
+
+import rowcall
+from rowcall import errors
+from rowcall.errors import (
+    Cancel,
+    Control,
+    DuplicateJob,
+    DuplicateTask,
+    Fail,
+    InvalidArguments,
+    InvalidOption,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    LeaseLost,
+    Retry,
+    RowcallError,
+    SchemaMismatch,
+    Snooze,
+    StoreUnavailable,
+    UnknownTask,
+    WrongState,
+    seconds_of,
+)
+
+
+def error_classes() -> list[type[BaseException]]:
+    return [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
+
+
+def test_every_error_stands_in_the_tree_on_top_of_the_module() -> None:
+    drawn = errors.__doc__ or ""
+    assert [kind.__name__ for kind in error_classes() if kind.__name__ not in drawn] == []
+
+
+def test_every_error_is_of_one_root() -> None:
+    assert [kind for kind in error_classes() if not issubclass(kind, RowcallError | Control)] == []
+
+
+def test_every_pinned_error_is_public() -> None:
+    pinned = (
+        "InvalidArguments InvalidOption UnknownTask DuplicateTask DuplicateJob JobNotFound JobFailed JobCancelled"
+        " LeaseLost WrongState SchemaMismatch StoreUnavailable RowcallError Retry Snooze Fail Cancel"
+    )
+    assert [name for name in pinned.split() if not hasattr(rowcall, name)] == []
+
+
+def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
+    assert issubclass(InvalidArguments, TypeError)
+    assert issubclass(InvalidOption, ValueError)
+    assert issubclass(UnknownTask, LookupError)
+    assert issubclass(JobNotFound, LookupError)
+    assert issubclass(DuplicateTask, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("error", "fields", "said"),
+    [
+        (InvalidArguments("send", "no"), {"task": "send", "problem": "no"}, "send: no"),
+        (InvalidOption("delay", "no"), {"option": "delay", "problem": "no"}, "delay: no"),
+        (UnknownTask("a", ["b", "c"]), {"task": "a", "known": ["b", "c"]}, "declared: b, c"),
+        (UnknownTask("a", []), {"task": "a", "known": []}, "declared: none"),
+        (DuplicateTask("a"), {"task": "a"}, "task(name=…)"),
+        (DuplicateJob("a", "k", 7), {"task": "a", "key": "k", "job_id": 7}, "job 7"),
+        (JobNotFound(7), {"job_id": 7}, "no job 7"),
+        (JobFailed(7, "A:B", "why"), {"job_id": 7, "error_code": "A:B", "error_detail": "why"}, "with A:B: why"),
+        (JobFailed(7, "A:B", None), {"error_detail": None}, "job 7 failed with A:B"),
+        (JobCancelled(7, "why"), {"job_id": 7, "reason": "why"}, "cancelled: why"),
+        (JobCancelled(7, None), {"reason": None}, "job 7 was cancelled"),
+        (LeaseLost(7), {"job_id": 7}, "job 7 is no longer yours"),
+        (
+            WrongState(7, "running", "cancel", ["pending", "blocked"]),
+            {"job_id": 7, "status": "running", "move": "cancel", "allowed": ["pending", "blocked"]},
+            "cannot cancel job 7: it is running, and must be pending or blocked",
+        ),
+        (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs 1: do this"),
+        (StoreUnavailable("gone", "wait"), {"problem": "gone", "advice": "wait"}, "gone. wait"),
+        (StoreUnavailable("gone"), {"advice": ""}, "gone"),
+        (Retry(delay=5), {"delay_seconds": 5.0, "reason": ""}, "retry in 5 s"),
+        (Retry(timedelta(minutes=1), "busy"), {"delay_seconds": 60.0, "reason": "busy"}, "busy"),
+        (Snooze(timedelta(minutes=1)), {"delay_seconds": 60.0}, "snooze for 60 s"),
+        (Fail("A:B", "why"), {"code": "A:B", "detail": "why"}, "A:B: why"),
+        (Fail("A:B"), {"detail": ""}, "A:B"),
+        (Cancel("why"), {"reason": "why"}, "why"),
+        (Cancel(), {"reason": ""}, "cancelled by its handler"),
+    ],
+)
+def test_an_error_carries_fields_and_says_what_is_wrong(error: Exception, fields: dict[str, object], said: str) -> None:
+    assert {name: getattr(error, name) for name in fields} == fields
+    assert said in str(error)
+
+
+@pytest.mark.parametrize("given", [0, 0.0, 1, 2.5, timedelta(seconds=2.5), timedelta(0)])
+def test_a_duration_is_seconds_or_a_timedelta(given: float | timedelta) -> None:
+    wanted = given.total_seconds() if isinstance(given, timedelta) else given
+    assert seconds_of("delay", given) == wanted
+
+
+@pytest.mark.parametrize(
+    "given", [-1, -0.001, timedelta(seconds=-1), float("nan"), float("inf"), 1e10, timedelta.max, "5", None, True, [1]]
+)
+def test_a_duration_that_is_none_is_refused_by_name(given: object) -> None:
+    with pytest.raises(InvalidOption, match=r"^delay: wants") as caught:
+        seconds_of("delay", given)  # type: ignore[arg-type]
+    assert caught.value.option == "delay"
+
+
+@pytest.mark.parametrize("control", [Retry, Snooze])
+def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[Snooze]) -> None:
+    with pytest.raises(InvalidOption, match="delay"):
+        control(delay=-1)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowcall.failure import (
+    CODE_LENGTH,
+    DETAIL_LENGTH,
+    TRACEBACK_LENGTH,
+    code_of,
+    detail_of,
+    raised,
+    storable,
+    traceback_of,
+)
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def error_with_traceback(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def test_a_code_counts_by_the_class() -> None:
+    assert code_of(KeyError("a")) == code_of(KeyError("b")) == "INTERNAL:KeyError"
+
+
+def test_a_code_is_bounded() -> None:
+    assert len(code_of(type("E" * 500, (Exception,), {})())) <= CODE_LENGTH
+
+
+def test_a_detail_is_the_message_or_else_the_class() -> None:
+    assert detail_of(ValueError("too small")) == "too small"
+    assert detail_of(ValueError()) == "ValueError"
+
+
+def test_an_error_that_cannot_be_said_says_so() -> None:
+    outcome = raised(error_with_traceback(Speechless()))
+    assert outcome.detail == "its text cannot be made: RuntimeError"
+    assert "Speechless" in (outcome.traceback or "")
+
+
+def test_a_traceback_names_the_line() -> None:
+    assert "error_with_traceback" in traceback_of(error_with_traceback(ValueError("x")))
+
+
+def test_a_long_detail_keeps_both_ends() -> None:
+    detail = detail_of(ValueError("begin" + "x" * 10_000 + "end"))
+    assert len(detail) == DETAIL_LENGTH
+    assert detail.startswith("begin")
+    assert detail.endswith("end")
+    assert " … " in detail
+
+
+def test_a_long_traceback_is_bounded_and_keeps_its_last_line() -> None:
+    traceback = traceback_of(error_with_traceback(ValueError("x" * 20_000 + "end")))
+    assert len(traceback) == TRACEBACK_LENGTH
+    assert traceback.startswith("Traceback")
+    assert traceback.endswith("end\n")
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())), st.integers(10, 200))
+def test_what_is_stored_fits_every_database(text: str, length: int) -> None:
+    stored = storable(text, length)
+    stored.encode()
+    assert "\0" not in stored
+    assert len(stored) <= length
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=50))
+def test_what_fits_is_left_alone(text: str) -> None:
+    assert storable(text, 50) == text
