@@ -1,0 +1,70 @@
+"""Looks at the jobs' table from outside, as cheaply as can be."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.workers import WorkerProcess
+
+LONGEST_WAIT_SECONDS = 180.0
+LOOK_EVERY_SECONDS = 0.005
+
+UNFINISHED = (
+    "select 1 from rowcall_job where id between ? and ? and status in ('blocked', 'scheduled', 'pending', 'running')"
+)
+
+
+class Observer:
+    def __init__(self, path: Path) -> None:
+        self._database = sqlite3.connect(path, isolation_level=None)
+
+    def wait_until_settled(
+        self, ids: range, worker: WorkerProcess, *, each_look: Callable[[], None] = lambda: None
+    ) -> float:
+        """Wait until all these jobs are settled; gives the wall-clock time, in seconds, at which that was seen."""
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        last = range(ids[-1], ids[-1] + 1)
+        # mostly a look at the last row alone: the jobs before it are nearly always done by then
+        while not (self._settled(last) and self._settled(ids)):
+            worker.check()
+            each_look()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(ids):,} jobs were not done within {LONGEST_WAIT_SECONDS:.0f} s")
+            time.sleep(LOOK_EVERY_SECONDS)
+        return time.time()
+
+    def first_claim(self, ids: range) -> float:
+        """When the first of them was claimed, in seconds since 1970."""
+        query = "select min(claimed_at) from rowcall_job where id between ? and ?"
+        claimed_at: int = self._database.execute(query, (ids[0], ids[-1])).fetchone()[0]
+        return claimed_at / 1000
+
+    def check_all_succeeded(self, ids: range) -> None:
+        """A rate counts only if every job succeeded, at its first attempt."""
+        query = "select count(*) from rowcall_job where id between ? and ? and status = 'succeeded' and attempt = 1"
+        succeeded: int = self._database.execute(query, (ids[0], ids[-1])).fetchone()[0]
+        if succeeded != len(ids):
+            raise RuntimeError(f"{len(ids) - succeeded:,} of {len(ids):,} jobs did not succeed at once")
+
+    def waiting(self) -> int:
+        """How many jobs may run now."""
+        count: int = self._database.execute("select count(*) from rowcall_job where status = 'pending'").fetchone()[0]
+        return count
+
+    def wait_for_workers(self, count: int, worker: WorkerProcess) -> None:
+        """Wait until so many workers are registered."""
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        while self._database.execute("select count(*) from rowcall_worker").fetchone()[0] < count:
+            worker.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} workers did not register within {LONGEST_WAIT_SECONDS:.0f} s")
+            time.sleep(LOOK_EVERY_SECONDS)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _settled(self, ids: range) -> bool:
+        return self._database.execute(UNFINISHED + " limit 1", (ids[0], ids[-1])).fetchone() is None

@@ -1,0 +1,57 @@
+"""How much of everything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The full run; `QUICK` only shows that everything works."""
+
+    drain_jobs: int = 40_000
+    huey_jobs: int = 4_000
+    fastest_huey_jobs: int = 15_000
+    single_inserts: int = 2_000
+    gathered_enqueues: int = 20_000
+    bulk_inserts: int = 40_000
+    finished_jobs: int = 1_000_000
+    future_jobs: int = 1_000_000
+    waiting_jobs: int = 200_000
+    unknown_jobs: int = 200_000
+    pick_ups: int = 300
+    delayed_jobs: int = 400
+    delayed_over_seconds: float = 4.0
+    idle_seconds: float = 10.0
+    endurance_jobs: int = 500_000
+    memory_early_jobs: int = 50_000
+    memory_late_jobs: int = 200_000
+    crowd_backlog: int = 200_000
+    crowd_enqueues: int = 4_000
+    crowd_seconds: float = 20.0
+
+
+FULL = Sizes()
+
+QUICK = Sizes(
+    drain_jobs=2_000,
+    huey_jobs=200,
+    fastest_huey_jobs=500,
+    single_inserts=100,
+    gathered_enqueues=1_000,
+    bulk_inserts=2_000,
+    finished_jobs=5_000,
+    future_jobs=5_000,
+    waiting_jobs=1_000,
+    unknown_jobs=1_000,
+    pick_ups=20,
+    delayed_jobs=20,
+    delayed_over_seconds=0.5,
+    idle_seconds=1.0,
+    endurance_jobs=6_000,
+    memory_early_jobs=1_500,
+    memory_late_jobs=4_000,
+    crowd_backlog=5_000,
+    crowd_enqueues=100,
+    crowd_seconds=3.0,
+)
