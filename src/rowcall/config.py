@@ -47,7 +47,9 @@ def configure(
         path = path_of(url)
     except InvalidOption as error:
         problems.append(error)
-    if not isinstance(table_prefix, str) or not _PREFIX.fullmatch(table_prefix):
+    if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):
+        problems.append(InvalidOption("table_prefix", "names that begin with sqlite_ belong to SQLite"))
+    elif not isinstance(table_prefix, str) or not _PREFIX.fullmatch(table_prefix):
         problems.append(InvalidOption("table_prefix", f"wants letters, digits and _, 40 at most, not {table_prefix!r}"))
     if durability not in ("full", "normal"):
         problems.append(InvalidOption("durability", f'wants "full" or "normal", not {durability!r}'))
@@ -103,4 +105,8 @@ def name_complaint(name: object) -> str | None:
         return f"wants 1 to {_NAME_LENGTH} characters, not {len(name)}"
     if "\0" in name:
         return "cannot hold a NUL character"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair"
     return None

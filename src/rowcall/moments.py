@@ -15,8 +15,8 @@ def time_of(at_ms: int) -> datetime:
     >>> time_of(1_000).isoformat()
     '1970-01-01T00:00:01+00:00'
     """
-    # what plain SQL wrote beyond the year 9999 is shown as its end
-    return EPOCH + timedelta(milliseconds=at_ms) if at_ms < _LATEST_MS else LATEST
+    # what plain SQL wrote outside the years that datetime has is shown as their ends
+    return EPOCH + timedelta(milliseconds=at_ms) if 0 <= at_ms < _LATEST_MS else LATEST if at_ms > 0 else EPOCH
 
 
 def time_or_none(at_ms: int | None) -> datetime | None:

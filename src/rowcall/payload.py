@@ -48,7 +48,7 @@ class Arguments:
                 fields.append((parameter.name, annotation))
             else:
                 fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
-        self._positional_only = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+        self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self._defaults = any(p.default is not p.empty for p in parameters)
         try:
@@ -83,7 +83,9 @@ class Arguments:
         if self._defaults:
             kwargs = {name: value for name, value in kwargs.items() if value is not msgspec.UNSET}
         if self._positional_only:
-            return [kwargs.pop(name) for name in self._positional_only if name in kwargs], kwargs
+            last = max((place for place, name in enumerate(self._positional_only) if name in kwargs), default=-1)
+            given = list(self._positional_only.items())[: last + 1]
+            return [kwargs.pop(name, default) for name, default in given], kwargs
         return [], kwargs
 
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:

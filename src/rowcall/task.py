@@ -34,7 +34,7 @@ class Declared:
 
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""
-        return self.arguments.to_json((), *mappings(self.name, [arguments or {}]))  # type: ignore[list-item]
+        return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
 
 
 class Enqueuer(Generic[P]):

@@ -60,8 +60,8 @@ class Gate:
             self._pass = None
 
     def forget(self) -> None:
-        """After a fork: the descriptors are the parent's."""
-        self._pass = None
+        """After a fork: let go of the parent's descriptors; its locks stay with it."""
+        self.close()
         self._held = False
 
 

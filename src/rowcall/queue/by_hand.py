@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 from datetime import timedelta
 
+from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
 from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, raised, storable
 from rowcall.job import Job, Status
@@ -98,8 +99,8 @@ class ByHand(Core):
         await self.awrite(self._settle(job, Released()))
 
     def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
-        if not isinstance(worker, str) or not worker or "\0" in worker:
-            raise InvalidOption("worker", f"wants a name, not {worker!r}")
+        if complaint := name_complaint(worker):
+            raise InvalidOption("worker", complaint)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
             raise InvalidOption("limit", f"wants a whole number from 1 to {MOST_CLAIMED}, not {limit!r}")
         lease_ms = round(seconds_of("lease", lease) * 1000)

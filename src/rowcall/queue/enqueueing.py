@@ -40,12 +40,14 @@ class Enqueueing(Core):
     def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
         declared = self.tasks.get(task)
         if declared is not None:
-            payload = declared.payload_of(() if arguments is None else arguments)
+            payload = declared.payload_of({} if arguments is None else arguments)
             return new_job(task, declared.options, given, self.config.default_queue), payload
         name = checked({"name": task}, {"name"}).name
         if name is None:
             raise InvalidOption("name", "wants the name of a task, not None")
-        return new_job(name, _UNDECLARED, given, self.config.default_queue), untyped_to_json(name, arguments or {})
+        return new_job(name, _UNDECLARED, given, self.config.default_queue), untyped_to_json(
+            name, {} if arguments is None else arguments
+        )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         self.ensure_schema()
@@ -105,6 +107,7 @@ def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) ->
         created_at=time_of(one.created_at_ms),
         expires_at=time_or_none(one.expires_at_ms),
         timeout=job.timeout_seconds,
+        retry=job.retry,
         tags=tags_from_row(job.tags),
     )
     rest = [

@@ -115,11 +115,15 @@ def new_job(task: str, declared: Options, given: Options, default_queue: str) ->
         run_at_ms=given.run_at_ms,
         delay_ms=0 if run_at_given else _first(given.delay_ms, declared.delay_ms, 0),
         expires_at_ms=given.expires_at_ms,
-        expires_in_ms=None if expiry_given else given.expires_in_ms or declared.expires_in_ms,
+        expires_in_ms=None if expiry_given else _given(given.expires_in_ms, declared.expires_in_ms),
         timeout_seconds=given.timeout_seconds,
         retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
         tags=msgspec.json.encode(tags).decode() if tags else None,
     )
+
+
+def _given(given: T | None, declared: T | None) -> T | None:
+    return given if given is not None else declared
 
 
 def _first(given: T | None, declared: T | None, default: T) -> T:

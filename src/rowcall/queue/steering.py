@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 
+from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, storable
 from rowcall.job import Job
 from rowcall.queue.core import Core
 from rowcall.queue.looking import checked_id
@@ -40,13 +41,16 @@ class Steering(Core):
         task = self.tasks.get(job.type)
         declared = task.options.max_attempts if task is not None else None
         return (
-            yield from steer.retry(
-                self.dialect, job.id, declared or DEFAULT_MAX_ATTEMPTS, actor or this_person(), self.now_ms()
-            )
+            yield from steer.retry(self.dialect, job.id, declared or DEFAULT_MAX_ATTEMPTS, _actor(actor), self.now_ms())
         )
 
     def _cancel(self, job_id: int, reason: str | None, actor: str | None) -> Plan[Job]:
-        return steer.cancel(self.dialect, checked_id(job_id), reason, actor or this_person(), self.now_ms())
+        reason = None if reason is None else storable(reason, DETAIL_LENGTH)
+        return steer.cancel(self.dialect, checked_id(job_id), reason, _actor(actor), self.now_ms())
+
+
+def _actor(actor: str | None) -> str:
+    return this_person() if actor is None else storable(actor, CODE_LENGTH)
 
 
 def this_person() -> str:

@@ -11,6 +11,7 @@ import itertools
 import mmap
 import os
 import struct
+import weakref
 
 try:
     import fcntl
@@ -20,6 +21,7 @@ except ImportError:
 _PAIR = struct.Struct("<qq")
 PAIRS = 4096
 _SIZE = _PAIR.size * PAIRS
+_open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 class Ledger:
@@ -30,18 +32,38 @@ class Ledger:
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         if fcntl is not None:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self._fd, _SIZE)
+        _allocate(self._fd)
         self._map = mmap.mmap(self._fd, _SIZE)
         self._next = itertools.count()
+        _open_ledgers.add(self)
 
     def mark_started(self, job_id: int, lease: int) -> None:
         _PAIR.pack_into(self._map, next(self._next) % PAIRS * _PAIR.size, job_id, lease)
 
     def close(self) -> None:
+        _open_ledgers.discard(self)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         self._map.close()
         os.close(self._fd)
+
+
+def _allocate(fd: int) -> None:
+    # a hole in the file would be filled at the first write to the map, and a full disk then kills the process
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, _SIZE)
+    else:
+        os.write(fd, bytes(_SIZE))
+
+
+def _close_inherited() -> None:
+    """In a forked child: its copy of the descriptor would keep the lock when the worker dies."""
+    for ledger in list(_open_ledgers):
+        os.close(ledger._fd)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
 
 
 def is_dead(path: str | None) -> bool:

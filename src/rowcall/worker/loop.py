@@ -61,6 +61,7 @@ class Loop:
         self._marked_at = 0.0
         self._pause_seconds = 0.0
         self._unknown_types: set[str] = set()
+        self._barren: set[tuple[str, str]] = set()
         self.stopping = False
         self.lost = False
         self.counts: Counter[str] = Counter()
@@ -123,6 +124,9 @@ class Loop:
         self._counter = -1
         self._remember(taken.look)
         self._maybe_work = taken.more
+        # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
+        taken_any = bool(taken.started or taken.buffered)
+        self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
         if taken.started or taken.buffered:
@@ -230,7 +234,9 @@ class Loop:
         appetite = self._appetite()
         wanted = wanted_types(appetite, look)
         limits = appetite.queues or {}
-        self._maybe_work = any(limits.get(queue) != 0 for queue in wanted)
+        self._maybe_work = any(
+            limits.get(queue) != 0 and (queue, kind) not in self._barren for queue in wanted for kind in wanted[queue]
+        )
         self._warn_of_unknown(look)
 
     def _remember(self, look: Look) -> None:
@@ -277,6 +283,7 @@ class Loop:
         if counter != self._counter:
             self._counter = counter
             self._doubt_seconds = None
+            self._barren = set()
             self._peek()
         elif self._doubt_seconds is not None:
             longer = self._doubt_seconds * 2

@@ -13,7 +13,7 @@ class Pace:
     >>> pace = Pace()
     >>> pace.buffer_size
     0
-    >>> for _ in range(50): pace.observe(finished=100, busy_seconds=0.01)
+    >>> for _ in range(50): pace.observe(finished=200, busy_seconds=0.01)
     >>> pace.buffer_size
     500
     """

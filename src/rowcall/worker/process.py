@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -13,6 +14,7 @@ from rowcall.context import logger
 from rowcall.worker.worker import Worker
 
 AT_ONCE_SECONDS = 3.0
+SAME_SIGNAL_SECONDS = 0.1
 
 
 def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
@@ -39,6 +41,7 @@ class _Signals:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._received = 0
+        self._received_at = 0.0
         self._former: dict[int, object] = {}
 
     def __enter__(self) -> None:
@@ -51,6 +54,10 @@ class _Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._received and now - self._received_at < SAME_SIGNAL_SECONDS:
+            return  # sent to the process and to its group at once, as timeout(1) does
+        self._received_at = now
         self._received += 1
         # from another thread: a handler runs between any two instructions, perhaps inside a lock that stopping needs
         threading.Thread(target=self._stop, args=(self._received,), daemon=True).start()

@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 
 from rowcall.context import logger
-from rowcall.errors import RowcallError
+from rowcall.errors import RowcallError, StoreUnavailable
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.queue.core import Core
@@ -155,7 +155,10 @@ class Worker:
         """Take a new name, a lock that goes with it, and a row that others watch."""
         name = worker_name()
         os.makedirs(self._core.database.side_folder, exist_ok=True)
-        ledger = Ledger(self._core.database.side_folder, f"worker-{name.rpartition(':')[2]}")
+        try:
+            ledger = Ledger(self._core.database.side_folder, f"worker-{name.rpartition(':')[2]}")
+        except OSError as error:
+            raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
         registration = Registration(
             name=name,
             host=host_name(),

@@ -37,46 +37,71 @@ _STATUS_CHECK = " or ".join(
     for status in ("succeeded", "running", "pending", "scheduled", "failed", "cancelled", "blocked")
 )
 
+
+def _name_check(column: str) -> str:
+    return (
+        f"constraint {column}_is_text_without_nul"
+        f" check (typeof({column}) = 'text' and length({column}) between 1 and 200 and instr({column}, char(0)) = 0)"
+    )
+
+
+def _whole_check(column: str) -> str:
+    return f"constraint {column}_is_a_whole_number check (typeof({column}) = 'integer' and {column} >= 0)"
+
+
+def _optional_check(column: str, kind: str) -> str:
+    return f"constraint {column}_is_{kind} check ({column} is null or typeof({column}) = '{kind}')"
+
+
+def _time_check(column: str) -> str:
+    return (
+        f"constraint {column}_is_milliseconds_since_1970"
+        f" check ({column} is null or (typeof({column}) = 'integer' and {column} > 100000000000))"
+    )
+
+
+# One odd row must not stop the others: what plain SQL writes is either refused here or fails as a job of its own.
 _JOB = f"""
 create table <job> (
-  id integer primary key autoincrement,
-  type text not null check (length(type) between 1 and 200),
-  queue text not null default 'default' check (length(queue) between 1 and 200),
-  status text not null default 'scheduled'
-    constraint status_is_known check ({_STATUS_CHECK}),
-  priority integer not null default 0 check (typeof(priority) = 'integer'),
-  attempt integer not null default 0 check (typeof(attempt) = 'integer'),
-  max_attempts integer not null default 5 check (typeof(max_attempts) = 'integer' and max_attempts >= 1),
-  lease integer not null default 0,
-  lost integer not null default 0,
-  held text,
-  run_at integer not null default (<clock>)
-    constraint run_at_is_milliseconds_since_1970 check (typeof(run_at) = 'integer' and run_at > 100000000000),
-  created_at integer not null default (<clock>),
-  expires_at integer
-    constraint expires_at_is_milliseconds_since_1970
-    check (expires_at is null or (typeof(expires_at) = 'integer' and expires_at > 100000000000)),
-  claimed_at integer,
-  started_at integer,
-  finished_at integer,
-  heartbeat_at integer,
-  lease_until integer,
-  lease_ms integer,
-  worker text,
-  timeout real check (timeout is null or timeout > 0),
-  retry text,
-  key text,
-  chain_id integer,
-  chain_index integer,
-  trace_context text,
-  progress real,
-  progress_message text,
-  tags text constraint tags_are_a_json_array check (tags is null or json_type(tags) = 'array'),
-  error_code text,
-  error_detail text,
-  traceback text,
+  id integer primary key autoincrement
+    constraint id_is_a_small_positive_number check (id between 1 and 4611686018427387903),
+  type text not null {_name_check("type")},
+  queue text not null default 'default' {_name_check("queue")},
+  status text not null default 'scheduled' constraint status_is_known check ({_STATUS_CHECK}),
+  priority integer not null default 0 constraint priority_is_a_whole_number check (typeof(priority) = 'integer'),
+  attempt integer not null default 0 {_whole_check("attempt")},
+  max_attempts integer not null default 5
+    constraint max_attempts_is_a_whole_number check (typeof(max_attempts) = 'integer' and max_attempts >= 1),
+  lease integer not null default 0 {_whole_check("lease")},
+  lost integer not null default 0 {_whole_check("lost")},
+  held text {_optional_check("held", "text")},
+  run_at integer not null default (<clock>) {_time_check("run_at")},
+  created_at integer not null default (<clock>) {_time_check("created_at")},
+  expires_at integer {_time_check("expires_at")},
+  claimed_at integer {_optional_check("claimed_at", "integer")},
+  started_at integer {_optional_check("started_at", "integer")},
+  finished_at integer {_optional_check("finished_at", "integer")},
+  heartbeat_at integer {_optional_check("heartbeat_at", "integer")},
+  lease_until integer {_optional_check("lease_until", "integer")},
+  lease_ms integer {_optional_check("lease_ms", "integer")},
+  worker text {_optional_check("worker", "text")},
+  timeout real
+    constraint timeout_is_seconds
+    check (timeout is null or (typeof(timeout) = 'real' and timeout between 1e-6 and 1e10)),
+  retry text {_optional_check("retry", "text")},
+  key text {_optional_check("key", "text")},
+  chain_id integer {_optional_check("chain_id", "integer")},
+  chain_index integer {_optional_check("chain_index", "integer")},
+  trace_context text {_optional_check("trace_context", "text")},
+  progress real {_optional_check("progress", "real")},
+  progress_message text {_optional_check("progress_message", "text")},
+  tags text constraint tags_are_a_json_array
+    check (tags is null or (typeof(tags) = 'text' and json_valid(tags) and json_type(tags) = 'array')),
+  error_code text {_optional_check("error_code", "text")},
+  error_detail text {_optional_check("error_detail", "text")},
+  traceback text {_optional_check("traceback", "text")},
   payload text not null default '{{}}' constraint payload_is_text check (typeof(payload) = 'text'),
-  result text
+  result text {_optional_check("result", "text")}
 )
 """
 

@@ -112,9 +112,9 @@ class Sql:
                                error_detail, traceback, next_run_at)
         select job.id, job.attempt, json_extract(given.value, '$[3]'), job.claimed_at,
                coalesce(max(job.claimed_at, <now> - json_extract(given.value, '$[4]')), job.started_at),
-               max(job.claimed_at, <now> - json_extract(given.value, '$[5]')), job.worker, json_extract(given.value, '$[10]'),
-               json_extract(given.value, '$[11]'), json_extract(given.value, '$[12]'),
-               <now> + json_extract(given.value, '$[6]')
+               max(job.claimed_at, <now> - json_extract(given.value, '$[5]')), job.worker,
+               json_extract(given.value, '$[10]'), json_extract(given.value, '$[11]'),
+               json_extract(given.value, '$[12]'), <now> + json_extract(given.value, '$[6]')
         from json_each(?2) as given cross join <job> as job
         where json_extract(given.value, '$[8]') and job.id = json_extract(given.value, '$[0]')
           and job.lease = json_extract(given.value, '$[1]')"""
