@@ -1,0 +1,279 @@
+"""How arguments are bound to a signature, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowcall import Context, InvalidArguments, InvalidOption
+from rowcall.payload import (
+    Arguments,
+    PayloadUnfit,
+    payload_from_row,
+    result_to_json,
+    tags_from_row,
+    takes_context,
+    untyped_to_json,
+    value_from_row,
+)
+
+
+def send(to: str, subject: str = "hi", *, copies: int = 1) -> None: ...
+def positional(a: int, b: int = 2, /, c: int = 3) -> None: ...
+def all_optional(a: int = 1, b: int = 2, /) -> None: ...
+def unannotated(a, b=None): ...  # type: ignore[no-untyped-def]
+def with_context(ctx: Context, a: int) -> None: ...
+def context_second(a: int, ctx: Context) -> None: ...
+def of_strings(ctx: "Context", a: "int") -> None: ...  # noqa: UP037
+def nothing() -> None: ...
+
+
+class Handler:
+    def __call__(self, a: int) -> None: ...
+
+    def method(self, a: int) -> None: ...
+
+
+def arguments_of(function: Callable[..., object]) -> Arguments:
+    return Arguments("send", function, skip_first=takes_context(function, Context))
+
+
+def call(function: Callable[..., object], *args: object, **kwargs: object) -> tuple[list[object], dict[str, object]]:
+    """What the handler would be called with."""
+    arguments = arguments_of(function)
+    return arguments.from_json(arguments.to_json(args, kwargs))
+
+
+def test_arguments_are_bound_by_position_and_by_name() -> None:
+    assert call(send, "a") == ([], {"to": "a"})
+    assert call(send, "a", "b", copies=2) == ([], {"to": "a", "subject": "b", "copies": 2})
+    assert call(send, to="a", subject="b") == ([], {"to": "a", "subject": "b"})
+    assert call(nothing) == ([], {})
+
+
+def test_the_payload_is_a_json_object_of_argument_names() -> None:
+    assert arguments_of(send).to_json(("a",), {"copies": 2}) == '{"to":"a","copies":2}'
+    assert arguments_of(nothing).to_json((), {}) == "{}"
+
+
+def test_defaults_are_left_to_the_function_of_the_day_the_job_runs() -> None:
+    assert "subject" not in arguments_of(send).to_json(("a",), {})
+
+
+def test_positional_only_arguments_are_given_by_position() -> None:
+    assert call(positional, 1) == ([1], {})
+    assert call(positional, 1, 5, 6) == ([1, 5], {"c": 6})
+
+
+def test_a_positional_only_argument_left_out_does_not_shift_the_others() -> None:
+    args, kwargs = arguments_of(all_optional).from_json('{"b": 5}')
+    bound: list[tuple[int, int]] = []
+
+    def record(a: int = 1, b: int = 2, /) -> None:
+        bound.append((a, b))
+
+    record(*args, **kwargs)  # type: ignore[arg-type]
+    assert bound == [(1, 5)]
+
+
+def test_without_annotations_any_json_goes() -> None:
+    assert call(unannotated, {"a": [1]}, b="x") == ([], {"a": {"a": [1]}, "b": "x"})
+
+
+def test_a_first_parameter_of_context_is_not_an_argument() -> None:
+    assert takes_context(with_context, Context)
+    assert takes_context(of_strings, Context)
+    assert not takes_context(context_second, Context)
+    assert not takes_context(nothing, Context)
+    assert call(with_context, 5) == ([], {"a": 5})
+
+
+def test_callables_of_every_kind_have_arguments() -> None:
+    @functools.wraps(send)
+    def wrapped(*args: Any, **kwargs: Any) -> None: ...
+
+    assert call(Handler(), 5) == ([], {"a": 5})
+    assert call(Handler().method, 5) == ([], {"a": 5})
+    assert call(wrapped, "a") == ([], {"to": "a"})
+    assert call(functools.partial(send, copies=2), "a") == ([], {"to": "a"})
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        ((), {}, "missing the argument `to`"),
+        (("a", "b", "c"), {}, "takes 2 positional arguments at most, and got 3"),
+        (("a",), {"to": "b"}, "got two values for to"),
+        (("a",), {"cc": "b"}, "there is no argument `cc`"),
+        ((5,), {}, "Expected `str`, got `int` - in `to`"),
+        ((None,), {}, "Expected `str`, got `null` - in `to`"),
+        (("a",), {"copies": "2"}, "Expected `int`, got `str` - in `copies`"),
+        (("a",), {"copies": 1.5}, "Expected `int`, got `float` - in `copies`"),
+        (("a",), {"copies": True}, "Expected `int`, got `bool` - in `copies`"),
+        ((object(),), {}, "JSON cannot hold a builtins.object"),
+        ((b"a".hex,), {}, "JSON cannot hold a builtins.builtin_function_or_method"),
+        (("a\0b",), {}, "a text holds a NUL character, which databases refuse; remove it"),
+        (("\ud800",), {}, "a text holds half of a surrogate pair"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_the_tasks_name_and_the_reason(
+    args: tuple[object, ...], kwargs: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        arguments_of(send).to_json(args, kwargs)
+    assert caught.value.task == "send"
+    assert said in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+
+
+def endless() -> list[object]:
+    itself: list[object] = []
+    itself.append(itself)
+    return itself
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (float("nan"), "NaN and infinity"),
+        ([1, {"a": float("inf")}], "NaN and infinity"),
+        ((float("-inf"),), "NaN and infinity"),
+        ({"a": "x\0"}, "NUL"),
+        ({"x\0": 1}, "NUL"),
+        (["deep", ["deeper\0"]], "NUL"),
+        (endless(), "nested too deeply"),
+        ({(1, 2): 3}, "JSON cannot hold"),
+        (complex(1, 2), "JSON cannot hold a builtins.complex"),
+        (range(3), "JSON cannot hold a builtins.range"),
+        (ValueError("x"), "JSON cannot hold a builtins.ValueError"),
+    ],
+    ids=repr,
+)
+def test_what_json_or_a_database_cannot_hold_is_refused(value: object, said: str) -> None:
+    attempts: list[Callable[[], object]] = [
+        lambda: arguments_of(unannotated).to_json((value,), {}),
+        lambda: untyped_to_json("task", {"a": value}),
+        lambda: result_to_json("task", {"a": value}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidArguments, match=said):
+            attempt()
+
+
+def test_a_nul_written_as_words_is_no_nul() -> None:
+    assert call(send, "\\u0000") == ([], {"to": "\\u0000"})
+
+
+def test_a_null_beside_ordinary_numbers_is_no_nan() -> None:
+    assert call(unannotated, [None, 1.5, "null"]) == ([], {"a": [None, 1.5, "null"]})
+
+
+def star(*numbers: int) -> None: ...
+def double_star(**numbers: int) -> None: ...
+def unknown_name(a: "NoSuchName") -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
+def half_written(a: "list[int") -> None: ...  # type: ignore[valid-type]  # noqa: F722
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (star, "numbers cannot be stored by name; declare a list or dict parameter instead"),
+        (double_star, "numbers cannot be stored by name"),
+        (unknown_name, "NoSuchName"),
+        (half_written, "half_written"),
+        (max, "signature"),
+    ],
+)
+def test_a_function_that_cannot_be_a_task_is_refused_when_declared(function: Callable[..., object], said: str) -> None:
+    with pytest.raises(InvalidOption, match="task") as caught:
+        arguments_of(function)
+    assert said in str(caught.value)
+
+
+def test_an_annotation_that_json_can_never_be_is_refused_by_name() -> None:
+    def handler(callback: Callable[[], None]) -> None: ...
+
+    handler.__annotations__ = {"callback": Callable[[], None], "return": None}
+    with pytest.raises((InvalidOption, InvalidArguments), match=r"[Cc]allable"):
+        arguments_of(handler).to_json((5,), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("not json", "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
+        ("", "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
+        ('{"to": "a"', "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
+        ("[" * 100_000, "INVALID_INPUT:", ""),
+        ("[]", "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `object`, got `array`"),
+        ("null", "INVALID_INPUT:SCHEMA_MISMATCH", "got `null`"),
+        ("{}", "INVALID_INPUT:SCHEMA_MISMATCH", "missing the argument `to`"),
+        ('{"to": 5}', "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `str`, got `int` - in `to`"),
+        ('{"to": "a", "b": 1}', "INVALID_INPUT:SCHEMA_MISMATCH", "there is no argument `b`"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_row_that_does_not_fit_says_so_with_a_code(text: str, code: str, said: str) -> None:
+    with pytest.raises(PayloadUnfit) as caught:
+        arguments_of(send).from_json(text)
+    assert caught.value.code.startswith(code)
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize("arguments", [[], [("a", 1)], "a", 5, {1: 2}, {"a": 1, None: 2}])
+def test_arguments_by_name_are_a_dict_of_names(arguments: object) -> None:
+    with pytest.raises(InvalidArguments, match="must be a dict of argument names to values"):
+        untyped_to_json("task", arguments)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values, st.integers(), st.text(st.characters(codec="utf-8", exclude_characters="\0")))
+def test_whatever_json_can_hold_comes_back(value: object, number: int, text: str) -> None:
+    def handler(value: Any, number: int, *, text: str) -> None: ...
+
+    handler.__annotations__ = {"value": Any, "number": int, "text": str, "return": None}
+    assert call(handler, value, number, text=text) == ([], {"value": value, "number": number, "text": text})
+    assert payload_from_row(untyped_to_json("task", {"value": value})) == {"value": value}
+    assert value_from_row(result_to_json("task", value)) == value
+
+
+@given(st.text())
+def test_a_payload_is_shown_whatever_plain_sql_wrote(text: str) -> None:
+    shown = payload_from_row(text)
+    assert shown == {"__raw__": text} or msgspec.json.decode(text) == shown
+    assert value_from_row(text) is not None or text.strip() == "null"
+
+
+def test_tags_are_shown_as_texts() -> None:
+    assert tags_from_row(None) == ()
+    assert tags_from_row('["a", 1]') == ("a", "1")
+
+
+def test_no_result_is_no_result() -> None:
+    assert result_to_json("task", None) is None
+    assert value_from_row(None) is None
+
+
+def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
+    code = "import sys, rowcall; sys.exit('pydantic' in sys.modules or 'pickle' in vars(rowcall.payload))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
