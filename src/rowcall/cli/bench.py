@@ -1,0 +1,172 @@
+"""`rowcall bench`: what this machine and this disk can do, measured in a few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from rowcall.app import Rowcall
+from rowcall.cli.bench_app import Bench
+from rowcall.cli.output import console, print_json, table
+from rowcall.cli.target import json_option, url_of
+from rowcall.errors import StoreUnavailable
+from rowcall.job import Job, Status
+
+SINGLE_SECONDS, BULK_SECONDS = 0.8, 0.8
+MOST_SINGLE, BULK, MOST_BULK = 20_000, 1000, 20_000
+MOST_DRAINED_IN_THREADS = 10_000
+SAMPLES, SAMPLE_PAUSE_SECONDS = 100, 0.015
+START_SECONDS = 10.0
+
+
+class Figures(msgspec.Struct, kw_only=True, frozen=True):
+    """Durable figures: `durability="full"`, each commit on the disk before it counts."""
+
+    enqueue_per_second: float
+    enqueue_many_per_second: float
+    drain_async_per_second: float
+    drain_threads_per_second: float
+    pick_up_p50_ms: float
+    pick_up_p99_ms: float
+    seconds: float
+
+
+@click.command("bench")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    default=Path(),
+    help="Measure on the disk that holds this folder (the current one).",
+)
+@json_option
+def bench_command(folder: Path, as_json: bool) -> None:
+    """Measure Rowcall on this machine and disk, in a temporary file that is removed again. Takes a few seconds.
+
+    With --json: {"enqueue_per_second", "enqueue_many_per_second", "drain_async_per_second", "drain_threads_per_second",
+    "pick_up_p50_ms", "pick_up_p99_ms", "seconds"}.
+    """
+    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
+        figures = measure(url_of(Path(temporary, "bench.db")))
+    if as_json:
+        print_json(figures)
+    else:
+        _print(figures, folder.resolve())
+
+
+def measure(url: str) -> Figures:
+    started_at = time.monotonic()
+    bench = Bench(url)
+    with bench.jobs as jobs:
+        single = _rate(SINGLE_SECONDS, MOST_SINGLE, lambda: _enqueue_one(bench))
+        bulk = _rate(BULK_SECONDS, MOST_BULK, lambda: _enqueue_some(bench))
+        drain_async = _drained_per_second(jobs)
+        bench.nothing_in_thread.enqueue_many({"number": n} for n in range(_affordable(drain_async)))
+        drain_threads = _drained_per_second(jobs)
+        with _idle_worker(url, jobs):
+            pick_ups = _pick_ups_ms(bench)
+    return Figures(
+        enqueue_per_second=single,
+        enqueue_many_per_second=bulk,
+        drain_async_per_second=drain_async,
+        drain_threads_per_second=drain_threads,
+        pick_up_p50_ms=round(pick_ups[len(pick_ups) // 2], 2),
+        pick_up_p99_ms=round(pick_ups[len(pick_ups) * 99 // 100], 2),
+        seconds=round(time.monotonic() - started_at, 2),
+    )
+
+
+def _enqueue_one(bench: Bench) -> int:
+    bench.nothing.enqueue(0)
+    return 1
+
+
+def _enqueue_some(bench: Bench) -> int:
+    return len(bench.nothing.enqueue_many({"number": number} for number in range(BULK)))
+
+
+def _rate(limit_seconds: float, most: int, act: Callable[[], int]) -> float:
+    """How many of them happen in a second."""
+    done, seconds, started_at = 0, 0.0, time.perf_counter()
+    while seconds < limit_seconds and done < most:
+        done += act()
+        seconds = time.perf_counter() - started_at
+    return round(done / seconds, 1)
+
+
+def _drained_per_second(jobs: Rowcall) -> float:
+    started_at = time.perf_counter()
+    summary = jobs.drain()
+    return round(summary.succeeded / (time.perf_counter() - started_at), 1)
+
+
+def _affordable(per_second: float) -> int:
+    """What takes about a second where threads are half as fast."""
+    return max(100, min(MOST_DRAINED_IN_THREADS, round(per_second / 2)))
+
+
+@contextlib.contextmanager
+def _idle_worker(url: str, jobs: Rowcall) -> Iterator[None]:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "rowcall", "work", "rowcall.cli.bench_app:jobs", "--log-level=error"],
+        env={**os.environ, "ROWCALL_URL": url},
+        stdin=subprocess.DEVNULL,
+        process_group=0,
+    )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not jobs.workers():
+            if worker.poll() is not None or time.monotonic() > deadline:
+                raise StoreUnavailable("the worker process did not start", "Run: rowcall doctor")
+            time.sleep(0.02)
+        yield
+    finally:
+        worker.terminate()
+        try:
+            worker.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def _pick_ups_ms(bench: Bench) -> list[float]:
+    """From the return of `enqueue` to the first line of the handler, in another process that had nothing to do."""
+    enqueued: dict[int, int] = {}
+    for _ in range(SAMPLES):
+        time.sleep(SAMPLE_PAUSE_SECONDS)
+        job = bench.moment.enqueue()
+        enqueued[job.id] = time.monotonic_ns()
+    began = {job.id: job.result for job in _when_done(bench.jobs)}
+    return sorted(max(0.0, (at - enqueued[job_id]) / 1e6) for job_id, at in began.items() if isinstance(at, int))
+
+
+def _when_done(jobs: Rowcall) -> list[Job]:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        done = jobs.list(queue="idle", status=Status.SUCCEEDED, limit=SAMPLES).jobs
+        if len(done) == SAMPLES:
+            return done
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(f"only {len(done)} of {SAMPLES} jobs were picked up in time", "Run: rowcall doctor")
+        time.sleep(0.02)
+
+
+def _print(figures: Figures, folder: Path) -> None:
+    out = console()
+    shown = table("what", "measured", right=("measured",))
+    shown.add_row("enqueue, one by one", f"{figures.enqueue_per_second:,.0f} /s")
+    shown.add_row(f"enqueue_many, {BULK:,} at a time", f"{figures.enqueue_many_per_second:,.0f} /s")
+    shown.add_row("drain, async handlers that do nothing", f"{figures.drain_async_per_second:,.0f} /s")
+    shown.add_row("drain, sync handlers in threads", f"{figures.drain_threads_per_second:,.0f} /s")
+    shown.add_row("pick-up by an idle worker process, median", f"{figures.pick_up_p50_ms:.1f} ms")
+    shown.add_row("pick-up by an idle worker process, p99", f"{figures.pick_up_p99_ms:.1f} ms")
+    out.print(shown)
+    out.print(f"\none process, durable commits, on the disk of {folder}; {figures.seconds:.1f} s", style="dim")

@@ -1,0 +1,32 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    PROBLEM = "problem"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    level: Level
+    check: str
+    what: str
+    advice: str = ""
+
+
+def ok(check: str, what: str) -> Finding:
+    return Finding(Level.OK, check, what)
+
+
+def warn(check: str, what: str, advice: str) -> Finding:
+    return Finding(Level.WARN, check, what, advice)
+
+
+def problem(check: str, what: str, advice: str) -> Finding:
+    return Finding(Level.PROBLEM, check, what, advice)

@@ -1,0 +1,103 @@
+"""Checks of what is around the tables: SQLite itself, the file, its folder, its file system, its disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.doctor.mounts import file_system_of, is_network
+from rowcall.drivers.sqlite_connection import OLDEST_SQLITE
+
+LITTLE_SPACE_BYTES = 512 * 1024**2
+NO_SPACE_BYTES = 32 * 1024**2
+_EARLIEST_YEAR = 2025
+
+
+def check_sqlite() -> Finding:
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return problem("sqlite", f"SQLite {version} is too old: 3.35 is the oldest that works", "Use a newer Python")
+    if sqlite3.threadsafety == 0:
+        return problem("sqlite", f"SQLite {version} was built without threads", "Use another build of Python")
+    return ok("sqlite", f"SQLite {version}")
+
+
+def check_clock() -> Finding:
+    """The system's clock, and SQLite's view of it, which rules when jobs are due."""
+    raw = sqlite3.connect(":memory:")
+    try:
+        seconds: float = raw.execute("select (julianday('now') - 2440587.5) * 86400").fetchone()[0]
+    finally:
+        raw.close()
+    now = datetime.fromtimestamp(seconds, UTC)
+    if now.year < _EARLIEST_YEAR:
+        return problem("clock", f"the clock says {now:%Y-%m-%d %H:%M} UTC", "Set the clock (NTP); jobs are due by it")
+    if abs(seconds - time.time()) > 2:
+        return warn("clock", "SQLite's clock and Python's differ", "Look for a tool that fakes the time (LD_PRELOAD)")
+    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def check_file(path: str) -> Finding:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        return problem("file", f"the folder {folder} does not exist", "Make it, or correct the path")
+    if os.path.isdir(path):
+        return problem("file", f"{path} is a folder", "Name a file in it")
+    if not os.path.exists(path):
+        return problem("file", f"there is no file {path}", "Correct the path, or make it with: rowcall migrate")
+    if not os.access(path, os.R_OK):
+        return problem("file", f"{path} cannot be read by this user", _permission_advice(path))
+    if not os.access(path, os.W_OK):
+        return problem("file", f"{path} cannot be written by this user", _permission_advice(path))
+    return ok("file", f"{path}, {os.path.getsize(path) / 1024**2:.1f} MB")
+
+
+def check_folder(path: str) -> Finding:
+    folder = os.path.dirname(path)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        what = f"{folder} cannot be written by this user, and SQLite keeps files beside the database"
+        return problem("folder", what, f"chmod u+wx {folder}, or move the database to a folder of its own")
+    return ok("folder", f"{folder} can be written")
+
+
+def check_file_system(path: str) -> Finding:
+    kind = file_system_of(os.path.dirname(path))
+    if kind is None:
+        return ok("file system", "its kind cannot be told on this system")
+    if is_network(kind):
+        what = f"the file lies on a network or shared file system ({kind}), where locks and WAL cannot be relied on"
+        return problem("file system", what, "Move the file to a local disk; for several hosts use a database server")
+    if kind in ("tmpfs", "ramfs"):
+        return warn("file system", f"the file lies in memory ({kind})", "It is gone after a restart; use a disk")
+    return ok("file system", kind)
+
+
+def check_space(path: str) -> Finding:
+    free = shutil.disk_usage(os.path.dirname(path)).free
+    said = f"{free / 1024**2:,.0f} MB free"
+    if free < NO_SPACE_BYTES:
+        return problem("disk", said, "Free some space: enqueueing fails when the disk is full")
+    if free < LITTLE_SPACE_BYTES:
+        return warn("disk", said, "Free some space before it runs out")
+    return ok("disk", said)
+
+
+def check_place(path: str) -> Iterator[Finding]:
+    yield check_sqlite()
+    yield check_clock()
+    found = check_file(path)
+    yield found
+    if os.path.isdir(os.path.dirname(path)):
+        yield check_folder(path)
+        yield check_file_system(path)
+        yield check_space(path)
+
+
+def _permission_advice(path: str) -> str:
+    status = os.stat(path)
+    return f"It belongs to user {status.st_uid}, mode {status.st_mode & 0o777:o}: run as that user, or chown it"

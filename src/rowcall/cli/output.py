@@ -1,0 +1,113 @@
+"""What commands print: one JSON object, or text and tables that fit a terminal, a pipe and a CI log alike."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rowcall.job import Job
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+STYLES = {
+    "blocked": "magenta",
+    "scheduled": "cyan",
+    "pending": "blue",
+    "running": "yellow",
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "bright_black",
+    "lost": "red",
+}
+_PIPE_WIDTH = 4000
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HIDDEN = ("lease", "duplicate")
+
+
+def print_json(value: object) -> None:
+    """One object on one line."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def job_as_json(job: Job) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.to_builtins(job)
+    return {name: value for name, value in fields.items() if name not in _HIDDEN}
+
+
+def console() -> Console:
+    """Colours on a terminal unless $NO_COLOR is set; no line is broken on its way into a pipe."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def text(value: object, style: str = "") -> Text:
+    """Text as it is: neither markup nor what a terminal would obey."""
+    from rich.text import Text
+
+    return Text(_CONTROL.sub(lambda found: repr(found[0])[1:-1], str(value)), style=style)
+
+
+def status_text(status: str) -> Text:
+    return text(status, STYLES.get(status, ""))
+
+
+def moment(at: datetime | None) -> str:
+    """
+    >>> moment(datetime(2026, 1, 2, 3, 4, 5, 678000, UTC))
+    '2026-01-02 03:04:05.678'
+    """
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """How long ago, or in how long, in one unit.
+
+    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC))
+    '5 min ago'
+    """
+    seconds = (now - at).total_seconds()
+    return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
+
+
+def span(seconds: float) -> str:
+    """
+    >>> [span(seconds) for seconds in (0.0123, 59, 3600, 200_000)]
+    ['12 ms', '59 s', '60 min', '2 d']
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
+def bar(part: int, whole: int, width: int = 20) -> str:
+    """
+    >>> bar(1, 4, 8), bar(1, 1000, 8)
+    ('██', '▏')
+    """
+    if part <= 0 or whole <= 0:
+        return ""
+    eighths = max(1, round(part / whole * width * 8))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -1,0 +1,88 @@
+"""`rowcall show`: one job, its attempts, its timeline, and the traceback of its last failure."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from rowcall.cli.output import console, job_as_json, moment, print_json, span, status_text, table, text
+from rowcall.cli.target import existing, json_option, split_app, url_option
+from rowcall.job import Attempt, Event, Job
+
+_TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
+_JSON_FIELDS = ("payload", "result", "tags")
+
+
+@click.command("show")
+@click.argument("words", nargs=-1, metavar="[APP] ID")
+@url_option
+@json_option
+def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None:
+    """Show all there is to know about one job. Times are UTC.
+
+    With --json: {"job": {…}, "attempts": [{…}, …], "timeline": [{"at", "event", "actor", "detail"}, …]}.
+    """
+    app, ids = split_app(words)
+    if len(ids) > 1:
+        raise click.UsageError("name one job")
+    with existing(app, url) as jobs:
+        job, attempts, timeline = jobs.get(ids[0]), jobs.attempts(ids[0]), jobs.timeline(ids[0])
+    if as_json:
+        print_json({"job": job_as_json(job), "attempts": attempts, "timeline": timeline})
+        return
+    _print(job, attempts, timeline)
+
+
+def _print(job: Job, attempts: list[Attempt], timeline: list[Event]) -> None:
+    out = console()
+    out.print(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
+    out.print(_fields(job))
+    if attempts:
+        out.print("\nattempts", style="bold")
+        out.print(_attempts(attempts))
+    out.print("\ntimeline", style="bold")
+    out.print(_timeline(timeline))
+    failures = [attempt for attempt in attempts if attempt.traceback]
+    if failures:
+        out.print(f"\ntraceback of attempt {failures[-1].attempt}", style="bold")
+        out.print(text(str(failures[-1].traceback).rstrip()))
+
+
+def _fields(job: Job) -> object:
+    shown = table("field", "value")
+    shown.show_header = False
+    for name, value in msgspec.structs.asdict(job).items():
+        if name in ("id", "type", "status", "lease", "duplicate") or value is None or value == ():
+            continue
+        if name in _TIMES:
+            value = moment(value)
+        elif name in _JSON_FIELDS:
+            value = msgspec.json.encode(value).decode()
+        shown.add_row(text(name, "dim"), text(value))
+    return shown
+
+
+def _attempts(attempts: list[Attempt]) -> object:
+    shown = table("no.", "status", "claimed", "took", "worker", "error", "next try", right=("no.", "took"))
+    for attempt in attempts:
+        took = ""
+        if attempt.started_at is not None and attempt.finished_at is not None:
+            took = span((attempt.finished_at - attempt.started_at).total_seconds())
+        error = ": ".join(part for part in (attempt.error_code, attempt.error_detail) if part)
+        shown.add_row(
+            str(attempt.attempt),
+            status_text(attempt.status),
+            moment(attempt.claimed_at),
+            took,
+            text(attempt.worker or ""),
+            text(error),
+            moment(attempt.next_run_at),
+        )
+    return shown
+
+
+def _timeline(timeline: list[Event]) -> object:
+    shown = table("at", "event", "by", "detail")
+    for event in timeline:
+        shown.add_row(moment(event.at), text(event.event), text(event.actor or ""), text(event.detail or ""))
+    return shown

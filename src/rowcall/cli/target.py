@@ -1,0 +1,107 @@
+"""Which queue a command is about: `app:jobs`, `--url`, `$ROWCALL_URL` or `rowcall.db`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import quote
+
+import click
+
+from rowcall.app import Rowcall
+from rowcall.cli.probe import tables_version
+from rowcall.errors import StoreUnavailable
+
+url_option = click.option("--url", metavar="URL", help="The database, such as sqlite:///app.db.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+app_argument = click.argument("app", required=False, metavar="[APP]")
+
+
+def find(app: str | None, url: str | None) -> Rowcall:
+    """The queue that is meant; nothing is opened yet."""
+    if app is not None and url is not None:
+        raise click.UsageError("give APP or --url, not both")
+    return load(app) if app is not None else Rowcall(url, auto_migrate=False)
+
+
+def url_of(path: Path) -> str:
+    """The URL of a file, to be handed to another process."""
+    return f"sqlite:///{quote(str(path.resolve()))}"
+
+
+def existing(app: str | None, url: str | None) -> Rowcall:
+    """The queue that is meant, if its file and its tables are there: looking at a queue never makes one."""
+    jobs = find(app, url)
+    path = jobs.database.path
+    if not os.path.exists(path):
+        advice = (
+            "name the app (app:jobs) or give --url" if app is None and url is None else "or was nothing enqueued yet?"
+        )
+        raise StoreUnavailable(f"there is no file {path}", f"Check the path and the current folder; {advice}")
+    if tables_version(path, jobs.config.table_prefix) == 0:
+        raise StoreUnavailable(
+            f"{path} has no tables named {jobs.config.table_prefix}*",
+            "Make them with: rowcall migrate; an app with a table_prefix of its own is named instead of --url",
+        )
+    return jobs
+
+
+def split_app(words: tuple[str, ...]) -> tuple[str | None, list[int]]:
+    """`[APP] ID…` as its parts.
+
+    >>> split_app(("app:jobs", "7", "8"))
+    ('app:jobs', [7, 8])
+    """
+    app = words[0] if words and ":" in words[0] else None
+    ids = words[1:] if app is not None else words
+    wrong = [word for word in ids if not (word.isascii() and word.isdecimal() and 0 < int(word) < 2**63)]
+    if wrong:
+        raise click.UsageError(f"{wrong[0]!r} is not the id of a job")
+    if not ids:
+        raise click.UsageError("name at least one job by its id")
+    return app, list(dict.fromkeys(int(word) for word in ids))
+
+
+def load(app: str) -> Rowcall:
+    """Import `module:name`, from the current folder first."""
+    module_name, mark, names = app.partition(":")
+    if not (mark and module_name and names):
+        raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found: object = _imported(module_name)
+    for name in names.split("."):
+        if not hasattr(found, name):
+            raise click.UsageError(f"{module_name} has no {names!r}{_instead(found, module_name)}")
+        found = getattr(found, name)
+    if not isinstance(found, Rowcall):
+        raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{_instead(found, module_name)}")
+    return found
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise click.UsageError(f"there is no module {error.name!r} in {os.getcwd()} or installed") from None
+        raise click.UsageError(_import_failure(name, error)) from error
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(_import_failure(name, error)) from error
+
+
+def _import_failure(name: str, error: BaseException) -> str:
+    said = f"importing {name} failed: {type(error).__name__}: {error}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
+        return said
+    return f"{said} ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+def _instead(found: object, module_name: str) -> str:
+    names = sorted(name for name, value in getattr(found, "__dict__", {}).items() if isinstance(value, Rowcall))
+    return f"; did you mean {' or '.join(f'{module_name}:{name}' for name in names)}?" if names else ""

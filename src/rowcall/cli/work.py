@@ -1,0 +1,97 @@
+"""`rowcall work`: a worker that owns its process, or a supervisor over several."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from rowcall.app import Rowcall
+from rowcall.cli.target import load
+from rowcall.context import logger
+from rowcall.worker.process import work
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
+from rowcall.worker.supervisor import Supervisor, obey
+
+LOG_FORMAT = "%(asctime)s %(levelname)-8s [%(process)d] %(message)s"
+MOST_PROCESSES = 256
+
+
+@click.command("work")
+@click.argument("app", metavar="APP")
+@click.option(
+    "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at once, a process."
+)
+@click.option("--queues", metavar="NAME[=LIMIT],…", help="Serve these queues only; a limit is jobs at once, a process.")
+@click.option(
+    "--processes", type=click.IntRange(1, MOST_PROCESSES), default=1, show_default=True, help="Worker processes."
+)
+@click.option(
+    "--grace",
+    type=float,
+    metavar="SECONDS",
+    default=DEFAULT_GRACE_SECONDS,
+    show_default=True,
+    help="How long running jobs may go on after SIGTERM before they are given back.",
+)
+@click.option(
+    "--lease",
+    type=float,
+    metavar="SECONDS",
+    default=DEFAULT_LEASE_SECONDS,
+    show_default=True,
+    help="How long a worker on another host may be silent before its jobs are recovered.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+)
+@click.option("--leash", type=int, hidden=True)
+def work_command(
+    app: str,
+    concurrency: int,
+    queues: str | None,
+    processes: int,
+    grace: float,
+    lease: float,
+    log_level: str,
+    leash: int | None,
+) -> None:
+    """Run the jobs of APP until SIGINT or SIGTERM.
+
+    The first signal lets running jobs finish, a second one gives them back at once. Logs go to standard error.
+
+    \b
+        rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
+    """
+    jobs = load(app)
+    # after the import, so that an app which sets up logging has its way
+    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    worker = jobs.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease)
+    if processes > 1:
+        jobs.ensure_schema()  # what is wrong with the database is said once, here
+        jobs.close()
+        command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
+        command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
+        command += [] if queues is None else [f"--queues={queues}"]
+        if not Supervisor(command, processes, grace).run():
+            sys.exit(1)
+        return
+    logger.info("working on %s: %s", jobs.database.path, _described(jobs, queues, concurrency))
+    if not jobs.tasks:
+        logger.warning("%s declares no task, so there is nothing this worker could run", app)
+    if leash is not None:
+        obey(leash, worker)
+    work(worker)
+    logger.info("stopped")
+
+
+def _described(jobs: Rowcall, queues: str | None, concurrency: int) -> str:
+    tasks = len(jobs.tasks)
+    return (
+        f"{tasks} {'task' if tasks == 1 else 'tasks'}, "
+        f"{'all queues' if queues is None else f'queues {queues}'}, {concurrency} at once"
+    )

@@ -1,0 +1,229 @@
+"""Several worker processes as one: what dies is started again, what is told to stop takes all of them along.
+
+Each child holds the reading end of a pipe of its own. A byte in it says how to stop, and its end says that the
+supervisor is gone, however it went. Signals would not do: a service manager or a terminal may have sent them to the
+children as well, and a second one means "at once".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+from rowcall.context import logger
+from rowcall.worker.worker import Worker
+
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 30.0
+LIVED_A_WHILE_SECONDS = 10.0
+AT_ONCE_SECONDS = 5.0
+BEYOND_GRACE_SECONDS = 7.0
+SAME_SIGNAL_SECONDS = 0.1
+
+LEASH_OPTION = "--leash"
+_GRACEFULLY, _AT_ONCE = b"g", b"a"
+
+
+def pause_seconds(quick_deaths: int) -> float:
+    """How long to wait before a child is started again that has died young so many times in a row.
+
+    >>> [pause_seconds(deaths) for deaths in range(8)]
+    [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    """
+    if quick_deaths == 0:
+        return 0.0
+    return min(FIRST_PAUSE_SECONDS * 2.0 ** min(quick_deaths - 1, 10), LAST_PAUSE_SECONDS)
+
+
+class Child:
+    """One place for a worker process, and the process that holds it now."""
+
+    def __init__(self, number: int, command: Sequence[str]) -> None:
+        self.number = number
+        self._command = command
+        self._leash = -1
+        self._started_at = 0.0
+        self._quick_deaths = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start_at: float | None = time.monotonic()
+
+    def start(self, ended: queue.SimpleQueue[Child | None]) -> None:
+        reading, self._leash = os.pipe()
+        try:
+            # a process group of its own: Ctrl-C in a terminal reaches the supervisor alone
+            self.process = subprocess.Popen(
+                [*self._command, LEASH_OPTION, str(reading)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[reading],
+                process_group=0,
+            )
+        finally:
+            os.close(reading)
+        self._started_at = time.monotonic()
+        self.start_at = None
+        logger.info("worker process %d of the supervisor started with pid %d", self.number, self.process.pid)
+        threading.Thread(target=_wait_for, args=(self, self.process, ended), daemon=True).start()
+
+    def bury(self) -> str:
+        """Note that the process has ended, and when the next one is due; says how it ended."""
+        assert self.process is not None
+        ending = _ending(self.process.pid, self.process.returncode)
+        self.process = None
+        self._close_leash()
+        lived_seconds = time.monotonic() - self._started_at
+        self._quick_deaths = 0 if lived_seconds >= LIVED_A_WHILE_SECONDS else self._quick_deaths + 1
+        pause = pause_seconds(self._quick_deaths)
+        self.start_at = time.monotonic() + pause
+        return f"{ending}; the next one starts " + (f"in {pause:g} s" if pause else "now")
+
+    def tell(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has just ended by itself
+            os.write(self._leash, word)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+
+    def _close_leash(self) -> None:
+        os.close(self._leash)
+        self._leash = -1
+
+
+class Supervisor:
+    """Keeps `processes` children running `command`, until SIGINT or SIGTERM."""
+
+    def __init__(self, command: Sequence[str], processes: int, grace_seconds: float) -> None:
+        self._children = [Child(number + 1, command) for number in range(processes)]
+        self._grace_seconds = grace_seconds
+        self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
+        self._signals = 0
+        self._signalled_at = -SAME_SIGNAL_SECONDS
+        self._heeded = 0
+        self._killed = False
+        self._deadline: float | None = None
+
+    def run(self) -> bool:
+        """Return when all have ended; whether all did so by themselves."""
+        with self._listening():
+            try:
+                while not (self._stopping and not self._living):
+                    self._start_due()
+                    self._await_something()
+            finally:
+                for child in self._living:
+                    child.kill()
+        return not self._killed
+
+    @property
+    def _stopping(self) -> bool:
+        return self._heeded > 0
+
+    @property
+    def _living(self) -> list[Child]:
+        return [child for child in self._children if child.process is not None]
+
+    def _start_due(self) -> None:
+        if self._stopping:
+            return
+        for child in self._children:
+            if child.start_at is not None and child.start_at <= time.monotonic():
+                child.start(self._ended)
+
+    def _await_something(self) -> None:
+        try:
+            child = self._ended.get(timeout=self._next_in_seconds())
+        except queue.Empty:
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                self._kill_all()
+            return
+        if child is not None:
+            ending = child.bury()
+            if not self._stopping:
+                logger.warning("worker process %d: %s", child.number, ending)
+        while self._heeded < self._signals:
+            self._heed()
+
+    def _next_in_seconds(self) -> float | None:
+        if self._stopping:
+            times = [] if self._deadline is None else [self._deadline]
+        else:
+            times = [child.start_at for child in self._children if child.start_at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _heed(self) -> None:
+        self._heeded += 1
+        if self._heeded == 1:
+            logger.warning("stopping %d worker processes; a second signal stops at once", len(self._living))
+            self._tell_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
+        elif self._heeded == 2:
+            logger.warning("stopping at once: what still runs is given back")
+            self._tell_all(_AT_ONCE, AT_ONCE_SECONDS)
+        else:
+            self._kill_all()
+
+    def _tell_all(self, word: bytes, patience_seconds: float) -> None:
+        for child in self._living:
+            child.tell(word)
+        self._deadline = time.monotonic() + patience_seconds
+
+    def _kill_all(self) -> None:
+        logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._living))
+        self._killed = True
+        self._deadline = None
+        for child in self._living:
+            child.kill()
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        former = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        # timeout(1) and some service managers send one signal twice, at once
+        now = time.monotonic()
+        if now - self._signalled_at >= SAME_SIGNAL_SECONDS:
+            self._signals += 1
+        self._signalled_at = now
+        self._ended.put(None)  # safe here: a SimpleQueue may be entered again by a signal
+
+
+def _wait_for(child: Child, process: subprocess.Popen[bytes], ended: queue.SimpleQueue[Child | None]) -> None:
+    process.wait()
+    ended.put(child)
+
+
+def _ending(pid: int, code: int) -> str:
+    if code >= 0:
+        return f"pid {pid} ended with exit code {code}"
+    try:
+        return f"pid {pid} was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"pid {pid} was ended by signal {-code}"
+
+
+def obey(leash: int, worker: Worker) -> None:
+    """In a child: stop when the supervisor says so, or is gone."""
+    threading.Thread(target=_obey, args=(leash, worker), name="rowcall-leash", daemon=True).start()
+
+
+def _obey(leash: int, worker: Worker) -> None:
+    word = os.read(leash, 1)
+    if not word:
+        logger.warning("the supervisor is gone; stopping: no new jobs, running ones may finish")
+    if word != _AT_ONCE:
+        worker.ask_to_stop()
+        word = os.read(leash, 1)
+    if word == _AT_ONCE:
+        worker.stop_at_once()
+        if not worker.ended.wait(AT_ONCE_SECONDS - 1):
+            os._exit(1)  # the database does not answer; recovery gives the jobs back
