@@ -1,0 +1,82 @@
+"""What it was measured on. Nothing that names the machine or its owner."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sqlite3
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.statistics import percentile
+
+SYNCS = 50
+VIRTUAL = ("vd", "xvd", "nbd", "loop")
+
+
+def facts(folder: Path) -> dict[str, str]:
+    """About this machine, and about the disk that holds the folder."""
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{_memory_gigabytes():.0f} GB",
+        "system": f"{platform.system()} on {platform.machine()}",
+        "disk": f"{_disk(folder)}; a 4 kB write with fsync takes {_sync_ms(folder):.2f} ms (median)",
+        "Python": platform.python_version(),
+        "SQLite": sqlite3.sqlite_version,
+        "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
+        "huey": version("huey"),
+    }
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory_gigabytes() -> float:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+
+
+def _disk(folder: Path) -> str:
+    """The file system, and whether the disk below it turns."""
+    file_system, device = _mount(folder)
+    name = Path(device).name
+    if name.startswith(VIRTUAL):  # these say that they turn, whatever lies below them
+        return f"{file_system} on a virtual disk"
+    block = Path(f"/sys/class/block/{name}").resolve()
+    flags = [place / "queue" / "rotational" for place in (block, block.parent)]
+    turning = [flag.read_text().strip() == "1" for flag in flags if flag.exists()]
+    if not turning:
+        return file_system
+    return f"{file_system} on a {'turning' if turning[0] else 'solid-state'} disk"
+
+
+def _mount(folder: Path) -> tuple[str, str]:
+    """The type and the device of the file system that holds a folder."""
+    mounts, real = Path("/proc/mounts"), folder.resolve()
+    if not mounts.exists():
+        return "unknown file system", ""
+    found = ("", "unknown file system", "")
+    for line in mounts.read_text().splitlines():
+        device, place, kind = line.split()[:3]
+        if real.is_relative_to(place) and len(place) >= len(found[0]):
+            found = (place, kind, device)
+    return found[1], found[2]
+
+
+def _sync_ms(folder: Path) -> float:
+    """What it costs to have a little on disk: the least price of a durable commit."""
+    path = folder / "sync-probe"
+    millis = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(SYNCS):
+            began = time.perf_counter()
+            file.write(bytes(4096))
+            os.fsync(file.fileno())
+            millis.append((time.perf_counter() - began) * 1000)
+    path.unlink()
+    return percentile(millis, 50)

@@ -1,0 +1,1 @@
+"""What is made of the figures: a table, pictures, a page."""

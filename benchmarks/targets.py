@@ -1,0 +1,98 @@
+"""What is to be reached, and how it follows from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.statistics import Spread, spread
+
+Measured = Mapping[str, Sequence[float]]
+"""All figures of a run: for each name, one number for each round."""
+
+Unit = Literal["of", "×", "ms", "%", "MB", ""]
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    measure: str
+    limit: float
+    unit: Unit
+    figures: tuple[str, ...]
+    values: Callable[[Measured], list[float]]
+    at_least: bool = True
+
+    def spread(self, measured: Measured) -> Spread | None:
+        """What came of it, over the rounds; nothing if it was not measured."""
+        if not all(measured.get(name) for name in self.figures):
+            return None
+        return spread(self.values(measured))
+
+    def reached(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def score(self, value: float) -> float:
+        """How many times as good as asked for: 1 is just reached."""
+        if self.at_least:
+            return value / self.limit
+        return self.limit / value if value > 0 else float("inf")
+
+
+def ratio(what: str, measure: str, limit: float, unit: Unit, figure: str, base: str) -> Target:
+    """Figure over base, round by round: both were taken one after the other."""
+
+    def values(measured: Measured) -> list[float]:
+        return [one / other for one, other in zip(measured[figure], measured[base], strict=True)]
+
+    return Target(what, measure, limit, unit, (figure, base), values)
+
+
+def at_most(what: str, measure: str, limit: float, unit: Unit, figure: str) -> Target:
+    return Target(what, measure, limit, unit, (figure,), lambda measured: list(measured[figure]), at_least=False)
+
+
+def growth(what: str, measure: str, limit: float, early: str, late: str) -> Target:
+    def values(measured: Measured) -> list[float]:
+        return [after - before for before, after in zip(measured[early], measured[late], strict=True)]
+
+    return Target(what, measure, limit, "MB", (early, late), values, at_least=False)
+
+
+def never(what: str, measure: str, figure: str) -> Target:
+    """Not once in all rounds together."""
+    return Target(what, measure, 0, "", (figure,), lambda measured: [sum(measured[figure])], at_least=False)
+
+
+_ASYNC = "drain of no-op async jobs"
+_SYNC = "drain of no-op sync jobs in threads"
+_FULL = "drain with 1,000,000 finished, 1,000,000 future high-priority and 200,000 waiting jobs"
+_UNKNOWN = "drain behind 200,000 waiting jobs of a task this worker does not know"
+_PICK_UP = "pick-up by an idle worker in another process"
+_MEMORY = "worker's resident memory after 200,000 jobs"
+_CROWD = "single `enqueue` beside two draining workers and three other producers"
+
+TARGETS = (
+    ratio(_ASYNC, "of the bare ceiling", 0.45, "of", "drain.async", "drain.ceiling"),
+    ratio(_ASYNC, "times huey at its default durability", 15, "×", "drain.async", "drain.huey_default"),
+    ratio(_ASYNC, "times huey at its fastest", 6, "×", "drain.async", "drain.huey_fastest"),
+    ratio(_SYNC, "of the bare ceiling", 0.3, "of", "drain.sync", "drain.ceiling"),
+    ratio("single `enqueue`", "of a bare INSERT", 0.7, "of", "enqueue.single", "enqueue.bare_single"),
+    ratio("`aenqueue`, 100 tasks at once", "times single `enqueue`", 5, "×", "enqueue.gathered", "enqueue.single"),
+    ratio("`enqueue_many` of 1,000", "of the bare bulk insert", 0.35, "of", "enqueue.bulk", "enqueue.bare_bulk"),
+    ratio(_FULL, "of the drain on an empty table", 0.8, "of", "backlog.full", "backlog.empty"),
+    ratio(_UNKNOWN, "of the drain on an empty table", 0.8, "of", "backlog.unknown", "backlog.empty"),
+    at_most(_PICK_UP, "p50", 3, "ms", "pickup.p50_ms"),
+    at_most(_PICK_UP, "p99", 15, "ms", "pickup.p99_ms"),
+    at_most("lateness of delayed jobs", "p99", 10, "ms", "delay.p99_ms"),
+    at_most("an idle worker", "of a core", 0.5, "%", "idle.quiet_percent"),
+    at_most("an idle worker beside 200 unrelated commits a second", "of a core", 3, "%", "idle.beside_percent"),
+    at_most(_MEMORY, "in all", 60, "MB", "endurance.memory_late_mb"),
+    growth(
+        _MEMORY, "more than after 50,000 jobs", 2, early="endurance.memory_early_mb", late="endurance.memory_late_mb"
+    ),
+    at_most(_CROWD, "p99.9", 100, "ms", "crowd.p99.9_ms"),
+    never(_CROWD, "errors", "crowd.errors"),
+    at_most("WAL file during a drain of 500,000", "largest size", 64, "MB", "endurance.wal_mb"),
+)
