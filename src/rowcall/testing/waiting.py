@@ -13,7 +13,7 @@ LOOK_AGAIN_SECONDS = 0.005
 DEADLINE_SECONDS = 20.0
 
 
-def eventually(condition: Callable[[], T], *, within: float = DEADLINE_SECONDS, message: str = "") -> T:
+def eventually(condition: Callable[[], T | None], *, within: float = DEADLINE_SECONDS, message: str = "") -> T:
     """Wait until `condition()` is true, and give what it gave; `AssertionError` when the time is over.
 
     >>> eventually(lambda: "here")

@@ -12,6 +12,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.clock import Clock
 from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.process import PythonProcess
 
@@ -54,8 +55,14 @@ def jobs(open_queue: OpenQueue, clock: FakeClock) -> Rowcall:
 
 
 @pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    """What the processes of the test noted."""
+    return Notes(tmp_path / "notes")
+
+
+@pytest.fixture
 def start_program(store: Store, tmp_path: Path) -> Iterator[StartProgram]:
-    """Starts the kit's program in a process of its own; it notes what it does in `tmp_path / "notes"`."""
+    """Starts the kit's program in a process of its own; see `notes` for what it does."""
     with ExitStack() as started:
 
         def start(*arguments: str) -> PythonProcess:

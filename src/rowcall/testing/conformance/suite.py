@@ -7,15 +7,49 @@ import pytest
 # before they are imported, so that their assertions say what they saw
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
+from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
+from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
+from rowcall.testing.conformance.cases.crash import TestCrash  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
-from rowcall.testing.conformance.fixtures import clock, jobs, open_queue, start_program, store  # noqa: E402
+from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
+from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
+from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
+from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
+from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
+from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
+from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
+from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
+from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
+from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
+from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
+from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
+    "TestByHand",
+    "TestCancel",
     "TestClaim",
+    "TestClockJumps",
+    "TestCrash",
+    "TestDelete",
     "TestEnqueue",
+    "TestExpiry",
+    "TestFence",
+    "TestHistory",
+    "TestLeasesByHand",
+    "TestListing",
+    "TestLostWorkers",
+    "TestMigrations",
+    "TestPlainSql",
+    "TestProcesses",
+    "TestRetry",
+    "TestSettle",
+    "TestStage",
+    "TestThreads",
     "clock",
     "jobs",
+    "notes",
     "open_queue",
     "start_program",
     "store",

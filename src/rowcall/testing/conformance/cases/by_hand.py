@@ -1,0 +1,99 @@
+"""Claim, run it yourself, say how it went."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from rowcall import Backoff, Fail, Job, Retry, Rowcall, Snooze, Status
+from rowcall.testing.clock import FakeClock
+
+
+class TestByHand:
+    def test_complete_keeps_the_result(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = _claimed(jobs)
+        clock.advance(3)
+        jobs.complete(job, result={"ok": [1, 2]})
+        done = jobs.get(job.id)
+        assert (done.status, done.result, done.attempt, done.worker) == (Status.SUCCEEDED, {"ok": [1, 2]}, 1, "hand")
+        assert done.finished_at == clock.now()
+        assert done.started_at == clock.now() - timedelta(seconds=3)
+
+    def test_fail_by_code_is_retried_by_the_default_policy(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = _claimed(jobs)
+        jobs.fail(job, "TIMEOUT:UPSTREAM_API", "30 s")
+        waiting = jobs.get(job.id)
+        assert (waiting.status, waiting.attempt) == (Status.SCHEDULED, 1)
+        assert waiting.run_at == clock.now() + timedelta(seconds=30)
+        assert (waiting.error_code, waiting.error_detail) == ("TIMEOUT:UPSTREAM_API", "30 s")
+
+    def test_fail_on_the_last_attempt_is_final(self, jobs: Rowcall) -> None:
+        job = _claimed(jobs, max_attempts=1)
+        jobs.fail(job, "TIMEOUT:UPSTREAM_API")
+        assert (jobs.get(job.id).status, jobs.get(job.id).error_code) == (Status.FAILED, "TIMEOUT:UPSTREAM_API")
+
+    def test_fail_with_an_exception_says_what_it_was(self, jobs: Rowcall) -> None:
+        job = _claimed(jobs)
+        jobs.fail(job, KeyError("where"))
+        assert jobs.get(job.id).error_code == "INTERNAL:KeyError"
+
+    def test_fail_with_a_word_of_the_handler_means_what_it_means_there(self, jobs: Rowcall, clock: FakeClock) -> None:
+        failed, snoozed, retried = (_claimed(jobs) for _ in range(3))
+        jobs.fail(failed, Fail("TEST:OVER", "done with"))
+        jobs.fail(snoozed, Snooze(delay=60))
+        jobs.fail(retried, Retry(delay=7))
+        assert (jobs.get(failed.id).status, jobs.get(failed.id).error_code) == (Status.FAILED, "TEST:OVER")
+        assert (jobs.get(snoozed.id).status, jobs.get(snoozed.id).attempt) == (Status.SCHEDULED, 0)
+        assert jobs.get(retried.id).run_at == clock.now() + timedelta(seconds=7)
+
+    def test_fail_follows_the_row_s_own_policy(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = _claimed(jobs, retry=Backoff.constant(11))
+        jobs.fail(job, "TEST:CODE")
+        assert jobs.get(job.id).run_at == clock.now() + timedelta(seconds=11)
+
+    def test_release_uses_up_no_attempt(self, jobs: Rowcall) -> None:
+        job_id = jobs.enqueue("send", max_attempts=1).id
+        for _ in range(5):
+            job = jobs.dequeue("hand")
+            assert job is not None
+            assert job.attempt == 1
+            jobs.release(job)
+            waiting = jobs.get(job_id)
+            assert (waiting.status, waiting.attempt, waiting.max_attempts) == (Status.PENDING, 0, 1)
+        assert [(one.attempt, one.status) for one in jobs.attempts(job_id)] == [(1, "released")] * 5
+
+    def test_a_released_job_keeps_its_place(self, jobs: Rowcall) -> None:
+        first, second = jobs.enqueue("send").id, jobs.enqueue("send").id
+        job = jobs.dequeue("hand")
+        assert job is not None
+        jobs.release(job)
+        assert [job.id for job in jobs.claim("hand", limit=2)] == [first, second]
+
+    def test_heartbeat_renews_the_lease(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = _claimed(jobs, lease=100)
+        for _ in range(5):
+            clock.advance(99)
+            jobs.heartbeat(job)
+            assert jobs.get(job.id).heartbeat_at == clock.now()
+            assert jobs.dequeue("other") is None
+        clock.advance(99.999)
+        assert jobs.dequeue("other") is None
+        clock.advance(0.001)
+        again = jobs.dequeue("other")
+        assert again is not None
+        assert (again.id, again.attempt) == (job.id, 2)
+
+    def test_late_but_still_one_s_own(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = _claimed(jobs, lease=10)
+        clock.advance(1000)  # the lease is over, and nobody has taken the job yet
+        jobs.complete(job)
+        assert jobs.get(job.id).status is Status.SUCCEEDED
+
+
+def _claimed(jobs: Rowcall, *, lease: float = 300, max_attempts: int = 5, retry: Backoff | None = None) -> Job:
+    if retry is None:
+        jobs.enqueue("send", max_attempts=max_attempts)
+    else:
+        jobs.enqueue("send", max_attempts=max_attempts, retry=retry)
+    job = jobs.dequeue("hand", lease=lease)
+    assert job is not None
+    return job

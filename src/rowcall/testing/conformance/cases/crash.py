@@ -1,0 +1,123 @@
+"""SIGKILL: what a dead process leaves behind, and who clears it up."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rowcall import LeaseLost, Rowcall, Status
+from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
+from rowcall.testing.conformance.notes import Notes
+from rowcall.testing.process import PythonProcess
+from rowcall.testing.waiting import eventually
+
+JOBS = 150
+
+
+@pytest.mark.crash
+class TestCrash:
+    @pytest.fixture
+    def real(self, open_queue: OpenQueue) -> Rowcall:
+        jobs = open_queue()
+        jobs.migrate()
+        return jobs
+
+    def test_a_killed_worker_s_jobs_run_again_by_another(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes, tmp_path: Path
+    ) -> None:
+        gate = tmp_path / "gate"
+        ids = [real.enqueue("held", {"until": str(gate)}).id for _ in range(3)]
+        victim = start_program("work", "--concurrency", "3")
+        eventually(lambda: len(notes.read("started")) == 3, message="three started")
+        other = start_program("work", "--concurrency", "3")
+        eventually(lambda: len(real.workers()) == 2, message="the other worker")
+        victim.kill()
+        eventually(lambda: len(notes.read("started")) == 6, within=10, message="all three started again")
+        gate.touch()
+        eventually(lambda: real.stats().by_status["succeeded"] == 3, message="all three succeeded")
+        for job_id in ids:
+            assert [(one.attempt, one.status) for one in real.attempts(job_id)] == [(1, "lost"), (2, "succeeded")]
+        assert {note.pid for note in notes.read("ended")} == {other.pid}
+
+    def test_nothing_is_lost_and_each_attempt_is_accounted_for(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes
+    ) -> None:
+        ids = [real.enqueue("lasting", {"seconds": 0.01}, max_attempts=50).id for _ in range(JOBS)]
+        workers = [start_program("work", "--concurrency", "2") for _ in range(3)]
+        for done in (JOBS // 5, 2 * JOBS // 5, 3 * JOBS // 5):
+            eventually(lambda done=done: len(notes.read("ended")) >= done, message="some progress")  # type: ignore[misc]
+            workers.pop(0).kill()
+            workers.append(start_program("work", "--concurrency", "2"))
+        eventually(lambda: real.stats().by_status["succeeded"] == JOBS, message="all succeeded")
+        self._accounted_for(real, notes, ids)
+
+    def _accounted_for(self, jobs: Rowcall, notes: Notes, ids: list[int]) -> None:
+        started = Counter((note.job_id, note.attempt) for note in notes.read("started"))
+        assert set(started.values()) == {1}, "an attempt was started twice"
+        recorded = {(job_id, one.attempt): one.status for job_id in ids for one in jobs.attempts(job_id)}
+        assert set(started) <= set(recorded), "an attempt was started that nobody wrote down"
+        for job_id in ids:
+            statuses = [one.status for one in jobs.attempts(job_id)]
+            assert statuses == ["lost"] * (len(statuses) - 1) + ["succeeded"]
+            assert [one.attempt for one in jobs.attempts(job_id)] == list(range(1, len(statuses) + 1))
+            assert jobs.get(job_id).attempt == len(statuses)
+        succeeded = {key for key, status in recorded.items() if status == "succeeded"}
+        assert succeeded <= {(note.job_id, note.attempt) for note in notes.read("ended")}
+
+    def test_a_job_that_kills_its_worker_fails_after_exactly_max_attempts_starts(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes
+    ) -> None:
+        job_id = real.enqueue("deadly", queue="dangerous", max_attempts=3).id
+        start_program("work", "--queues", "quiet")  # it lives on, and looks after the others
+        eventually(real.workers, message="the one that lives on")
+        for attempt in (1, 2, 3):
+            victim = start_program("work", "--queues", "dangerous")
+            assert victim.wait() == -signal.SIGKILL, victim.output
+            eventually(lambda: real.get(job_id).status is not Status.RUNNING, message="recovery")
+            assert real.get(job_id).attempt == attempt
+        job = real.get(job_id)
+        assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "WORKER:LOST", 3)
+        assert [(note.job_id, note.attempt) for note in notes.read("started")] == [
+            (job_id, 1),
+            (job_id, 2),
+            (job_id, 3),
+        ]
+        assert [one.status for one in real.attempts(job_id)] == ["lost"] * 3
+
+    def test_a_stopped_worker_settles_nothing_that_is_no_longer_its_own(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes, tmp_path: Path
+    ) -> None:
+        gate = tmp_path / "gate"
+        job_id = real.enqueue("held", {"until": str(gate)}).id
+        sleeper = start_program("work", "--lease", "1")
+        eventually(lambda: len(notes.read("started")) == 1, message="the start")
+        sleeper.send(signal.SIGSTOP)
+        other = start_program("work", "--lease", "1")
+        eventually(lambda: len(notes.read("started")) == 2, message="the second start")
+        sleeper.send(signal.SIGCONT)
+        gate.touch()
+        eventually(lambda: len(notes.read("ended")) == 2, message="both handlers ended")
+        eventually(lambda: real.get(job_id).status is Status.SUCCEEDED, message="the job succeeded")
+        self._stop(sleeper, other)
+        job = real.get(job_id)
+        attempts = [(one.attempt, one.status) for one in real.attempts(job_id)]
+        assert (job.status, job.attempt, attempts) == (Status.SUCCEEDED, 2, [(1, "lost"), (2, "succeeded")])
+        by_second = [note.pid for note in notes.read("started") if note.attempt == 2]
+        assert by_second == [other.pid]
+
+    def test_what_a_killed_claimer_held_by_hand_comes_back_with_its_lease(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+        jobs.enqueue("quick")
+        mine = jobs.claim("hand", lease=0.05)[0]
+        again = eventually(lambda: jobs.dequeue("other"), message="the lease to run out")
+        assert (again.id, again.attempt) == (mine.id, 2)
+        with pytest.raises(LeaseLost):
+            jobs.complete(mine)
+
+    def _stop(self, *workers: PythonProcess) -> None:
+        for worker in workers:
+            worker.send(signal.SIGTERM)
+        assert [worker.wait() for worker in workers] == [0] * len(workers), [worker.output for worker in workers]

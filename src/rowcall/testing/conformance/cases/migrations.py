@@ -1,0 +1,91 @@
+"""The tables are made on first use, once, and never by older code than made them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from rowcall import Rowcall, SchemaMismatch
+from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
+from rowcall.testing.conformance.store import Store
+
+
+class TestMigrations:
+    def test_the_first_use_makes_the_tables(self, open_queue: OpenQueue) -> None:
+        assert open_queue().list().jobs == []
+
+    def test_migrating_twice_changes_nothing(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+        found, now = jobs.migrate()
+        assert found == 0 < now
+        assert jobs.migrate() == (now, now)
+        assert open_queue().migrate() == (now, now)
+
+    def test_what_was_stored_is_still_there_after_opening_again(self, open_queue: OpenQueue) -> None:
+        job = open_queue().enqueue("send", {"to": "a"})
+        assert open_queue().get(job.id) == job
+
+    def test_without_auto_migrate_missing_tables_are_said_to_be_missing(self, open_queue: OpenQueue) -> None:
+        careful = open_queue(auto_migrate=False)
+        with pytest.raises(SchemaMismatch) as mismatch:
+            careful.enqueue("send")
+        assert (mismatch.value.found, "migrate" in str(mismatch.value)) == (0, True)
+        careful.migrate()
+        careful.enqueue("send")
+
+    def test_a_database_that_is_newer_than_the_code_is_refused(self, open_queue: OpenQueue, store: Store) -> None:
+        _, newest = open_queue().migrate()
+        store.execute(
+            "insert into rowcall_migration (version, name, applied_at)"
+            f" select {newest + 1}, 'from the future', max(applied_at) from rowcall_migration"
+        )
+        for use in (_enqueue, _migrate, _list):
+            with pytest.raises(SchemaMismatch) as mismatch:
+                use(open_queue())
+            assert (mismatch.value.found, mismatch.value.wanted) == (newest + 1, newest)
+        assert store.execute("select count(*) from rowcall_job") == [(0,)]
+
+    @pytest.mark.concurrency
+    def test_threads_may_open_it_at_once(self, open_queue: OpenQueue) -> None:
+        queues = [open_queue() for _ in range(8)]
+        barrier = threading.Barrier(8)
+        failures: list[BaseException] = []
+
+        def first_use(jobs: Rowcall) -> None:
+            barrier.wait()
+            try:
+                jobs.enqueue("send")
+            except BaseException as error:
+                failures.append(error)
+
+        _all_at_once([lambda jobs=jobs: first_use(jobs) for jobs in queues])  # type: ignore[misc]
+        assert failures == []
+        assert len(queues[0].list().jobs) == 8
+
+    @pytest.mark.concurrency
+    def test_processes_may_open_it_at_once(self, open_queue: OpenQueue, start_program: StartProgram) -> None:
+        programs = [start_program("enqueue", "1") for _ in range(4)]
+        assert [program.wait() for program in programs] == [0] * 4, [program.output for program in programs]
+        assert len(open_queue().list().jobs) == 4
+
+
+def _enqueue(jobs: Rowcall) -> None:
+    jobs.enqueue("send")
+
+
+def _migrate(jobs: Rowcall) -> None:
+    jobs.migrate()
+
+
+def _list(jobs: Rowcall) -> None:
+    jobs.list()
+
+
+def _all_at_once(calls: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,145 @@
+"""What a person may do to a job: retry, cancel, delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall import Fail, Job, JobNotFound, Rowcall, Status, WrongState
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.store import Store, all_rows
+
+
+class TestRetry:
+    def test_it_goes_on_with_the_next_attempt_number_and_adds_max_attempts(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        @jobs.task(max_attempts=2)
+        def break_down() -> None:
+            raise ValueError
+
+        job_id = break_down.enqueue().id
+        for _ in range(2):
+            jobs.drain()
+            clock.advance(600)
+        assert jobs.get(job_id).status is Status.FAILED
+        again = jobs.retry(job_id)
+        assert again == jobs.get(job_id)
+        assert (again.status, again.attempt, again.max_attempts) == (Status.PENDING, 2, 4)
+        assert (again.run_at, again.finished_at, again.error_code) == (clock.now(), None, None)
+        jobs.drain()
+        clock.advance(600)
+        jobs.drain()
+        job = jobs.get(job_id)
+        assert (job.status, job.attempt, job.max_attempts) == (Status.FAILED, 4, 4)
+        assert [(one.attempt, one.status) for one in jobs.attempts(job_id)] == [(n, "failed") for n in range(1, 5)]
+
+    def test_a_job_whose_task_is_not_known_here_gets_the_default(self, jobs: Rowcall) -> None:
+        job_id = jobs.enqueue("elsewhere", max_attempts=1).id
+        jobs.fail(jobs.claim("hand")[0], "TEST:CODE")
+        assert jobs.retry(job_id).max_attempts == 6
+
+    def test_what_succeeded_can_run_again(self, jobs: Rowcall) -> None:
+        job_id = jobs.enqueue("send").id
+        jobs.complete(jobs.claim("hand")[0], "first")
+        assert jobs.retry(job_id).result is None
+        second = jobs.claim("hand")[0]
+        assert (second.id, second.attempt) == (job_id, 2)
+        jobs.complete(second, "second")
+        assert jobs.get(job_id).result == "second"
+        assert [one.status for one in jobs.attempts(job_id)] == ["succeeded", "succeeded"]
+
+    def test_what_was_cancelled_can_run_again(self, jobs: Rowcall) -> None:
+        job_id = jobs.enqueue("send", delay=3600).id
+        jobs.cancel(job_id)
+        jobs.retry(job_id)
+        again = jobs.claim("hand")[0]
+        assert (again.id, again.attempt) == (job_id, 1)
+
+    @pytest.mark.parametrize("state", ["scheduled", "pending", "running"])
+    def test_only_what_has_finished(self, jobs: Rowcall, store: Store, state: str) -> None:
+        job = _in_state(jobs, state)
+        _refused(jobs, store, job, "retry")
+
+
+class TestCancel:
+    @pytest.mark.parametrize("state", ["scheduled", "pending"])
+    def test_what_waits_is_cancelled(self, jobs: Rowcall, clock: FakeClock, state: str) -> None:
+        job = _in_state(jobs, state)
+        done = jobs.cancel(job.id, "no longer wanted")
+        assert done == jobs.get(job.id)
+        assert (done.status, done.error_code, done.error_detail) == (
+            Status.CANCELLED,
+            "CANCELLED:BY_HAND",
+            "no longer wanted",
+        )
+        assert done.finished_at == clock.now()
+        clock.advance(100_000)
+        assert jobs.dequeue("hand") is None
+
+    @pytest.mark.parametrize("state", ["running", "succeeded", "failed", "cancelled"])
+    def test_nothing_else_is(self, jobs: Rowcall, store: Store, state: str) -> None:
+        _refused(jobs, store, _in_state(jobs, state), "cancel")
+
+
+class TestDelete:
+    @pytest.mark.parametrize("state", ["scheduled", "pending", "succeeded", "failed", "cancelled"])
+    def test_what_is_not_running_goes_with_all_its_history(self, jobs: Rowcall, store: Store, state: str) -> None:
+        other = jobs.enqueue("other", delay=3600)
+        before = all_rows(store)
+        job = _in_state(jobs, state, history=True)
+        jobs.delete(job.id)
+        assert all_rows(store) == before
+        with pytest.raises(JobNotFound):
+            jobs.get(job.id)
+        assert jobs.list(tag="doomed").jobs == []
+        assert jobs.get(other.id) == other
+
+    def test_a_running_job_stays(self, jobs: Rowcall, store: Store) -> None:
+        _refused(jobs, store, _in_state(jobs, "running"), "delete")
+
+    def test_twice_is_not_found(self, jobs: Rowcall) -> None:
+        job_id = jobs.enqueue("send").id
+        jobs.delete(job_id)
+        for steer in (jobs.delete, jobs.cancel, jobs.retry):
+            with pytest.raises(JobNotFound):
+                steer(job_id)
+
+
+def _in_state(jobs: Rowcall, state: str, *, history: bool = False) -> Job:
+    """A job in that state; with `history`, it has attempts and events behind it."""
+    job_id = jobs.enqueue("send", tags=["doomed"], max_attempts=50).id
+    if history:
+        for _ in range(3):
+            jobs.release(_claim(jobs))
+        jobs.complete(_claim(jobs))
+        jobs.retry(job_id)
+    match state:
+        case "scheduled":
+            jobs.fail(_claim(jobs), "TEST:CODE")
+        case "running":
+            _claim(jobs)
+        case "succeeded":
+            jobs.complete(_claim(jobs))
+        case "failed":
+            _fail(jobs)
+        case "cancelled":
+            jobs.cancel(job_id)
+    job = jobs.get(job_id)
+    assert job.status == state
+    return job
+
+
+def _claim(jobs: Rowcall) -> Job:
+    return jobs.claim("hand")[0]
+
+
+def _fail(jobs: Rowcall) -> None:
+    jobs.fail(_claim(jobs), Fail("TEST:OVER"))
+
+
+def _refused(jobs: Rowcall, store: Store, job: Job, move: str) -> None:
+    before = all_rows(store)
+    with pytest.raises(WrongState) as wrong:
+        getattr(jobs, move)(job.id)
+    assert (wrong.value.job_id, wrong.value.status, wrong.value.move) == (job.id, job.status, move)
+    assert all_rows(store) == before

@@ -1,0 +1,84 @@
+"""What the cases with several processes start: `python -m rowcall.testing.conformance.program URL NOTES ROLE …`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from rowcall import Context, Rowcall
+from rowcall.testing.conformance.notes import Notes
+from rowcall.testing.waiting import eventually
+
+LONGEST_HOLD_SECONDS = 60.0
+
+
+def declare(jobs: Rowcall, notes: Notes) -> None:
+    """The tasks of the cases. Each notes the start and the end of every attempt."""
+
+    def noted(ctx: Context, body: Callable[[], object]) -> None:
+        notes.write("started", ctx.job.id, ctx.job.attempt)
+        body()
+        notes.write("ended", ctx.job.id, ctx.job.attempt)
+
+    @jobs.task
+    def quick(ctx: Context) -> None:
+        noted(ctx, lambda: None)
+
+    @jobs.task
+    async def quick_async(ctx: Context) -> None:
+        noted(ctx, lambda: None)
+
+    @jobs.task
+    def lasting(ctx: Context, seconds: float) -> None:
+        noted(ctx, lambda: threading.Event().wait(seconds))
+
+    @jobs.task
+    def held(ctx: Context, until: str) -> None:
+        """Runs until a file exists."""
+        noted(ctx, lambda: eventually(lambda: os.path.exists(until), within=LONGEST_HOLD_SECONDS))
+
+    @jobs.task
+    def deadly(ctx: Context) -> None:
+        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def claim_all(jobs: Rowcall, notes: Notes) -> None:
+    """Claim by hand until nothing is left."""
+    notes.write("ready")
+    while claimed := jobs.claim(f"hand-{os.getpid()}", limit=3):
+        for job in claimed:
+            notes.write("started", job.id, job.attempt)
+            jobs.complete(job)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("notes")
+    roles = parser.add_subparsers(dest="role", required=True)
+    roles.add_parser("enqueue").add_argument("count", type=int)
+    roles.add_parser("claim")
+    work = roles.add_parser("work")
+    work.add_argument("--concurrency", type=int, default=4)
+    work.add_argument("--queues", default=None)
+    work.add_argument("--lease", type=float, default=15.0)
+    given = parser.parse_args()
+
+    notes = Notes(given.notes)
+    with Rowcall(given.url) as jobs:
+        declare(jobs, notes)
+        match given.role:
+            case "enqueue":
+                for _ in range(given.count):
+                    jobs.enqueue("quick")
+            case "claim":
+                claim_all(jobs, notes)
+            case "work":
+                jobs.work(concurrency=given.concurrency, queues=given.queues, lease=given.lease)
+
+
+if __name__ == "__main__":
+    main()
