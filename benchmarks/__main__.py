@@ -59,7 +59,8 @@ def arguments() -> argparse.Namespace:
         "--output", type=Path, help="where to write to (docs/benchmarks; parts of it: build/benchmarks)"
     )
     given = parser.parse_args()
-    given.rounds = given.rounds or (2 if given.quick else 5)
+    if given.rounds is None:
+        given.rounds = 2 if given.quick else 5
     if given.rounds < 1:
         parser.error("--rounds wants 1 or more")
     return given
