@@ -1,9 +1,9 @@
 """huey on SQLite, its own consumer, one worker thread: huey_drain FILE JOBS default|fastest.
 
-Both are as huey's documentation has them. `default` is SqliteHuey with nothing set: journal_mode=wal and SQLite's own
-synchronous=full. `fastest` is fsync=False (synchronous=off: a power cut may lose jobs or the file), no results kept,
-and a cache that holds the whole file. Further worker threads share one connection; two and four were no quicker in a short trial.
-Nothing is logged and nobody listens to huey's signals, so neither costs anything.
+`default` is SqliteHuey with nothing set: journal_mode=wal, and synchronous as SQLite has it by itself, which is full.
+`fastest` sets what huey documents for speed: fsync=False (synchronous=off: a power cut may lose jobs or the file), no
+results kept, a larger cache. Further worker threads share one connection; two and four were no quicker in a short
+trial. Nothing is logged and nobody listens to huey's signals, so neither costs anything.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ most. Rowcall runs with its defaults: `durability="full"`, ten jobs at once.
   its first attempt. For huey it runs from the start of the consumer until the last handler is called.
 - **huey**: `SqliteHuey` and its own `Consumer` with one thread (more threads share one connection; a short
   trial with two and four was no quicker), logging and periodic tasks off. Default: nothing else is set,
-  which is `synchronous=full`. Fastest: `fsync=False`, `results=False`, `cache_mb=64`; a power cut may then cost jobs or the file.
+  which is `synchronous=full`. Fastest: `fsync=False`, `results=False`, `cache_mb=64`; a power cut may then cost jobs
+  or the file.
 - **Enqueue**: bare inserts, into the ceiling's table, and Rowcall take turns within one process.
 - **Large table**: finished jobs, future jobs of high priority and 200,000 waiting jobs of the same task and lower
   priority, written by plain SQL; the jobs in front of those are enqueued and timed. Unknown task: its jobs have the
