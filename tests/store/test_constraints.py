@@ -1,0 +1,137 @@
+"""Foreign keys and rules of the tables: history never outlives its job, and wrong rows are refused by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.store.statement import Plan, Statement, fetch, no_row
+from tests.store.databases import migrated
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with migrated(tmp_path / "app.db") as connection:
+        yield connection
+
+
+def answer(connection: SqliteConnection, sql: str) -> object:
+    def ask() -> Plan[object]:
+        return (yield from fetch(Statement(sql, (), no_row)))[0][0]
+
+    return connection.read(ask())
+
+
+def test_our_connections_have_their_settings(tmp_path: Path) -> None:
+    for durability, synchronous in (("full", 2), ("normal", 1)):
+        jobs = Rowcall(tmp_path / f"{durability}.db", durability=durability, busy_timeout=1.5)
+        with closing(jobs.database.connect()) as connection:
+            settings = {
+                name: answer(connection, f"pragma {name}")
+                for name in ("journal_mode", "foreign_keys", "busy_timeout", "synchronous", "auto_vacuum")
+            }
+        assert settings == {
+            "journal_mode": "wal",
+            "foreign_keys": 1,
+            "busy_timeout": 1500,
+            "synchronous": synchronous,
+            "auto_vacuum": 2,
+        }
+
+
+def test_a_file_that_an_app_made_keeps_its_vacuum_setting(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table mine (id integer)")
+    with Rowcall(path) as jobs:
+        jobs.enqueue("task")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("pragma auto_vacuum").fetchone() == (0,)
+        assert connection.execute("select count(*) from mine").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into rowcall_attempt (job_id, attempt, status, claimed_at) values (99, 1, 'failed', 1900000000000)",
+        "insert into rowcall_event (job_id, at, event) values (99, 1900000000000, 'X')",
+        "insert into rowcall_job_tag (tag, job_id) values ('a', 99)",
+    ],
+)
+def test_history_without_a_job_is_refused(database: sqlite3.Connection, sql: str) -> None:
+    database.execute("pragma foreign_keys = on")
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        database.execute(sql)
+
+
+def test_deleting_a_job_leaves_no_orphans(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.enqueue("task", tags=["a", "b"])
+        kept = jobs.enqueue("task", tags=["a"])
+        for _ in range(2):
+            claimed = jobs.dequeue("me")
+            assert claimed is not None
+            jobs.release(claimed)
+        jobs.cancel(1, "no longer wanted")
+        jobs.delete(1)
+        assert jobs.list(tag="a").jobs == [kept]
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("attempt", "event"):
+            assert connection.execute(f"select count(*) from rowcall_{table}").fetchone() == (0,)
+        assert connection.execute("select tag, job_id from rowcall_job_tag").fetchall() == [("a", kept.id)]
+        assert connection.execute("pragma foreign_key_check").fetchall() == []
+
+
+def test_an_id_is_never_given_again(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        first = jobs.enqueue("task")
+        jobs.delete(first.id)
+        assert jobs.enqueue("task").id == first.id + 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "rule"),
+    [
+        ("run_at", 1_900_000_000, "run_at_is_milliseconds_since_1970"),
+        ("run_at", "2030-01-01", "run_at_is_milliseconds_since_1970"),
+        ("run_at", 1_900_000_000_000.5, "run_at_is_milliseconds_since_1970"),
+        ("expires_at", 1_900_000_000, "expires_at_is_milliseconds_since_1970"),
+        ("created_at", "now", "created_at_is_milliseconds_since_1970"),
+        ("payload", b"{}", "payload_is_text"),
+        ("status", "done", "status_is_known"),
+        ("status", "PENDING", "status_is_known"),
+        ("type", "", "type_is_text_without_nul"),
+        ("type", b"task", "type_is_text_without_nul"),
+        ("type", "a\0b", "type_is_text_without_nul"),
+        ("queue", "", "queue_is_text_without_nul"),
+        ("queue", "x" * 201, "queue_is_text_without_nul"),
+        ("queue", "a\0b", "queue_is_text_without_nul"),
+        ("priority", "high", "priority_is_a_whole_number"),
+        ("priority", 1.5, "priority_is_a_whole_number"),
+        ("attempt", -1, "attempt_is_a_whole_number"),
+        ("max_attempts", 0, "max_attempts_is_a_whole_number"),
+        ("timeout", 0, "timeout_is_seconds"),
+        ("timeout", "soon", "timeout_is_seconds"),
+        ("timeout", float("inf"), "timeout_is_seconds"),
+        ("tags", "urgent", "tags_are_a_json_array"),
+        ("tags", '{"a": 1}', "tags_are_a_json_array"),
+        ("id", 0, "id_is_a_small_positive_number"),
+        ("id", 2**63 - 1, "id_is_a_small_positive_number"),
+    ],
+)
+def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_name_that_tells(
+    database: sqlite3.Connection, column: str, value: object, rule: str
+) -> None:
+    row = {"type": "task", column: value}
+    marks = ", ".join("?" * len(row))
+    with pytest.raises(sqlite3.IntegrityError) as caught:
+        database.execute(f"insert into rowcall_job ({', '.join(row)}) values ({marks})", list(row.values()))
+    assert str(caught.value) == f"CHECK constraint failed: {rule}"
+    assert database.execute("select count(*) from rowcall_job").fetchone() == (0,)

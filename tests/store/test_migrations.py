@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall, RowcallError, SchemaMismatch
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
+from tests.support import PythonProcess, eventually
+
+ROUNDS = 10
+
+MIGRATE_AT_THE_SIGNAL = """
+import os, sys, threading
+from rowcall import Rowcall
+path, go = sys.argv[1:]
+jobs = Rowcall(f"sqlite:///{path}")
+print("ready", flush=True)
+while not os.path.exists(go):
+    threading.Event().wait(0.0005)
+job = jobs.enqueue("task", {"pid": os.getpid()})
+print("done", job.id, jobs.migrate(), flush=True)
+"""
+
+
+def names(path: Path, kind: str = "table") -> set[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("select name from sqlite_master where type = ? and name not like 'sqlite%'", [kind])
+        return {str(name) for (name,) in rows}
+
+
+def tables(prefix: str) -> set[str]:
+    return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "migration")}
+
+
+def pretend_version(path: Path, version: int) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("insert into rowcall_migration values (?, 'from the future', 0)", [version])
+        connection.commit()
+
+
+def test_from_nothing_and_then_there_is_nothing_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        assert jobs.migrate() == (0, NEWEST_VERSION)
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+    with Rowcall(path) as jobs:
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+    assert names(path) == tables("rowcall_")
+
+
+def test_each_step_is_written_down_once(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.migrate()
+        jobs.migrate()
+    with closing(sqlite3.connect(path)) as connection:
+        steps = connection.execute("select version, name from rowcall_migration order by version").fetchall()
+    assert steps == [(migration.version, migration.name) for migration in MIGRATIONS]
+
+
+def test_the_first_use_migrates_by_itself(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        assert jobs.enqueue("task").id == 1
+
+
+def test_reading_first_migrates_too(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        assert jobs.list().jobs == []
+
+
+def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table rowcall_timeline (mine text)")
+    with Rowcall(path) as jobs, pytest.raises(RowcallError, match="rowcall_timeline already exists"):
+        jobs.migrate()
+    assert names(path) == {"rowcall_timeline"}
+
+
+def test_tables_newer_than_the_code_are_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.enqueue("task")
+    pretend_version(path, NEWEST_VERSION + 7)
+    with Rowcall(path) as jobs:
+        for use in (lambda: jobs.enqueue("task"), jobs.list, jobs.migrate, jobs.drain):
+            with pytest.raises(SchemaMismatch, match="a newer Rowcall made them; install that version here") as caught:
+                use()
+            assert (caught.value.found, caught.value.wanted) == (NEWEST_VERSION + 7, NEWEST_VERSION)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select count(*) from rowcall_job").fetchone() == (1,)
+
+
+def test_auto_migrate_can_be_turned_off(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path, auto_migrate=False) as jobs:
+        with pytest.raises(SchemaMismatch, match="run: rowcall migrate") as caught:
+            jobs.enqueue("task")
+        assert (caught.value.found, caught.value.wanted) == (0, NEWEST_VERSION)
+        assert names(path) == set()
+        jobs.migrate()
+        assert jobs.enqueue("task").id == 1
+
+
+@pytest.mark.parametrize("prefix", ["q", "My_App_", "_x1_"])
+def test_the_prefix_is_on_everything(tmp_path: Path, prefix: str) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path, table_prefix=prefix) as jobs:
+        job = jobs.enqueue("task", tags=["a"])
+        assert jobs.list(tag="a").jobs == [job]
+    assert names(path) == tables(prefix)
+    for kind in ("index", "view", "trigger"):
+        assert [name for name in names(path, kind) if not name.startswith(prefix)] == []
+
+
+def test_two_prefixes_live_in_one_file_beside_the_apps_own_tables(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table job (id integer primary key)")
+    with Rowcall(path, table_prefix="one_") as one, Rowcall(path, table_prefix="two_") as two:
+        one.enqueue("first")
+        two.enqueue("second")
+        two.enqueue("third")
+        assert [job.type for job in one.list().jobs] == ["first"]
+        assert [job.type for job in two.list().jobs] == ["third", "second"]
+        two.delete(1)
+        assert one.get(1).type == "first"
+    assert names(path) == tables("one_") | tables("two_") | {"job"}
+
+
+@pytest.mark.concurrency
+def test_two_processes_that_migrate_at_once(tmp_path: Path) -> None:
+    for turn in range(ROUNDS):
+        path, go = tmp_path / f"app{turn}.db", tmp_path / f"go{turn}"
+        arguments = ("-c", MIGRATE_AT_THE_SIGNAL, str(path), str(go))
+        with PythonProcess(*arguments) as first, PythonProcess(*arguments) as second:
+            for process in (first, second):
+                process.wait_for("ready")
+            go.touch()
+            for process in (first, second):
+                assert process.wait() == 0, process.output
+                assert "done" in process.output
+        with Rowcall(path) as jobs:
+            assert sorted(job.id for job in jobs.list().jobs) == [1, 2]
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+            assert connection.execute("select count(*) from rowcall_migration").fetchone() == (len(MIGRATIONS),)
+
+
+def test_many_threads_that_begin_at_once_migrate_once(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs, ThreadPoolExecutor(8) as threads:
+        done = [threads.submit(jobs.enqueue, "task") for _ in range(8)]
+        eventually(lambda: all(future.done() for future in done))
+        assert sorted(future.result().id for future in done) == list(range(1, 9))

@@ -1,0 +1,159 @@
+"""What runs all the time goes through its index: on an empty table and on a full one, before and after ANALYZE."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Status
+from rowcall.store.sqlite.sql import Sql
+from tests.store.databases import fill, migrated, query_plan
+
+SQL = Sql("rowcall_")
+BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
+SORTED = "USE TEMP B-TREE FOR ORDER BY"
+
+_bare_scan = re.compile(r"^SCAN (rowcall_job|job)\b(?!.*INDEX)")
+
+
+@pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with migrated(tmp_path_factory.mktemp("plans") / "app.db") as connection:
+        if "full" in request.param:
+            fill(connection)
+        if "analyzed" in request.param:
+            connection.execute("analyze")
+        yield connection
+
+
+def plan_of(database: sqlite3.Connection, sql: str) -> list[str]:
+    plan = query_plan(database, sql)
+    assert [line for line in plan if _bare_scan.match(line)] == [], plan
+    return plan
+
+
+def lines_about(plan: list[str], table: str) -> list[str]:
+    return [line for line in plan if re.match(rf"(SCAN|SEARCH) {table}\b", line)]
+
+
+def test_a_scan_of_the_table_would_be_seen(database: sqlite3.Connection) -> None:
+    with pytest.raises(AssertionError, match="SCAN rowcall_job"):
+        plan_of(database, "select * from rowcall_job where lease = ?1")
+
+
+def test_looking_hops_along_the_ready_index_and_asks_two_others_for_their_first_entry(
+    database: sqlite3.Connection,
+) -> None:
+    plan = plan_of(database, SQL.look)
+    lines = lines_about(plan, "rowcall_job")
+    assert len(lines) == 5
+    assert sum("INDEX rowcall_job_ready" in line for line in lines) == 3
+    assert sum("(queue=? AND type>?)" in line for line in lines) == 1
+    assert sum("(queue>?)" in line for line in lines) == 1
+    assert sum("INDEX rowcall_job_due" in line for line in lines) == 1
+    assert sum("INDEX rowcall_job_expiry" in line for line in lines) == 1
+    assert SORTED not in plan
+    assert lines_about(plan, "rowcall_worker") == ["SEARCH rowcall_worker USING PRIMARY KEY (name=?)"]
+
+
+@pytest.mark.parametrize("types", [1, 2, 7, 100])
+def test_claiming_merges_the_types_in_their_order_and_sorts_nothing(database: sqlite3.Connection, types: int) -> None:
+    plan = plan_of(database, SQL.ready_jobs(types))
+    arms = lines_about(plan, "rowcall_job")
+    assert arms == ["SEARCH rowcall_job USING INDEX rowcall_job_ready (queue=? AND type=?)"] * types
+    assert lines_about(plan, "job") == [f"SEARCH job {BY_ID}"]
+    assert SORTED not in plan
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("stage", "rowcall_job_due (run_at<?)"),
+        ("expire", "rowcall_job_expiry (expires_at>? AND expires_at<?)"),
+        ("lease_expired", "rowcall_job_leased (lease_until>? AND lease_until<?)"),
+    ],
+)
+def test_what_time_brings_is_read_in_the_order_of_its_index(
+    database: sqlite3.Connection, name: str, index: str
+) -> None:
+    plan = plan_of(database, getattr(SQL, name))
+    assert [line for line in lines_about(plan, "rowcall_job") if index in line] != [], plan
+    assert SORTED not in plan
+
+
+@pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed"])
+def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name: str) -> None:
+    assert f"SEARCH rowcall_job {BY_ID}" in plan_of(database, getattr(SQL, name))
+
+
+@pytest.mark.parametrize("name", ["settle_successes", "settle_others", "mark_started"])
+def test_settling_goes_from_what_ended_to_each_row_by_its_id(database: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(database, getattr(SQL, name))
+    assert lines_about(plan, "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
+    assert "SCAN json_each VIRTUAL TABLE INDEX 1:" in plan
+
+
+@pytest.mark.parametrize("name", ["live", "record_attempts"])
+def test_the_fence_is_asked_by_id(database: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(database, getattr(SQL, name))
+    assert plan == ["SCAN given VIRTUAL TABLE INDEX 1:", f"SEARCH job {BY_ID}"]
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "get", "rerun", "cancel", "delete", "last_inserted"])
+def test_one_job_is_found_by_its_id(database: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(database, getattr(SQL, name))
+    assert lines_about(plan, "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
+
+
+def test_the_jobs_of_one_worker_are_found_by_its_name(database: sqlite3.Connection) -> None:
+    for name in ("owned_by", "workers"):
+        lines = lines_about(plan_of(database, getattr(SQL, name)), "rowcall_job")
+        assert len(lines) == 1
+        assert re.search(r"INDEX rowcall_job_owned \(worker=\?", lines[0]), lines
+
+
+def test_orphans_are_sought_among_running_jobs_only(database: sqlite3.Connection) -> None:
+    plan = plan_of(database, SQL.orphans)
+    assert [line for line in lines_about(plan, "rowcall_job") if "INDEX rowcall_job_owned" not in line] == []
+    assert lines_about(plan, "rowcall_worker") == ["SEARCH rowcall_worker USING PRIMARY KEY (name=?)"]
+
+
+@pytest.mark.parametrize("name", ["attempts", "timeline"])
+def test_history_is_found_by_its_job(database: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(database, getattr(SQL, name))
+    for table in ("rowcall_job", "rowcall_attempt", "rowcall_event"):
+        for line in lines_about(plan, table):
+            assert line.startswith("SEARCH"), plan
+
+
+STATUSES: list[str | None] = [None, *Status]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize(("queue", "kind", "tag"), list(itertools.product((False, True), repeat=3)))
+def test_a_page_is_read_from_the_end_of_an_index(
+    database: sqlite3.Connection, status: str | None, queue: bool, kind: bool, tag: bool
+) -> None:
+    plan = plan_of(database, SQL.list_jobs(status=status, queue=queue, kind=kind, tag=tag))
+    narrowest = narrowest_index(status, queue=queue, kind=kind, tag=tag)
+    assert any(narrowest in line for line in plan), plan
+    if status != "running" or tag:  # what runs now is little, and sorted
+        assert [line for line in plan if not line.startswith("SEARCH")] == []
+
+
+def narrowest_index(status: str | None, *, queue: bool, kind: bool, tag: bool) -> str:
+    if tag:
+        return "SEARCH tagged USING PRIMARY KEY (tag=? AND job_id<?)"
+    if status == "running":
+        return "INDEX rowcall_job_owned"
+    if status is not None and not (status == "succeeded" and (queue or kind)):
+        return "INDEX rowcall_job_status (status=? AND id<?)"
+    if queue:
+        return "INDEX rowcall_job_queue (queue=? AND id<?)"
+    if kind:
+        return "INDEX rowcall_job_type (type=? AND id<?)"
+    return "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)"
