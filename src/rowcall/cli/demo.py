@@ -130,7 +130,7 @@ class _Watch:
         os.kill(victim.pid, signal.SIGKILL)
         self._killed = victim
         self._known = {worker.name for worker in workers}
-        self._say(f"killed worker process {victim.pid} (SIGKILL) while it had {victim.running} jobs")
+        self._say(f"killed worker process {victim.pid} (SIGKILL) while it held {victim.running} jobs")
 
     def _note_replacement(self, workers: list[WorkerInfo]) -> None:
         if self._killed is None or self._replaced:

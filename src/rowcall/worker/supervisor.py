@@ -41,6 +41,15 @@ def pause_seconds(quick_deaths: int) -> float:
     return min(FIRST_PAUSE_SECONDS * 2.0 ** min(quick_deaths - 1, 10), LAST_PAUSE_SECONDS)
 
 
+def quick_deaths(before: int, lived_seconds: float) -> int:
+    """How many deaths in a row came soon after the start, once another life has ended.
+
+    >>> quick_deaths(3, 0.5), quick_deaths(3, 3600)
+    (4, 0)
+    """
+    return 0 if lived_seconds >= LIVED_A_WHILE_SECONDS else before + 1
+
+
 class Child:
     """One place for a worker process, and the process that holds it now."""
 
@@ -76,8 +85,7 @@ class Child:
         ending = _ending(self.process.pid, self.process.returncode)
         self.process = None
         self._close_leash()
-        lived_seconds = time.monotonic() - self._started_at
-        self._quick_deaths = 0 if lived_seconds >= LIVED_A_WHILE_SECONDS else self._quick_deaths + 1
+        self._quick_deaths = quick_deaths(self._quick_deaths, time.monotonic() - self._started_at)
         pause = pause_seconds(self._quick_deaths)
         self.start_at = time.monotonic() + pause
         return f"{ending}; the next one starts " + (f"in {pause:g} s" if pause else "now")
@@ -191,9 +199,10 @@ class Supervisor:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         # timeout(1) and some service managers send one signal twice, at once
         now = time.monotonic()
-        if now - self._signalled_at >= SAME_SIGNAL_SECONDS:
-            self._signals += 1
+        if now - self._signalled_at < SAME_SIGNAL_SECONDS:
+            return
         self._signalled_at = now
+        self._signals += 1
         self._ended.put(None)  # safe here: a SimpleQueue may be entered again by a signal
 
 
