@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from contextvars import ContextVar
+from typing import Protocol
 
 from rowcall.job import Job
 
 logger = logging.getLogger("rowcall")
+
+
+class Attempted(Protocol):
+    """What runs a handler: the worker's side of a context."""
+
+    cancelled: bool
+
+    @property
+    def context(self) -> Context: ...
+    def claimed_job(self) -> Job: ...
 
 
 class Context:
@@ -21,22 +32,21 @@ class Context:
                 return
     """
 
-    def __init__(self, read_job: Callable[[], Job]) -> None:
-        self._read_job = read_job
+    def __init__(self, attempt: Attempted) -> None:
+        self._attempt = attempt
         self._job: Job | None = None
-        self._cancelled = False
 
     @property
     def job(self) -> Job:
         """The job as it was claimed."""
         if self._job is None:
-            self._job = self._read_job()
+            self._job = self._attempt.claimed_job()
         return self._job
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for this attempt any more: its time is over, or the worker is stopping."""
-        return self._cancelled
+        return self._attempt.cancelled
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -45,9 +55,6 @@ class Context:
         return JobLogger(
             logger, {"job_id": job.id, "job_type": job.type, "job_queue": job.queue, "job_attempt": job.attempt}
         )
-
-    def _cancel(self) -> None:
-        self._cancelled = True
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
@@ -60,7 +67,7 @@ def _given(extra: object) -> dict[str, object]:
     return dict(extra) if isinstance(extra, dict) else {}
 
 
-running: ContextVar[Context] = ContextVar("rowcall_context")
+running: ContextVar[Attempted] = ContextVar("rowcall_context")
 
 
 def current() -> Context:
@@ -71,6 +78,7 @@ def current() -> Context:
     RuntimeError: rowcall.current() was called outside a handler
     """
     try:
-        return running.get()
+        attempt = running.get()
     except LookupError:
         raise RuntimeError("rowcall.current() was called outside a handler") from None
+    return attempt.context

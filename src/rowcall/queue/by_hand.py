@@ -139,10 +139,10 @@ def _failure(error: str | BaseException, detail: str) -> Outcome:
 
 
 def claimed_jobs(taken: Taken, worker: str) -> list[Job]:
-    return [job_of(ready, worker, taken.look.now_ms, started=True) for ready in taken.started]
+    return [job_of(ready, worker, taken.look.now_ms) for ready in taken.started]
 
 
-def job_of(ready: Ready, worker: str, claimed_at_ms: int, *, started: bool) -> Job:
+def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
     """A claimed job as its handler sees it."""
     claimed_at = time_of(claimed_at_ms)
     return Job(
@@ -157,7 +157,7 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int, *, started: bool) -> J
         run_at=time_of(ready.run_at_ms),
         created_at=time_of(ready.created_at_ms),
         claimed_at=claimed_at,
-        started_at=claimed_at if started else None,
+        started_at=claimed_at,
         worker=worker,
         key=ready.key,
         tags=tags_from_row(ready.tags),

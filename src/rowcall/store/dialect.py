@@ -40,7 +40,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     tags: str | None = None
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     id: int
     status: str
     run_at_ms: int
@@ -48,7 +48,7 @@ class Inserted(msgspec.Struct, frozen=True):
     expires_at_ms: int | None
 
 
-class Ready(msgspec.Struct, array_like=True):
+class Ready(msgspec.Struct, array_like=True, gc=False):
     """A job that may be claimed. `lease` and `attempt` are those it will have once claimed."""
 
     id: int
@@ -92,7 +92,7 @@ class Look(msgspec.Struct, frozen=True):
         return min(times) if times else None
 
 
-class Owned(msgspec.Struct, array_like=True, frozen=True):
+class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A running job, as recovery sees it."""
 
     id: int
@@ -102,7 +102,7 @@ class Owned(msgspec.Struct, array_like=True, frozen=True):
     started: bool
 
 
-class Settlement(msgspec.Struct, array_like=True, frozen=True):
+class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A transition ready to be written. Ages are counted back from the database's clock; None keeps what is there."""
 
     id: int
@@ -122,7 +122,7 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True):
     final: int
 
 
-class Success(msgspec.Struct, array_like=True, frozen=True):
+class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The settlement of an attempt that succeeded: the one that most jobs have, and so the shortest."""
 
     id: int

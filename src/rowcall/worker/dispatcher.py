@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from rowcall.lifecycle import Released, TimedOut
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
+from rowcall.worker.pace import MOST_BUFFERED
 from rowcall.worker.run import Run
 
 
@@ -23,9 +24,12 @@ class Dispatcher:
         concurrency: int,
         ring: Callable[[], None],
         async_lane: AsyncLane | None,
+        *,
+        limited_queues: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
+        self._limited_queues = limited_queues
         self._concurrency = concurrency
         self._ring = ring
         self._lock = threading.Lock()
@@ -37,6 +41,7 @@ class Dispatcher:
         self._tie = itertools.count()
         self._abandoned = 0
         self.ledger: Ledger | None = None
+        self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
         self._threads = ThreadLane(concurrency, self.finished)
         self._loop = async_lane or AsyncLane(None)
         self._loop.connect(self.finished, self.overdue)
@@ -66,7 +71,8 @@ class Dispatcher:
     def accept(self, started: Sequence[Run], buffered: Sequence[Run]) -> None:
         with self._lock:
             self._running.update(started)
-            self._in_queue.update(run.ready.queue for run in (*started, *buffered))
+            if self._limited_queues:
+                self._in_queue.update(run.ready.queue for run in (*started, *buffered))
             self._buffer.extend(buffered)
         for run in started:
             self._start(run)
@@ -88,7 +94,8 @@ class Dispatcher:
         with self._lock:
             runs = list(self._buffer)
             self._buffer.clear()
-            self._in_queue.subtract(run.ready.queue for run in runs)
+            if self._limited_queues:
+                self._in_queue.subtract(run.ready.queue for run in runs)
         return runs
 
     def running(self) -> list[Run]:
@@ -153,9 +160,12 @@ class Dispatcher:
                 run.settled = True
                 self._ended.append(run)
             self._running.discard(run)
-            self._in_queue[run.ready.queue] -= 1
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] -= 1
             run_next = self._pop_buffered()
-        self._ring()
+            quiet = len(self._buffer) > self.quiet_above
+        if not quiet:
+            self._ring()
         if run_next is None:
             return None
         self._mark(run_next)

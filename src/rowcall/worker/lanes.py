@@ -51,7 +51,7 @@ class ThreadLane:
 
 
 def _call(run: Run) -> None:
-    running.set(run.context)
+    running.set(run)
     try:
         args, kwargs = run.start()
         result = run.task.function(*args, **kwargs)
@@ -98,7 +98,7 @@ class AsyncLane:
         run.async_task = self._loop.create_task(self._call(run), context=self._base.copy())
 
     async def _call(self, run: Run) -> None:
-        running.set(run.context)
+        running.set(run)
         timer: asyncio.TimerHandle | None = None
         try:
             args, kwargs = run.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 
 from rowcall.context import logger
 from rowcall.drivers.sqlite_connection import SqliteConnection
@@ -17,7 +18,7 @@ from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_typ
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.wake.watch import Bell, Watch, watch
 from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.pace import Pace
+from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
 
@@ -27,6 +28,7 @@ MOST_SETTLED = 500
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
 MARK_AFTER_SECONDS = 1.0
+_MOVE_OF = attrgetter("transition.move")
 
 
 class Loop:
@@ -58,6 +60,7 @@ class Loop:
         self._doubt_seconds: float | None = None
         self._turn = 0
         self._busy_since: float | None = None
+        self._gathering_since = 0.0
         self._marked_at = 0.0
         self._pause_seconds = 0.0
         self._unknown_types: set[str] = set()
@@ -96,7 +99,9 @@ class Loop:
     def _step(self) -> None:
         if self.lost:
             self._start_again()
-        if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+        if self._may_gather():
+            self._gather()
+        elif self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
             try:
                 self._round()
                 self._pause_seconds = 0.0
@@ -109,6 +114,20 @@ class Loop:
         else:
             self._wait()
 
+    def _may_gather(self) -> bool:
+        """Whether the lanes have enough to do for what ended to wait for more: larger groups, fewer commits."""
+        if not self._unsettled or self.stopping or self._dispatcher.buffered <= self._pace.buffer_size // 2:
+            return False
+        return len(self._unsettled) < MOST_SETTLED and time.monotonic() - self._gathering_since < AHEAD_SECONDS
+
+    def _gather(self) -> None:
+        assert self._watch is not None
+        self._dispatcher.quiet_above = self._pace.buffer_size // 2
+        self._bell.arm()
+        if self._may_gather():
+            self._watch.wait(AHEAD_SECONDS, hints=False)
+        self._dispatcher.quiet_above = MOST_BUFFERED
+
     def _round(self) -> None:
         assert self._connection is not None
         runs = self._unsettled[:MOST_SETTLED]
@@ -119,6 +138,7 @@ class Loop:
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
         del self._unsettled[: len(runs)]
+        self._gathering_since = time.monotonic()
         self._count(runs, taken.settled)
         self._turn += 1
         self._counter = -1
@@ -176,10 +196,12 @@ class Loop:
             self._busy_since = now if self._dispatcher.busy else None
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
+        self.counts.update(map(_MOVE_OF, runs))
+        if len(settled) == len(runs):
+            return
         for run in runs:
-            if run.ready.id in settled and run.transition is not None:
-                self.counts[run.transition.move] += 1
-            else:
+            if run.ready.id not in settled and run.transition is not None:
+                self.counts[run.transition.move] -= 1
                 logger.warning(
                     "job %d (%s): this attempt was given to somebody else meanwhile; its outcome is dropped",
                     run.ready.id,
@@ -349,6 +371,6 @@ class Loop:
 
 def ended_of(run: Run, now: float) -> Ended:
     assert run.transition is not None
-    started_age = round((now - run.started_at) * 1000) if run.started_at else None
-    finished_age = round((now - run.finished_at) * 1000) if run.finished_at else 0
+    started_age = int((now - run.started_at) * 1000) if run.started_at else None
+    finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
     return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age)

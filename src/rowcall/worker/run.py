@@ -10,6 +10,7 @@ from collections.abc import Callable
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
 from rowcall.failure import detail_of, raised, traceback_of
+from rowcall.job import Job
 from rowcall.lifecycle import SUCCESS, Outcome, Released, Succeeded, TimedOut, Transition, Tries, Unfit, decide
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.by_hand import job_of
@@ -22,10 +23,13 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 
 class Run:
     __slots__ = (
+        "_claimed_at_ms",
+        "_context",
         "_monotonic",
+        "_worker",
         "abandoned",
         "async_task",
-        "context",
+        "cancelled",
         "finished_at",
         "marked",
         "ready",
@@ -47,19 +51,32 @@ class Run:
         *,
         buffered: bool,
     ) -> None:
-        self._monotonic = monotonic
         self.ready = ready
         self.task = task
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
-        self.context = Context(lambda: job_of(ready, worker, claimed_at_ms, started=not buffered))
         self.marked = not buffered  # whether the row says that it was started
         self.started_at = 0.0
         self.finished_at = 0.0
         self.settled = False
         self.abandoned = False
+        self.cancelled = False
         self.stopped_because: Outcome | None = None
         self.transition: Transition | None = None
         self.async_task: AsyncTask[None] | None = None
+        self._context: Context | None = None
+        self._worker = worker
+        self._claimed_at_ms = claimed_at_ms
+        self._monotonic = monotonic
+
+    @property
+    def context(self) -> Context:
+        """Made when it is first asked for: most handlers never do."""
+        if self._context is None:
+            self._context = Context(self)
+        return self._context
+
+    def claimed_job(self) -> Job:
+        return job_of(self.ready, self._worker, self._claimed_at_ms)
 
     def start(self) -> tuple[list[object], dict[str, object]]:
         """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
@@ -100,7 +117,7 @@ class Run:
     def stop(self, because: TimedOut | Released) -> None:
         """Tell the handler that nobody waits for it any more."""
         self.stopped_because = because
-        self.context._cancel()
+        self.cancelled = True
 
     def _decide(self, outcome: Outcome) -> Transition:
         tries = Tries(self.ready.attempt, self.ready.max_attempts)

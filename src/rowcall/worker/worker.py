@@ -146,7 +146,8 @@ class Worker:
             self._settings.concurrency,
             self._bell.nudge,
             AsyncLane(loop) if loop is not None else None,
-            self._core.clock.monotonic,
+            limited_queues=self._settings.queues is not None,
+            monotonic=self._core.clock.monotonic,
         )
         self._register()
         self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)

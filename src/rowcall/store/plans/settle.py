@@ -13,7 +13,7 @@ from rowcall.store.dialect import Dialect, Settlement, Success
 from rowcall.store.statement import Plan
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """An attempt that ended, and what becomes of the job."""
 
     job_id: int
