@@ -34,7 +34,7 @@ class Arguments:
 
     def __init__(self, task: str, function: Callable[..., object], *, skip_first: bool) -> None:
         self._task = task
-        parameters = list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]
+        parameters = _parameters(function)[1 if skip_first else 0 :]
         hints = _hints(function)
         fields: list[tuple[str, object] | tuple[str, object, object]] = []
         for parameter in parameters:
@@ -102,8 +102,8 @@ class Arguments:
 
 def takes_context(function: Callable[..., object], context: type) -> bool:
     """Whether the first parameter is annotated with the class `context`."""
-    parameters = list(inspect.signature(function).parameters)
-    return bool(parameters) and _hints(function).get(parameters[0]) is context
+    parameters = _parameters(function)
+    return bool(parameters) and _hints(function).get(parameters[0].name) is context
 
 
 def untyped_to_json(task: str, arguments: object) -> str:
@@ -149,13 +149,22 @@ def tags_from_row(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(str(tag) for tag in _tags_decoder.decode(text))
 
 
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:
+        raise InvalidOption(
+            f"task {getattr(function, '__name__', function)!r}", f"has no signature: {error}"
+        ) from error
+
+
 def _hints(function: Callable[..., object]) -> dict[str, object]:
     target = inspect.unwrap(function)
     if not inspect.isfunction(target) and not inspect.ismethod(target):
         target = getattr(target, "__call__", target)  # noqa: B004
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except NameError as error:
+    except (NameError, SyntaxError, TypeError) as error:
         raise InvalidOption(
             f"task {getattr(function, '__name__', function)!r}",
             f"an annotation cannot be resolved: {error}; names used in annotations must exist at run time",
@@ -226,6 +235,10 @@ def _encode_custom(value: object) -> object:
 
 
 def _decode_custom(kind: type, value: object) -> object:
+    if kind is object:
+        return value
+    if not isinstance(kind, type):
+        raise TypeError(f"{kind} cannot be read from JSON")
     if issubclass(kind, PurePath):
         if not isinstance(value, str):
             raise TypeError(f"a path is a text, not {type(value).__name__}")

@@ -16,7 +16,7 @@ The contract
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -90,6 +90,15 @@ class Look(msgspec.Struct, frozen=True):
         """When something falls due by itself."""
         times = [at for at in (self.due_at_ms, self.expires_at_ms) if at is not None]
         return min(times) if times else None
+
+
+class Glance(NamedTuple):
+    """The cheapest answer to "is there anything?": for those who are asked often and mostly in vain."""
+
+    now_ms: int
+    any_ready: bool
+    due_at_ms: int | None
+    expires_at_ms: int | None
 
 
 class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -175,6 +184,7 @@ class Dialect(Protocol):
 
     # claim
     def look(self, worker: str | None, now_ms: int | None) -> Plan[Look]: ...
+    def glance(self, now_ms: int | None) -> Plan[Glance]: ...
     def stage(self, limit: int, now_ms: int | None) -> Plan[None]: ...
     def expire(self, limit: int, now_ms: int | None) -> Plan[None]: ...
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...

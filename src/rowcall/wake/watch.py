@@ -103,11 +103,14 @@ class InotifyWatch:
         if appeared and hints:
             return False, True
         poll = self._poll if hints else self._bell_poll
-        ready = {fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)}
-        rung = self._bell.fileno() in ready
-        if rung:
-            self._bell.silence()
-        return rung, self._fd in ready and self._read()
+        rung = changed = False
+        for fd, _ in poll.poll(seconds * 1000 if seconds > 0 else 0):
+            if fd == self._fd:
+                changed = self._read()
+            else:
+                rung = True
+                self._bell.silence()
+        return rung, changed
 
     def _read(self) -> bool:
         try:
@@ -118,14 +121,17 @@ class InotifyWatch:
         while at < len(data):
             descriptor, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
-            gone = mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
-            self._watched = {
-                path: known
-                for path, known in self._watched.items()
-                if known != descriptor or not (gone or (mask & IN_ATTRIB and not os.path.exists(path)))
-            }
-        self._add_missing()
+            if mask != IN_MODIFY:
+                self._forget_if_gone(descriptor, mask)
         return True
+
+    def _forget_if_gone(self, descriptor: int, mask: int) -> None:
+        gone = mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
+        self._watched = {
+            path: known
+            for path, known in self._watched.items()
+            if known != descriptor or not (gone or (mask & IN_ATTRIB and not os.path.exists(path)))
+        }
 
     def _add_missing(self) -> bool:
         before = len(self._watched)

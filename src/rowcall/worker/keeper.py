@@ -82,6 +82,10 @@ class Watcher:
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer))
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+        return recovered + self._recover_ownerless()
+
+    def _recover_ownerless(self) -> int:
+        core, recovered = self._core, 0
         if core.read(core.dialect.lease_expired(1, core.now_ms())):
             recovered += core.write(recover_expired(core.dialect, core.now_ms()))
         if core.read(core.dialect.orphans(1)):

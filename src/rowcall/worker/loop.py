@@ -261,6 +261,15 @@ class Loop:
         )
         self._warn_of_unknown(look)
 
+    def _glance(self) -> None:
+        """Somebody committed something. Mostly it is the app, for its own reasons: learn that as cheaply as can be."""
+        assert self._connection is not None
+        glance = self._connection.read(self._core.dialect.glance(self._core.now_ms()))
+        if glance.any_ready:
+            self._peek()
+        else:
+            self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, registered=True, ready=[]))
+
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()
 
@@ -306,7 +315,7 @@ class Loop:
             self._counter = counter
             self._doubt_seconds = None
             self._barren = set()
-            self._peek()
+            self._glance()
         elif self._doubt_seconds is not None:
             longer = self._doubt_seconds * 2
             self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None

@@ -15,6 +15,7 @@ from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store.dialect import (
     Filter,
+    Glance,
     Inserted,
     Look,
     NewJob,
@@ -78,6 +79,9 @@ class SqliteDialect:
 
     def look(self, worker: str | None, now_ms: int | None) -> Plan[Look]:
         return (yield from fetch(Statement(self._sql.look, (now_ms, worker), rows.look_from_row)))[0]
+
+    def glance(self, now_ms: int | None) -> Plan[Glance]:
+        return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
     def stage(self, limit: int, now_ms: int | None) -> Plan[None]:
         return execute(_plain(self._sql.stage, now_ms, limit))

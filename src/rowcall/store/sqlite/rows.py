@@ -9,7 +9,7 @@ import msgspec
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
-from rowcall.store.dialect import Inserted, Look, Owned, Peer, Ready
+from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Ready
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -161,6 +161,11 @@ def inserted_from_row(row: Row) -> Inserted:
 def look_from_row(row: Row) -> Look:
     now_ms, due_at, expires_at, registered, ready = cast(tuple[int, int | None, int | None, int, str], row)
     return Look(now_ms, due_at, expires_at, bool(registered), _pairs.decode(ready))
+
+
+def glance_from_row(row: Row) -> Glance:
+    now_ms, any_ready, due_at, expires_at = cast(tuple[int, int, int | None, int | None], row)
+    return Glance(now_ms, bool(any_ready), due_at, expires_at)
 
 
 def peer_from_row(row: Row) -> Peer:

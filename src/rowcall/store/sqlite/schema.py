@@ -38,6 +38,9 @@ _STATUS_CHECK = " or ".join(
 )
 
 
+_LARGEST = 2**62  # far from where adding one would make a float of it
+
+
 def _name_check(column: str) -> str:
     return (
         f"constraint {column}_is_text_without_nul"
@@ -46,7 +49,7 @@ def _name_check(column: str) -> str:
 
 
 def _whole_check(column: str) -> str:
-    return f"constraint {column}_is_a_whole_number check (typeof({column}) = 'integer' and {column} >= 0)"
+    return f"constraint {column}_is_a_whole_number check (typeof({column}) = 'integer' and {column} between 0 and {_LARGEST})"
 
 
 def _optional_check(column: str, kind: str) -> str:
@@ -64,14 +67,15 @@ def _time_check(column: str) -> str:
 _JOB = f"""
 create table <job> (
   id integer primary key autoincrement
-    constraint id_is_a_small_positive_number check (id between 1 and 4611686018427387903),
+    constraint id_is_a_small_positive_number check (id between 1 and {_LARGEST}),
   type text not null {_name_check("type")},
   queue text not null default 'default' {_name_check("queue")},
   status text not null default 'scheduled' constraint status_is_known check ({_STATUS_CHECK}),
   priority integer not null default 0 constraint priority_is_a_whole_number check (typeof(priority) = 'integer'),
   attempt integer not null default 0 {_whole_check("attempt")},
   max_attempts integer not null default 5
-    constraint max_attempts_is_a_whole_number check (typeof(max_attempts) = 'integer' and max_attempts >= 1),
+    constraint max_attempts_is_a_whole_number
+    check (typeof(max_attempts) = 'integer' and max_attempts between 1 and {_LARGEST}),
   lease integer not null default 0 {_whole_check("lease")},
   lost integer not null default 0 {_whole_check("lost")},
   held text {_optional_check("held", "text")},

@@ -69,6 +69,11 @@ class Sql:
            where expires_at is not null and attempt = 0 and {_WAITING}),
           exists (select 1 from <worker> where name = ?2),
           (select json_group_array(json(pair)) from found where pair is not null)"""
+    glance = f"""
+        select <now>, exists (select 1 from {_READY}),
+          (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
+          (select min(expires_at) from <job> indexed by <prefix>job_expiry
+           where expires_at is not null and attempt = 0 and {_WAITING})"""
     stage = """
         update <job> set status = 'pending' where id in (
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
@@ -110,7 +115,7 @@ class Sql:
     record_attempts = """
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
-        select job.id, job.attempt, json_extract(given.value, '$[3]'), job.claimed_at,
+        select job.id, job.attempt, json_extract(given.value, '$[3]'), coalesce(job.claimed_at, job.created_at),
                coalesce(max(job.claimed_at, <now> - json_extract(given.value, '$[4]')), job.started_at),
                max(job.claimed_at, <now> - json_extract(given.value, '$[5]')), job.worker,
                json_extract(given.value, '$[10]'), json_extract(given.value, '$[11]'),
@@ -120,7 +125,7 @@ class Sql:
           and job.lease = json_extract(given.value, '$[1]')"""
     settle_others = """
         update <job> set status = given.status, lease = <job>.lease + 1, lease_until = null,
-          attempt = attempt - given.returned, lost = <job>.lost + given.lost,
+          attempt = max(0, attempt - given.returned), lost = <job>.lost + given.lost,
           claimed_at = case when given.final then claimed_at end,
           started_at = case when given.final then coalesce(max(claimed_at, <now> - given.started_age), started_at) end,
           finished_at = case when given.final then max(claimed_at, <now> - given.finished_age) end,
