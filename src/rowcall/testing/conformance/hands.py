@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rowcall import Rowcall
 from rowcall.lifecycle import Outcome, Tries, decide
 from rowcall.store.dialect import Ready, Registration
@@ -30,9 +32,14 @@ class StoreWorker:
         )
         jobs.write(jobs.dialect.register(registration, jobs.now_ms()))
 
-    def claim(self, *, slots: int = 1, buffer: int = 0) -> Taken:
+    def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Taken:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
-        return self._round([], slots, buffer)
+        return self._round(
+            [],
+            Appetite(
+                worker=self.name, slots=slots, buffer=buffer, queues=None if queues is None else dict.fromkeys(queues)
+            ),
+        )
 
     def start_one(self) -> Ready:
         return self.claim().started[0]
@@ -40,13 +47,17 @@ class StoreWorker:
     def settle(self, ready: Ready, outcome: Outcome) -> bool:
         """A round that settles; gives whether the attempt was still this worker's."""
         transition = decide(Tries(ready.attempt, ready.max_attempts), outcome)
-        return ready.id in self._round([Ended(ready.id, ready.lease, transition)], 0, 0).settled
+        ended = Ended(ready.id, ready.lease, transition)
+        return ready.id in self._round([ended], Appetite(worker=self.name, slots=0)).settled
+
+    def mark_started(self, ready: Ready) -> None:
+        """Let the row of a buffered job say that it got its turn."""
+        self._jobs.write(self._jobs.dialect.mark_started([(ready.id, ready.lease, 0)], self._jobs.now_ms()))
 
     def beat(self) -> bool:
         return self._jobs.write(self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
 
-    def _round(self, ended: list[Ended], slots: int, buffer: int) -> Taken:
-        appetite = Appetite(worker=self.name, slots=slots, buffer=buffer)
+    def _round(self, ended: list[Ended], appetite: Appetite) -> Taken:
         return self._jobs.write(round_of_work(self._jobs.dialect, ended, appetite, self._jobs.now_ms()))
 
 

@@ -1,0 +1,72 @@
+"""Claims, and the ways in which an attempt may end: what the real side is told, and what the model makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+from rowcall import Cancel, Fail, Job, Retry, Snooze
+from rowcall.failure import raised
+from rowcall.lifecycle import Outcome, Reported, Succeeded
+from rowcall.store.dialect import Ready
+from rowcall.testing.conformance.hands import StoreWorker
+from rowcall.testing.conformance.model.book import Book
+
+
+class HandClaim(NamedTuple):
+    job: Job
+    token: int
+
+    @property
+    def job_id(self) -> int:
+        return self.job.id
+
+
+class WorkerClaim(NamedTuple):
+    ready: Ready
+    worker: StoreWorker
+    token: int
+
+    @property
+    def job_id(self) -> int:
+        return self.ready.id
+
+
+C = TypeVar("C", HandClaim, WorkerClaim)
+
+
+class End(NamedTuple):
+    """A way for an attempt to end: what the real side is told, and what the model makes of it."""
+
+    name: str
+    error: str | BaseException | None
+    in_book: Callable[[Book, int], None]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _end(name: str, error: str | BaseException | None, in_book: Callable[[Book, int], None]) -> End:
+    return End(name, error, in_book)
+
+
+ENDS = (
+    _end("complete", None, lambda book, job: book.complete(job, "done")),
+    _end("fail by code", "TEST:CODE", lambda book, job: book.fail(job, "TEST:CODE")),
+    _end("fail by exception", ValueError("no"), lambda book, job: book.fail(job, "INTERNAL:ValueError")),
+    _end("Retry", Retry(delay=7), lambda book, job: book.fail(job, "RETRY:REQUESTED", pause=timedelta(seconds=7))),
+    _end("Snooze", Snooze(delay=20), lambda book, job: book.snooze(job, timedelta(seconds=20))),
+    _end("Fail", Fail("TEST:OVER"), lambda book, job: book.give_up(job, "TEST:OVER")),
+    _end("Cancel", Cancel("enough"), lambda book, job: book.cancel_from_inside(job)),
+)
+
+
+def outcome_of(end: End) -> Outcome:
+    match end.error:
+        case None:
+            return Succeeded('"done"')
+        case str() as code:
+            return Reported(code, "")
+        case error:
+            return raised(error)

@@ -1,0 +1,116 @@
+"""One job of the model: its row, and all that was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+
+@dataclass
+class Try:
+    """One attempt, as `jobs.attempts` shows it; however clocks are set, it never ends before it was claimed."""
+
+    number: int
+    status: str
+    claimed_at: datetime
+    started_at: datetime | None
+    worker: str
+    finished_at: datetime | None = None
+    error_code: str | None = None
+    next_run_at: datetime | None = None
+
+
+@dataclass
+class Pauses:
+    """The retry policy: the same pause each time, or one that grows by itself."""
+
+    seconds: float = 30
+    growing: bool = True
+
+    def after(self, attempt: int) -> timedelta:
+        return timedelta(seconds=self.seconds * (attempt if self.growing else 1))
+
+
+@dataclass
+class Entry:
+    id: int
+    queue: str
+    priority: int
+    max_attempts: int
+    run_at: datetime
+    pauses: Pauses
+    expires_at: datetime | None
+    status: str
+    used: int = 0
+    error_code: str | None = None
+    finished_at: datetime | None = None
+    result: object = None
+    was_lost: bool = False
+    past: list[Try] = field(default_factory=list)
+    latest: Try | None = None
+    token: int | None = None
+    lease: timedelta | None = None
+    lease_until: datetime | None = None
+    moves: int = 0
+
+    @property
+    def tries(self) -> list[Try]:
+        return [*self.past, *([self.latest] if self.latest else [])]
+
+    @property
+    def waits(self) -> bool:
+        return self.status in ("scheduled", "pending")
+
+    @property
+    def finished(self) -> bool:
+        return self.status in ("succeeded", "failed", "cancelled")
+
+    def running(self) -> Try:
+        assert self.status == "running"
+        assert self.latest is not None
+        return self.latest
+
+    def begin(self, worker: str, now: datetime, token: int, *, started: bool) -> None:
+        self.status, self.token = "running", token
+        self.used += 1
+        self.latest = Try(self.used, "running", now, now if started else None, worker)
+        self.error_code = self.finished_at = self.result = None
+        self.moves += 1
+
+    def end(self, status: str, now: datetime, code: str | None = None) -> None:
+        """The attempt was the last one: the job is over."""
+        attempt = self.running()
+        self.finished_at = attempt.finished_at = max(now, attempt.claimed_at)
+        self.error_code = attempt.error_code = code
+        attempt.status = status
+        self._let_go("failed" if status == "lost" else status)
+
+    def go_on(
+        self,
+        status: str,
+        attempt_status: str,
+        now: datetime,
+        *,
+        code: str | None = None,
+        run_at: datetime | None = None,
+        counts: bool = True,
+        recorded: bool = True,
+    ) -> None:
+        """The attempt will be followed by another."""
+        attempt = self.running()
+        attempt.status, attempt.error_code, attempt.next_run_at = attempt_status, code, run_at
+        attempt.finished_at = max(now, attempt.claimed_at)
+        if recorded:
+            self.past.append(attempt)
+            self.expires_at = None  # it was started
+        if not counts:
+            self.used -= 1
+        self.latest = None
+        self.error_code = code
+        self.run_at = run_at or self.run_at
+        self._let_go(status)
+
+    def _let_go(self, status: str) -> None:
+        self.status = status
+        self.token = self.lease = self.lease_until = None
+        self.moves += 1

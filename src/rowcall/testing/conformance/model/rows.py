@@ -1,0 +1,68 @@
+"""The rows of both sides in one shape, to be compared."""
+
+from __future__ import annotations
+
+from rowcall import Attempt, Job
+from rowcall.testing.conformance.model.entry import Entry
+
+Shape = tuple[object, ...]
+
+
+def stored_row(job: Job) -> Shape:
+    return (
+        job.queue,
+        job.priority,
+        str(job.status),
+        job.attempt,
+        job.max_attempts,
+        job.run_at,
+        job.error_code,
+        job.finished_at,
+        job.result,
+    )
+
+
+def model_row(entry: Entry) -> Shape:
+    return (
+        entry.queue,
+        entry.priority,
+        entry.status,
+        entry.used,
+        entry.max_attempts,
+        entry.run_at,
+        entry.error_code,
+        entry.finished_at,
+        entry.result,
+    )
+
+
+def model_attempts(entry: Entry) -> list[Shape]:
+    return [
+        (
+            one.number,
+            one.status,
+            one.claimed_at,
+            one.started_at,
+            one.worker,
+            one.finished_at,
+            one.error_code,
+            one.next_run_at,
+        )
+        for one in entry.tries
+    ]
+
+
+def stored_attempts(attempts: list[Attempt]) -> list[Shape]:
+    return [
+        (
+            one.attempt,
+            one.status,
+            one.claimed_at,
+            one.started_at,
+            one.worker,
+            one.finished_at,
+            one.error_code,
+            one.next_run_at,
+        )
+        for one in attempts
+    ]
