@@ -57,6 +57,9 @@ class Commands(click.Group):
 def _report(error: Exception) -> int:
     """Say what went wrong, in one line; gives the exit code."""
     match error:
+        case click.exceptions.NoArgsIsHelpError():
+            error.show()
+            return WRONG_USE
         case click.UsageError():
             if error.ctx is not None:
                 click.echo(error.ctx.get_usage(), err=True)

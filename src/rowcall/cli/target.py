@@ -11,6 +11,7 @@ from types import ModuleType
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.probe import tables_version
@@ -36,12 +37,15 @@ def url_of(path: Path) -> str:
 def existing(app: str | None, url: str | None) -> Rowcall:
     """The queue that is meant, if its file and its tables are there: looking at a queue never makes one."""
     jobs = find(app, url)
+    jobs.config = msgspec.structs.replace(jobs.config, auto_migrate=False)
     path = jobs.database.path
+    if jobs.config.in_memory:
+        raise StoreUnavailable("this queue lives in the memory of its own process", "Look at it from there")
     if not os.path.exists(path):
-        advice = (
-            "name the app (app:jobs) or give --url" if app is None and url is None else "or was nothing enqueued yet?"
-        )
-        raise StoreUnavailable(f"there is no file {path}", f"Check the path and the current folder; {advice}")
+        advice = "Check the path and the current folder; or was nothing enqueued yet?"
+        if app is None and url is None:
+            advice = "Name the app (app:jobs), give --url, or set ROWCALL_URL"
+        raise StoreUnavailable(f"there is no file {path}", advice)
     if tables_version(path, jobs.config.table_prefix) == 0:
         raise StoreUnavailable(
             f"{path} has no tables named {jobs.config.table_prefix}*",

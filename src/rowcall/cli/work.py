@@ -71,6 +71,8 @@ def work_command(
     # after the import, so that an app which sets up logging has its way
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     worker = jobs.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease)
+    if processes > 1 and jobs.config.in_memory:
+        raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
         jobs.ensure_schema()  # what is wrong with the database is said once, here
         jobs.close()

@@ -25,6 +25,7 @@ LIVED_A_WHILE_SECONDS = 10.0
 AT_ONCE_SECONDS = 5.0
 BEYOND_GRACE_SECONDS = 7.0
 SAME_SIGNAL_SECONDS = 0.1
+LONGEST_WAIT_SECONDS = 0.5
 
 LEASH_OPTION = "--leash"
 _GRACEFULLY, _AT_ONCE = b"g", b"a"
@@ -144,12 +145,11 @@ class Supervisor:
                 child.start(self._ended)
 
     def _await_something(self) -> None:
-        try:
+        child = None
+        with contextlib.suppress(queue.Empty):
             child = self._ended.get(timeout=self._next_in_seconds())
-        except queue.Empty:
-            if self._deadline is not None and time.monotonic() >= self._deadline:
-                self._kill_all()
-            return
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._kill_all()
         if child is not None:
             ending = child.bury()
             if not self._stopping:
@@ -157,12 +157,14 @@ class Supervisor:
         while self._heeded < self._signals:
             self._heed()
 
-    def _next_in_seconds(self) -> float | None:
-        if self._stopping:
-            times = [] if self._deadline is None else [self._deadline]
-        else:
-            times = [child.start_at for child in self._children if child.start_at is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+    def _next_in_seconds(self) -> float:
+        # a signal just before the wait only sets a flag, and Python looks at it after the wait: so none is long
+        times = [time.monotonic() + LONGEST_WAIT_SECONDS]
+        if self._deadline is not None:
+            times.append(self._deadline)
+        if not self._stopping:
+            times += [child.start_at for child in self._children if child.start_at is not None]
+        return max(0.0, min(times) - time.monotonic())
 
     def _heed(self) -> None:
         self._heeded += 1

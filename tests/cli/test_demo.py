@@ -1,0 +1,91 @@
+"""The demo, as `make demo` runs it in a pipe, and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rowcall.cli import demo_report
+from rowcall.cli.demo_app import Demo
+from rowcall.cli.demo_report import Kind, Report
+from rowcall.cli.demo_view import Progress, view
+from tests.support import PythonProcess
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+def test_it_kills_a_worker_and_loses_nothing(folder: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(folder)}
+    with PythonProcess("-m", "rowcall", "demo", env=env) as process:
+        assert process.wait(within=30) == 0, process.output
+        output = process.output
+    lines = output.splitlines()
+    assert lines[0] == "enqueued 4,000 jobs; starting 2 worker processes"
+    assert "(SIGKILL)" in output
+    assert "4,000 of 4,000 done" in output
+    total = next(line.split() for line in lines if line.startswith("all"))
+    enqueued, attempts, retried, recovered, succeeded, lost = (int(word.replace(",", "")) for word in total[1:])
+    assert (enqueued, succeeded, lost) == (4000, 4000, 0)
+    assert retried == 600
+    assert recovered > 0
+    assert attempts == 4000 + retried + recovered
+    assert "0 lost, in " in output
+    seconds = float(output.split("0 lost, in ")[1].split()[0])
+    assert seconds < 20
+    assert list(folder.iterdir()) == []
+
+
+def test_the_report_counts_from_the_rows(folder: Path) -> None:
+    demo = Demo(f"sqlite:///{folder / 'demo.db'}")
+    with demo.jobs as jobs:
+        demo.quick.enqueue_many({"number": number} for number in range(3))
+        demo.delayed.using(delay=3600).enqueue(1)
+        claimed = jobs.claim("somebody", limit=1)[0]
+        jobs.fail(claimed, "TEST:BROKEN")
+        jobs.retry(claimed.id) if jobs.get(claimed.id).status == "failed" else None
+        assert jobs.drain().succeeded == 2
+        quick, delayed = demo_report.count(jobs, {"quick": 3, "delayed": 1})
+    assert (quick.succeeded, quick.attempts, quick.lost) == (2, 3, 1)
+    assert (delayed.succeeded, delayed.attempts, delayed.lost) == (0, 0, 1)
+
+
+def test_a_lost_job_shows_in_json() -> None:
+    kind = Kind(kind="quick", enqueued=3, succeeded=2, attempts=4, retried=1, recovered=1)
+    report = Report(kinds=[kind], killed_pid=None, seconds=1.0).as_json()
+    assert json.loads(json.dumps(report)) == {
+        "kinds": [
+            {"kind": "quick", "enqueued": 3, "succeeded": 2, "attempts": 4, "retried": 1, "recovered": 1, "lost": 1}
+        ],
+        "enqueued": 3,
+        "lost": 1,
+        "killed_pid": None,
+        "seconds": 1.0,
+    }
+
+
+def progress(seconds: float, done: int, news: list[str]) -> Progress:
+    return Progress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, news=news)
+
+
+def test_a_pipe_gets_a_line_a_second_and_each_piece_of_news_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with view(quiet=False) as show:
+        show(progress(0.0, 0, ["begun"]))
+        show(progress(0.5, 1, ["begun"]))
+        show(progress(1.0, 2, ["begun", "killed"]))
+        show(progress(1.1, 4, ["begun", "killed"]))
+    assert capsys.readouterr().out.splitlines() == [
+        "begun",
+        "  0.0 s       0 of 4 done,   1 running, 1 worker",
+        "killed",
+        "  1.0 s       2 of 4 done,   1 running, 1 worker",
+        "  1.1 s       4 of 4 done,   1 running, 1 worker",
+    ]
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    with view(quiet=True) as show:
+        show(progress(0.0, 0, ["begun"]))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from rowcall import InvalidOption, Rowcall, StoreUnavailable
+from rowcall.cli.target import existing, find, load, split_app
+
+
+def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
+    assert load("app:jobs").config.path == "queue.db"
+    assert load("app:Holder.inner") is load("app:jobs")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("app", "'app' is not an app; write module:name, such as app:jobs"),
+        (":jobs", "':jobs' is not an app"),
+        ("app:", "'app:' is not an app"),
+        ("nowhere:jobs", "there is no module 'nowhere' in "),
+        ("app.inner:jobs", "there is no module 'app.inner' in "),
+        ("app:queue", "app has no 'queue'; did you mean app:jobs?"),
+        ("app:number", "app:number is of type int, not Rowcall"),
+    ],
+)
+def test_a_wrong_app_says_what_is_wrong(app: Path, name: str, problem: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        load(name)
+    assert caught.value.message.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("import no_such_package", "importing wrong failed: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("x = 1\n1 / 0", "importing wrong failed: ZeroDivisionError: division by zero ("),
+        ("def (", "importing wrong failed: SyntaxError: "),
+        ("raise SystemExit(3)", "importing wrong failed: SystemExit: 3"),
+    ],
+)
+def test_an_app_that_cannot_be_imported_says_why_and_where(folder: Path, source: str, problem: str) -> None:
+    (folder / "wrong.py").write_text(source)
+    with pytest.raises(click.UsageError) as caught:
+        load("wrong:jobs")
+    assert caught.value.message.startswith(problem)
+    assert "line" in caught.value.message
+
+
+def test_the_database_is_found_by_app_url_environment_and_default(
+    app: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find(None, None).database.path == str(folder / "rowcall.db")
+    monkeypatch.setenv("ROWCALL_URL", "sqlite:///other.db")
+    assert find(None, None).database.path == str(folder / "other.db")
+    assert find(None, "sqlite:///given.db").database.path == str(folder / "given.db")
+    assert find("app:jobs", None).database.path == str(folder / "queue.db")
+    with pytest.raises(click.UsageError):
+        find("app:jobs", "sqlite:///given.db")
+    with pytest.raises(InvalidOption):
+        find(None, "given.db")
+
+
+def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="there is no file"):
+        existing("app:jobs", None)
+    with pytest.raises(StoreUnavailable, match="set ROWCALL_URL"):
+        existing(None, None)
+    assert [path.name for path in folder.iterdir() if path.name != "__pycache__"] == ["app.py"]
+    (folder / "queue.db").touch()
+    with pytest.raises(StoreUnavailable, match="has no tables named rowcall_"):
+        existing("app:jobs", None)
+    assert (folder / "queue.db").stat().st_size == 0
+    (folder / "queue.db").write_text("this is not a database, whatever its name says" * 50)
+    with pytest.raises(StoreUnavailable, match="is not a SQLite database"):
+        existing("app:jobs", None)
+
+
+def test_looking_never_migrates(queue: Rowcall) -> None:
+    assert not existing("app:jobs", None).config.auto_migrate
+
+
+def test_a_queue_in_memory_cannot_be_looked_at() -> None:
+    with pytest.raises(StoreUnavailable, match="memory of its own process"):
+        existing(None, "sqlite:///:memory:")
+
+
+def test_ids_may_follow_an_app() -> None:
+    assert split_app(("app:jobs", "7", "8", "7")) == ("app:jobs", [7, 8])
+    assert split_app(("7",)) == (None, [7])
+    for words in ((), ("app:jobs",), ("app", "7"), ("0",), ("-1",), ("²",), ("9" * 19,), ("7", "app:jobs")):
+        with pytest.raises(click.UsageError):
+            split_app(words)

@@ -1,0 +1,106 @@
+"""`rowcall work` as a real process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from tests.cli.conftest import Run
+from tests.support import PythonProcess, eventually
+
+
+def test_it_runs_jobs_until_told_to_stop(queue: Rowcall, folder: Path) -> None:
+    with PythonProcess("-m", "rowcall", "work", "app:jobs", "--queues=default=2,mail", cwd=str(folder)) as process:
+        job = queue.enqueue("hello", {"name": "Ann"})
+        eventually(lambda: queue.get(job.id).status == "succeeded")
+        assert queue.get(job.id).result == "hello Ann"
+        [worker] = queue.workers()
+        assert (worker.pid, worker.queues) == (process.pid, "default=2,mail")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert queue.workers() == []
+
+
+def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
+    with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+        eventually(queue.workers)
+        process.send(signal.SIGINT)
+        assert process.wait() == 0
+        lines = process.output.splitlines()
+    assert f"working on {folder / 'queue.db'}: 2 tasks, all queues, 10 at once" in lines[0]
+    assert " WARNING " in lines[1]
+    assert lines[-1].endswith("stopped")
+
+
+def test_quiet_at_a_higher_log_level(queue: Rowcall, folder: Path) -> None:
+    arguments = ("-m", "rowcall", "work", "app:jobs", "--log-level=error")
+    with PythonProcess(*arguments, cwd=str(folder)) as process:
+        eventually(queue.workers)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert process.output == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
+def test_a_worker_stays_small_and_never_imports_what_draws_tables(queue: Rowcall, folder: Path) -> None:
+    (folder / "small.py").write_text(
+        "import sys\nfrom app import jobs\n@jobs.task\ndef loaded() -> list[str]:\n    return sorted(sys.modules)\n"
+    )
+    with PythonProcess("-m", "rowcall", "work", "small:jobs", cwd=str(folder)) as process:
+        job = queue.enqueue("loaded")
+        eventually(lambda: queue.get(job.id).status == "succeeded")
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    modules = queue.get(job.id).result
+    assert isinstance(modules, list)
+    assert "rowcall" in modules
+    assert [name for name in modules if name.split(".")[0] == "rich"] == []
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    assert int(resident.split()[1]) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (["nowhere:jobs"], 2, "there is no module 'nowhere'"),
+        (["app:nothing"], 2, "did you mean app:jobs?"),
+        (["nowhere:jobs", "--processes=3"], 2, "there is no module 'nowhere'"),
+        (["app:jobs", "--concurrency=0"], 2, "concurrency: wants a whole number"),
+        (["app:jobs", "--queues=mail=x"], 2, "wants name or name=number"),
+        (["app:jobs", "--processes=0"], 2, "0 is not in the range"),
+        (["app:jobs", "--grace=-1"], 2, "grace: wants a duration"),
+        (["lost:jobs"], 1, "does not exist"),
+        (["lost:jobs", "--processes=2"], 1, "does not exist"),
+        (["memory:jobs", "--processes=2"], 2, "in memory cannot be shared"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(
+    run: Run, app: Path, folder: Path, words: list[str], code: int, problem: str
+) -> None:
+    (folder / "lost.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///no/such/folder/q.db')\n")
+    (folder / "memory.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///:memory:')\n")
+    result = run("work", *words)
+    assert result.exit_code == code
+    assert problem in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_an_app_without_tasks_is_warned_of(folder: Path) -> None:
+    (folder / "idle.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///idle.db')\n")
+    with PythonProcess("-m", "rowcall", "work", "idle:jobs", cwd=str(folder)) as process:
+        process.wait_for("idle:jobs declares no task")
+        with Rowcall(folder / "idle.db") as jobs:
+            eventually(jobs.workers)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+def test_the_installed_command_is_the_module(folder: Path) -> None:
+    command = Path(sys.executable).with_name("rowcall")
+    with PythonProcess(str(command), "--version", env={**os.environ}) as process:
+        assert process.wait() == 0
+        assert process.output.startswith("rowcall, version ")
