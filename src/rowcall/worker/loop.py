@@ -26,6 +26,8 @@ LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 500
 # a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
+# beside an app that commits all the time, several of its commits are one hint
+NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.008
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
 MARK_AFTER_SECONDS = 1.0
 _MOVE_OF = attrgetter("transition.move")
@@ -58,6 +60,8 @@ class Loop:
         self._looked_at = 0.0
         self._counter = -1
         self._doubt_seconds: float | None = None
+        self._vain_hints = 0
+        self._hinted_at = 0.0
         self._turn = 0
         self._busy_since: float | None = None
         self._gathering_since = 0.0
@@ -266,8 +270,10 @@ class Loop:
         assert self._connection is not None
         glance = self._connection.read(self._core.dialect.glance(self._core.now_ms()))
         if glance.any_ready:
+            self._vain_hints = 0
             self._peek()
         else:
+            self._vain_hints += 1
             self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, registered=True, ready=[]))
 
     def _remember(self, look: Look) -> None:
@@ -300,13 +306,25 @@ class Loop:
             self._counter = -1  # a slot came free without an outcome: look what there is for it
         if not listening or rung:
             return
-        if changed and self._watch.early:
-            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
+        if changed and self._watch.early and self._let_commit():
+            return
         try:
             self._check(changed=changed)
             self._pause_seconds = 0.0
         except StoreUnavailable as error:
             self._bear(error)
+
+    def _let_commit(self) -> bool:
+        """Give a write the time to be committed; gives whether the bell rang meanwhile."""
+        assert self._watch is not None
+        now = time.monotonic()
+        if now - self._hinted_at > NOISE_GAP_SECONDS:
+            self._vain_hints = 0
+        self._hinted_at = now
+        if self._vain_hints < NOISY_HINTS:
+            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
+            return False
+        return self._watch.wait(NOISE_PAUSE_SECONDS, hints=False)[0]
 
     def _check(self, *, changed: bool) -> None:
         assert self._connection is not None

@@ -15,6 +15,7 @@ from rowcall.worker.worker import Worker
 
 AT_ONCE_SECONDS = 3.0
 SAME_SIGNAL_SECONDS = 0.1
+SIGNAL_CHECK_SECONDS = 0.5
 
 
 def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
@@ -22,7 +23,9 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
     signals = _Signals(worker)
     with signals:
         worker.start()
-        worker.ended.wait()
+        # with a limit: a signal that comes between the last instruction and the wait is seen at the next look only
+        while not worker.ended.wait(SIGNAL_CHECK_SECONDS):
+            pass
     if worker.exhausted and not worker.stop_asked:
         logger.critical("this process is replaced by a new one")
         (replace or replace_process)()

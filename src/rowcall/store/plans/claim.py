@@ -63,6 +63,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         yield from dialect.stage(STAGED_AT_ONCE, now_ms)
         look = yield from dialect.look(appetite.worker, now_ms)
+    now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look)
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)

@@ -49,7 +49,10 @@ def _name_check(column: str) -> str:
 
 
 def _whole_check(column: str) -> str:
-    return f"constraint {column}_is_a_whole_number check (typeof({column}) = 'integer' and {column} between 0 and {_LARGEST})"
+    return (
+        f"constraint {column}_is_a_whole_number"
+        f" check (typeof({column}) = 'integer' and {column} between 0 and {_LARGEST})"
+    )
 
 
 def _optional_check(column: str, kind: str) -> str:

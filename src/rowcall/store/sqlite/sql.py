@@ -92,7 +92,7 @@ class Sql:
           error_code = null, error_detail = null, traceback = null
         where id in (select value from json_each(?3))"""
     mark_started = """
-        update <job> set started_at = <now> - given.age
+        update <job> set started_at = max(claimed_at, <now> - given.age)
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as age from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
