@@ -61,7 +61,7 @@ def test_a_file_that_is_no_database(path: Path) -> None:
 
 def test_a_damaged_file(in_wal_mode: Path) -> None:
     data = bytearray(in_wal_mode.read_bytes())
-    data[100:] = os.urandom(len(data) - 100)
+    data[100:] = b"\xff" * (len(data) - 100)
     in_wal_mode.write_bytes(data)
     with closing(sqlite3.connect(in_wal_mode)) as connection:
         error = error_of(lambda: connection.execute("select * from t"))

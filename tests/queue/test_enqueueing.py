@@ -1,0 +1,156 @@
+"""Jobs come in: by function, by name, in bulk, from sync and from async code."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowcall import InvalidArguments, InvalidOption, Job, Rowcall
+from rowcall.task import Task
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def jobs(path: Path) -> Iterator[Rowcall]:
+    with Rowcall(path) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def send(jobs: Rowcall) -> Task[..., None]:
+    @jobs.task
+    def send(to: str, subject: str = "hi") -> None: ...
+
+    return send
+
+
+def test_by_function(jobs: Rowcall, send: Task[..., None]) -> None:
+    job = send.enqueue("a", subject="b")
+    assert (job.id, job.type, job.payload) == (1, "send", {"to": "a", "subject": "b"})
+    assert jobs.get(job.id) == job
+
+
+def test_by_name_of_a_known_task_the_arguments_are_checked(jobs: Rowcall, send: Task[..., None]) -> None:
+    job = jobs.enqueue("send", {"to": "a"})
+    assert jobs.get(job.id).payload == {"to": "a"}
+    with pytest.raises(InvalidArguments, match="missing the argument `to`"):
+        jobs.enqueue("send")
+    with pytest.raises(InvalidArguments, match="Expected `str`, got `int` - in `to`"):
+        jobs.enqueue("send", {"to": 5})
+    assert jobs.stats().total == 1
+
+
+def test_by_name_of_an_unknown_task_any_json_goes(jobs: Rowcall) -> None:
+    assert jobs.enqueue("elsewhere").payload == {}
+    assert jobs.enqueue("elsewhere", {"a": [1, None]}).payload == {"a": [1, None]}
+
+
+@pytest.mark.parametrize("arguments", [[], [1], "", "to", 0, 5, False, ("to", "a")])
+@pytest.mark.parametrize("name", ["send", "elsewhere"])
+def test_arguments_by_name_are_a_dict(jobs: Rowcall, send: Task[..., None], name: str, arguments: Any) -> None:
+    with pytest.raises(InvalidArguments, match=r"wants? a dict|must be a dict"):
+        jobs.enqueue(name, arguments)
+    assert jobs.list().jobs == []
+
+
+@pytest.mark.parametrize("name", ["", None, 5, "x" * 201, "a\0b", "\ud800", ["send"], {"a": 1}])
+def test_a_name_that_is_none_is_refused(jobs: Rowcall, name: Any) -> None:
+    with pytest.raises(InvalidOption, match="name"):
+        jobs.enqueue(name)
+    assert jobs.list().jobs == []
+
+
+def test_in_bulk(jobs: Rowcall, send: Task[..., None]) -> None:
+    written = send.using(priority=3, tags=["x"]).enqueue_many({"to": str(number)} for number in range(500))
+    assert [job.id for job in written] == list(range(1, 501))
+    assert [job.payload for job in written] == [{"to": str(number)} for number in range(500)]
+    assert [jobs.get(job.id) for job in written[::50]] == written[::50]
+    assert len(jobs.list(tag="x", limit=1000).jobs) == 500
+
+
+def test_in_bulk_of_none(jobs: Rowcall, send: Task[..., None], path: Path) -> None:
+    assert send.enqueue_many([]) == []
+    assert asyncio.run(send.aenqueue_many([])) == []
+    assert jobs.list().jobs == []
+
+
+def test_a_bulk_is_all_or_nothing(jobs: Rowcall, send: Task[..., None]) -> None:
+    rows: list[dict[str, object]] = [{"to": "a"}, {"to": "b"}, {"to": 5}]
+    for wrong in (rows, [{"to": "a"}, {}], [{"to": "a"}, {"cc": "a"}]):
+        with pytest.raises(InvalidArguments):
+            send.enqueue_many(wrong)
+    with pytest.raises(InvalidArguments, match="row 1 wants a dict of argument names to values, not 'b'"):
+        send.enqueue_many([{"to": "a"}, "b"])  # type: ignore[list-item]
+    assert jobs.list().jobs == []
+
+
+def test_bulk_and_single_take_turns_with_the_ids(jobs: Rowcall, send: Task[..., None]) -> None:
+    assert send.enqueue("a", "b").id == 1
+    assert [job.id for job in send.enqueue_many([{"to": "a"}] * 3)] == [2, 3, 4]
+    assert send.enqueue("a", "b").id == 5
+
+
+def test_a_bulk_of_text_beyond_ascii(jobs: Rowcall, send: Task[..., None]) -> None:
+    texts = ["ä€😀", '"\\', "\u2028", "</script>", "'; drop table rowcall_job; --", "a" * 100_000]
+    for job, text in zip(send.enqueue_many([{"to": text} for text in texts]), texts, strict=True):
+        assert jobs.get(job.id).payload == {"to": text}
+        assert jobs.get(send.enqueue(text, "").id).payload == {"to": text, "subject": ""}
+
+
+def test_every_way_has_an_async_twin(jobs: Rowcall, send: Task[..., None]) -> None:
+    async def enqueue() -> list[Job]:
+        return [
+            await send.aenqueue("a", subject="b"),
+            await send.using(priority=3).aenqueue("a", subject="b"),
+            *await send.aenqueue_many([{"to": "a"}, {"to": "b"}]),
+            await jobs.aenqueue("send", {"to": "a"}, queue="mail"),
+            await jobs.aenqueue("elsewhere"),
+        ]
+
+    written = asyncio.run(enqueue())
+    assert [job.id for job in written] == [1, 2, 3, 4, 5, 6]
+    assert [jobs.get(job.id) for job in written] == written
+
+
+def test_async_code_is_refused_where_the_call_was_made(jobs: Rowcall, send: Task[..., None]) -> None:
+    async def enqueue() -> None:
+        with pytest.raises(InvalidArguments):
+            await send.aenqueue(5, "x")
+        with pytest.raises(InvalidArguments):
+            await send.aenqueue_many([{}])
+        with pytest.raises(InvalidOption):
+            await jobs.aenqueue("send", {"to": "a"}, delay=-1)
+
+    asyncio.run(enqueue())
+    assert jobs.list().jobs == []
+
+
+def test_several_event_loops_may_use_one_queue(jobs: Rowcall) -> None:
+    for number in range(1, 4):
+        assert asyncio.run(jobs.aenqueue("task")).id == number
+
+
+def test_it_is_durable_when_it_returns(jobs: Rowcall, path: Path) -> None:
+    job = jobs.enqueue("task", {"a": 1})
+    with closing(sqlite3.connect(path)) as somebody_else:
+        row = somebody_else.execute("select type, payload, status from rowcall_job where id = ?", [job.id]).fetchone()
+    assert row == ("task", '{"a":1}', "pending")
+
+
+def test_tags_are_found_again(jobs: Rowcall) -> None:
+    first = jobs.enqueue("a", tags=["red", "blue"])
+    second = jobs.enqueue("b", tags=["red"])
+    jobs.enqueue("c")
+    assert jobs.list(tag="red").jobs == [second, first]
+    assert jobs.list(tag="blue").jobs == [first]
+    assert jobs.list(tag="green").jobs == []

@@ -1,0 +1,230 @@
+"""The options of a task and of an enqueue: what each means, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowcall import Backoff, InvalidOption, Job, Rowcall
+from rowcall.retry import backoff_from_text
+from rowcall.task import Task
+from rowcall.testing import FakeClock
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+LATER = ("key", "key_scope", "key_window", "on_duplicate", "after", "limit")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    with Rowcall(tmp_path / "app.db", clock=FakeClock(NOON), default_queue="usual") as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def task(jobs: Rowcall) -> Task[[], None]:
+    @jobs.task
+    def task() -> None: ...
+
+    return task
+
+
+Ways = list[Callable[[Mapping[str, Any]], Job]]
+
+
+@pytest.fixture
+def ways(jobs: Rowcall, task: Task[[], None]) -> Ways:
+    """Every way in which the options of one enqueue can be given."""
+    return [
+        lambda given: task.using(**given).enqueue(),
+        lambda given: task.using(**given).enqueue_many([{}])[0],
+        lambda given: jobs.enqueue("task", **given),
+        lambda given: jobs.enqueue("unheard_of", {}, **given),
+    ]
+
+
+def test_without_options(jobs: Rowcall, ways: Ways) -> None:
+    for enqueue in ways:
+        job = enqueue({})
+        assert (job.status, job.queue, job.priority, job.attempt, job.max_attempts) == ("pending", "usual", 0, 0, 5)
+        assert (job.run_at, job.created_at, job.expires_at, job.timeout, job.retry) == (NOON, NOON, None, None, None)
+        assert (job.tags, job.key, job.payload, job.duplicate) == ((), None, {}, False)
+        assert jobs.get(job.id) == job
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "wanted"),
+    [
+        ({"queue": "mail"}, "queue", "mail"),
+        ({"queue": "ä/ü 1"}, "queue", "ä/ü 1"),
+        ({"priority": 10}, "priority", 10),
+        ({"priority": -10}, "priority", -10),
+        ({"delay": 0}, "status", "pending"),
+        ({"delay": 0.0004}, "status", "pending"),
+        ({"delay": 0.001}, "status", "scheduled"),
+        ({"delay": 60}, "run_at", NOON + timedelta(minutes=1)),
+        ({"delay": 0.25}, "run_at", NOON + timedelta(milliseconds=250)),
+        ({"delay": timedelta(hours=1)}, "run_at", NOON + timedelta(hours=1)),
+        ({"run_at": NOON + timedelta(days=1)}, "run_at", NOON + timedelta(days=1)),
+        ({"run_at": NOON + timedelta(days=1)}, "status", "scheduled"),
+        ({"run_at": NOON - timedelta(days=1)}, "status", "pending"),
+        (
+            {"run_at": datetime(2030, 1, 1, 15, tzinfo=timezone(timedelta(hours=2)))},
+            "run_at",
+            NOON + timedelta(hours=1),
+        ),
+        ({"max_attempts": 1}, "max_attempts", 1),
+        ({"timeout": 1.5}, "timeout", 1.5),
+        ({"timeout": timedelta(minutes=2)}, "timeout", 120.0),
+        ({"tags": ["a", "b"]}, "tags", ("a", "b")),
+        ({"tags": ("b", "a", "b")}, "tags", ("b", "a")),
+        ({"tags": []}, "tags", ()),
+        ({"expires_in": 60}, "expires_at", NOON + timedelta(minutes=1)),
+        ({"expires_in": timedelta(0)}, "expires_at", NOON),
+        ({"expires_at": NOON + timedelta(days=1)}, "expires_at", NOON + timedelta(days=1)),
+        ({"priority": None, "delay": None, "tags": None, "connection": None}, "priority", 0),
+    ],
+)
+def test_an_option_is_written_and_read_alike(
+    jobs: Rowcall, ways: Ways, given: Mapping[str, Any], field: str, wanted: object
+) -> None:
+    for enqueue in ways:
+        job = enqueue(given)
+        assert getattr(job, field) == wanted
+        assert jobs.get(job.id) == job
+
+
+def test_a_retry_policy_goes_into_the_row(jobs: Rowcall, ways: Ways) -> None:
+    policy = Backoff.exponential(2, cap=60, give_up_on=ValueError)
+    for enqueue in ways:
+        job = enqueue({"retry": policy})
+        assert job.retry is not None
+        assert backoff_from_text(job.retry) == policy
+        assert jobs.get(job.id) == job
+
+
+def test_what_a_task_declares_is_the_default_and_what_is_given_wins(jobs: Rowcall) -> None:
+    @jobs.task(queue="media", priority=3, delay=60, max_attempts=2, expires_in=600, tags=["a"], timeout=5)
+    def declared() -> None: ...
+
+    for job in (declared.enqueue(), jobs.enqueue("declared"), declared.enqueue_many([{}])[0]):
+        assert (job.queue, job.priority, job.max_attempts, job.tags) == ("media", 3, 2, ("a",))
+        assert (job.run_at, job.expires_at) == (NOON + timedelta(seconds=60), NOON + timedelta(seconds=600))
+        assert job.timeout is None  # the worker's declaration rules, unless the row says otherwise
+    job = declared.using(
+        queue="mail", priority=0, delay=0, max_attempts=9, expires_in=0, tags=["b", "a"], timeout=7
+    ).enqueue()
+    assert (job.queue, job.priority, job.max_attempts, job.tags) == ("mail", 0, 9, ("a", "b"))
+    assert (job.run_at, job.expires_at, job.timeout) == (NOON, NOON, 7.0)
+    job = declared.using(run_at=NOON - timedelta(1), expires_at=NOON + timedelta(1)).enqueue()
+    assert (job.run_at, job.expires_at) == (NOON - timedelta(1), NOON + timedelta(1))
+
+
+@pytest.mark.parametrize("option", LATER)
+def test_options_of_a_later_version_are_refused_as_such(jobs: Rowcall, ways: Ways, option: str) -> None:
+    for enqueue in ways:
+        with pytest.raises(InvalidOption, match="is not possible in this version") as caught:
+            enqueue({option: "x"})
+        assert caught.value.option == option
+    with pytest.raises(InvalidOption, match="is not possible in this version"):
+        jobs.task(**{option: "x"})(lambda: None)  # type: ignore[call-overload]
+    assert jobs.list().jobs == []
+
+
+def test_an_unknown_option_is_refused_and_the_known_ones_are_named(jobs: Rowcall, ways: Ways) -> None:
+    for enqueue in ways:
+        with pytest.raises(InvalidOption) as caught:
+            enqueue({"prority": 3})
+        assert caught.value.option == "prority"
+        assert "is no option; there are connection, delay, expires_at, expires_in, max_attempts, priority" in str(
+            caught.value
+        )
+    with pytest.raises(InvalidOption, match=r"attempts: is no option; there are .*max_attempts, name, priority"):
+        jobs.task(attempts=3)(lambda: None)  # type: ignore[call-overload]
+    assert jobs.list().jobs == []
+
+
+@pytest.mark.parametrize(("option", "value"), [("run_at", NOON), ("expires_at", NOON), ("connection", object())])
+def test_an_option_of_an_enqueue_does_not_go_into_a_declaration(jobs: Rowcall, option: str, value: object) -> None:
+    with pytest.raises(InvalidOption, match="does not go here"):
+        jobs.task(**{option: value})(lambda: None)  # type: ignore[call-overload]
+
+
+def test_a_name_does_not_go_into_an_enqueue(ways: Ways) -> None:
+    for enqueue in ways:
+        with pytest.raises(InvalidOption, match="name: does not go here"):
+            enqueue({"name": "x"})
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "said"),
+    [
+        ({"queue": ""}, "queue", "wants 1 to 200 characters, not 0"),
+        ({"queue": "x" * 201}, "queue", "wants 1 to 200 characters, not 201"),
+        ({"queue": 5}, "queue", "wants a text, not int"),
+        ({"queue": "a\0b"}, "queue", "NUL"),
+        ({"queue": "\ud800"}, "queue", "surrogate"),
+        ({"priority": 1.5}, "priority", "wants a whole number from"),
+        ({"priority": "high"}, "priority", "wants a whole number from"),
+        ({"priority": True}, "priority", "wants a whole number from"),
+        ({"priority": 2**31}, "priority", "wants a whole number from"),
+        ({"delay": -1}, "delay", "wants a duration from 0 s"),
+        ({"delay": timedelta(seconds=-1)}, "delay", "wants a duration from 0 s"),
+        ({"delay": "5"}, "delay", "wants seconds or a timedelta, not str"),
+        ({"delay": float("nan")}, "delay", "wants a duration"),
+        ({"delay": NOON}, "delay", "wants seconds or a timedelta, not datetime"),
+        ({"run_at": datetime(2030, 1, 1)}, "run_at", "wants a datetime with a time zone, such as datetime.now(UTC)"),
+        ({"run_at": 1_900_000_000}, "run_at", "wants a datetime, not int"),
+        ({"run_at": date(2030, 1, 1)}, "run_at", "wants a datetime, not date"),
+        ({"run_at": "2030-01-01T00:00:00Z"}, "run_at", "wants a datetime, not str"),
+        ({"run_at": datetime(1970, 1, 1, tzinfo=UTC)}, "run_at", "wants a time after 1973"),
+        ({"expires_at": datetime(2030, 1, 1)}, "expires_at", "wants a datetime with a time zone"),
+        ({"expires_in": -1}, "expires_in", "wants a duration from 0 s"),
+        ({"max_attempts": 0}, "max_attempts", "wants a whole number from 1"),
+        ({"max_attempts": "3"}, "max_attempts", "wants a whole number from 1"),
+        ({"timeout": 0}, "timeout", "wants more than 0 seconds"),
+        ({"timeout": -5}, "timeout", "wants a duration"),
+        ({"retry": 5}, "retry", "wants a Backoff, not 5"),
+        ({"retry": lambda attempt, error: 5}, "retry", "a callable belongs in task(retry=…)"),
+        ({"tags": "urgent"}, "tags", "wants a list of texts, not 'urgent'"),
+        ({"tags": 5}, "tags", "wants a list of texts, not 5"),
+        ({"tags": ["a", 5]}, "tags", "5: wants a text, not int"),
+        ({"tags": [""]}, "tags", "wants 1 to 200 characters"),
+        ({"tags": ["a\0b"]}, "tags", "NUL"),
+        ({"tags": ["\ud800"]}, "tags", "surrogate"),
+        ({"tags": [str(number) for number in range(51)]}, "tags", "wants 50 at most, not 51"),
+        ({"delay": 1, "run_at": NOON}, "run_at", "cannot be given together with delay"),
+        ({"expires_in": 1, "expires_at": NOON}, "expires_at", "cannot be given together with expires_in"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_and_nothing_is_written(
+    jobs: Rowcall, ways: Ways, given: Mapping[str, Any], option: str, said: str
+) -> None:
+    for enqueue in ways:
+        with pytest.raises(InvalidOption) as caught:
+            enqueue(given)
+        assert caught.value.option == option
+        assert said in str(caught.value)
+    assert jobs.list().jobs == []
+
+
+@pytest.mark.parametrize(
+    "given", [{"queue": ""}, {"priority": "high"}, {"delay": -1}, {"max_attempts": 0}, {"timeout": 0}, {"retry": 5}]
+)
+def test_a_declaration_is_checked_when_it_is_made(jobs: Rowcall, given: Mapping[str, Any]) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        jobs.task(**given)
+    assert [caught.value.option] == list(given)
+
+
+def test_a_declaration_takes_a_callable_for_retry(jobs: Rowcall) -> None:
+    @jobs.task(retry=lambda attempt, error: 5.0, max_attempts=2)
+    def flaky() -> None:
+        raise ValueError
+
+    job = flaky.enqueue()
+    assert jobs.drain().retried == 1
+    assert jobs.get(job.id).run_at == NOON + timedelta(seconds=5)

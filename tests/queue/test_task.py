@@ -1,0 +1,170 @@
+"""Declaring tasks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowcall import Context, DuplicateTask, InvalidOption, Rowcall, UnknownTask
+from tests.support import PythonProcess
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        yield jobs
+
+
+class Handler:
+    def __call__(self, number: int) -> int:
+        return 2 * number
+
+    def method(self, number: int) -> int:
+        return 3 * number
+
+
+def test_calling_a_task_simply_calls_the_function(jobs: Rowcall) -> None:
+    @jobs.task
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    assert add(1) == 2
+    assert add(1, b=5) == 6
+    assert add.__doc__ == "Add two numbers."
+    assert add.__wrapped__(1, 1) == 2
+    assert repr(add) == "<task 'add'>"
+    assert jobs.list().jobs == []
+
+
+def test_a_task_with_a_context_is_called_with_one(jobs: Rowcall) -> None:
+    @jobs.task
+    def attempt(ctx: Context, number: int) -> tuple[int, int]:
+        return ctx.job.attempt, number
+
+    job = attempt.enqueue(7)
+    assert job.payload == {"number": 7}
+    assert jobs.drain().succeeded == 1
+    assert jobs.get(job.id).result == [1, 7]
+
+
+def test_a_name_is_the_functions_own_unless_given(jobs: Rowcall) -> None:
+    @jobs.task
+    def one() -> None: ...
+
+    @jobs.task()
+    def two() -> None: ...
+
+    @jobs.task(name="mail.send")
+    def three() -> None: ...
+
+    assert [one.name, two.name, three.name] == ["one", "two", "mail.send"]
+    assert sorted(jobs.tasks) == ["mail.send", "one", "two"]
+    assert three.enqueue().type == "mail.send"
+
+
+def test_two_tasks_of_one_name_are_refused_when_the_second_is_declared(jobs: Rowcall) -> None:
+    @jobs.task
+    def send() -> None: ...
+
+    with pytest.raises(DuplicateTask, match=r"a task named 'send' is already declared; .* task\(name=…\)") as caught:
+        jobs.task(name="send")(lambda: None)
+    assert caught.value.task == "send"
+    assert jobs.tasks["send"].function is send.__wrapped__
+
+
+def test_two_queues_may_have_tasks_of_one_name(jobs: Rowcall, tmp_path: Path) -> None:
+    other = Rowcall(tmp_path / "other.db")
+    for queue in (jobs, other):
+        queue.task(name="send")(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: None, "has no name of its own; give one with task(name=…)"),
+        (functools.partial(print, 1), "has no name of its own"),
+        (5, "wants a function, not 5"),
+        ("send", "wants a function, not 'send'"),
+    ],
+)
+def test_what_cannot_be_a_task(jobs: Rowcall, function: Any, said: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        jobs.task(function)
+    assert said in str(caught.value)
+    assert jobs.tasks == {}
+
+
+def test_a_generator_cannot_be_a_task(jobs: Rowcall) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(InvalidOption, match="is a generator: its body would never run"):
+        jobs.task(numbers)
+
+
+def test_a_task_cannot_be_a_task_again(jobs: Rowcall) -> None:
+    @jobs.task
+    def send() -> None: ...
+
+    with pytest.raises(InvalidOption, match="'send' is a task already"):
+        jobs.task(name="again")(send)
+
+
+def test_callables_of_every_kind_can_be_tasks(jobs: Rowcall) -> None:
+    async def coroutine(number: int) -> int:
+        return 4 * number
+
+    callables: dict[str, Callable[..., Any]] = {
+        "object": Handler(),
+        "method": Handler().method,
+        "partial": functools.partial(Handler().method, number=7),
+        "coroutine": coroutine,
+    }
+    for name, function in callables.items():
+        jobs.task(name=name)(function)
+        jobs.enqueue(name, {"number": 2})
+    assert jobs.drain().succeeded == 4
+    assert [job.result for job in jobs.list().jobs] == [8, 6, 6, 4]
+
+
+def test_a_task_that_is_not_declared_here_is_named_with_those_that_are(jobs: Rowcall) -> None:
+    jobs.task(name="a")(lambda: None)
+    jobs.task(name="b")(lambda: None)
+    with pytest.raises(UnknownTask, match=r"no task named 'c' is declared here \(declared: a, b\)"):
+        jobs.declared_task("c")
+    assert jobs.declared_task("a").name == "a"
+
+
+DECLARE_ONLY = """
+import os, sys
+from rowcall import Rowcall
+jobs = Rowcall()
+
+@jobs.task
+def send(to: str) -> None: ...
+
+assert os.listdir(".") == [], os.listdir(".")
+if "use" in sys.argv:
+    send.enqueue("a")
+    print(sorted(os.listdir(".")))
+"""
+
+
+def test_importing_declares_and_opens_nothing(tmp_path: Path) -> None:
+    with PythonProcess("-c", DECLARE_ONLY, cwd=str(tmp_path)) as process:
+        assert process.wait() == 0, process.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("url", "name"), [(None, "rowcall.db"), ("sqlite:///mine.db", "mine.db")])
+def test_without_a_url_the_environment_names_the_file(tmp_path: Path, url: str | None, name: str) -> None:
+    environment = {} if url is None else {"ROWCALL_URL": url}
+    with PythonProcess("-c", DECLARE_ONLY, "use", cwd=str(tmp_path), env=environment) as process:
+        assert process.wait() == 0, process.output
+    with Rowcall(tmp_path / name) as jobs:
+        assert [job.payload for job in jobs.list().jobs] == [{"to": "a"}]
