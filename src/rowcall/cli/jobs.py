@@ -54,7 +54,9 @@ def _print(page: Page) -> None:
         out.print("no jobs")
         return
     now = datetime.now(UTC)
-    shown = table("id", "type", "queue", "status", "attempt", "when", "what", right=("id", "attempt"))
+    shown = table(
+        "id", "type", "queue", "status", "attempt", "when", "what", right=("id", "attempt"), whole=("status",)
+    )
     for job in page.jobs:
         shown.add_row(
             str(job.id),

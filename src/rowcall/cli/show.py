@@ -49,7 +49,7 @@ def _print(job: Job, attempts: list[Attempt], timeline: list[Event]) -> None:
 
 
 def _fields(job: Job) -> object:
-    shown = table("field", "value")
+    shown = table("field", "value", whole=("field",))
     shown.show_header = False
     for name, value in msgspec.structs.asdict(job).items():
         if name in ("id", "type", "status", "lease", "duplicate") or value is None or value == ():
@@ -63,7 +63,9 @@ def _fields(job: Job) -> object:
 
 
 def _attempts(attempts: list[Attempt]) -> object:
-    shown = table("no.", "status", "claimed", "took", "worker", "error", "next try", right=("no.", "took"))
+    shown = table(
+        "no.", "status", "claimed", "took", "worker", "error", right=("no.", "took"), whole=("status", "claimed")
+    )
     for attempt in attempts:
         took = ""
         if attempt.started_at is not None and attempt.finished_at is not None:
@@ -76,13 +78,12 @@ def _attempts(attempts: list[Attempt]) -> object:
             took,
             text(attempt.worker or ""),
             text(error),
-            moment(attempt.next_run_at),
         )
     return shown
 
 
 def _timeline(timeline: list[Event]) -> object:
-    shown = table("at", "event", "by", "detail")
+    shown = table("at", "event", "by", "detail", whole=("at", "event"))
     for event in timeline:
         shown.add_row(moment(event.at), text(event.event), text(event.actor or ""), text(event.detail or ""))
     return shown

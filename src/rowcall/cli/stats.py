@@ -41,9 +41,10 @@ def _print(stats: Stats) -> None:
 
 
 def _by_queue(stats: Stats) -> object:
-    numbers = (*(status.value for status in Status), "all")
+    occurring = [status for status in Status if stats.by_status[status]]
+    numbers = [*(status.value for status in occurring), "all"]
     queues = table("queue", *numbers, right=numbers)
     for queue, counts in stats.by_queue.items():
-        row = [text(f"{counts[status]:,}", STYLES[status] if counts[status] else "dim") for status in Status]
+        row = [text(f"{counts[status]:,}", STYLES[status] if counts[status] else "dim") for status in occurring]
         queues.add_row(text(queue), *row, f"{sum(counts.values()):,}")
     return queues

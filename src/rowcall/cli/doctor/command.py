@@ -11,7 +11,7 @@ from rowcall.app import Rowcall
 from rowcall.cli.doctor.content import check_content
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
-from rowcall.cli.output import console, print_json, text
+from rowcall.cli.output import console, print_json, table, text
 from rowcall.cli.target import app_argument, find, json_option, url_option
 
 _MARKS = {Level.OK: ("ok", "green"), Level.WARN: ("warn", "yellow"), Level.PROBLEM: ("problem", "bold red")}
@@ -51,13 +51,14 @@ def examine(jobs: Rowcall) -> list[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-    out = console()
-    width = max(len(finding.check) for finding in findings)
+    shown = table("level", "check", "what", right=("level",), whole=("check",))
+    shown.show_header = False
     for finding in findings:
         mark, style = _MARKS[finding.level]
-        out.print(text(f"{mark:>7}", style), text(f" {finding.check:{width}}  {finding.what}"), sep="")
-        if finding.advice:
-            out.print(text(f"{'':7} {'':{width}}  → {finding.advice}"))
+        said = f"{finding.what}\n→ {finding.advice}" if finding.advice else finding.what
+        shown.add_row(text(mark, style), text(finding.check), text(said))
+    out = console()
+    out.print(shown)
     problems = sum(finding.level == Level.PROBLEM for finding in findings)
     warnings = sum(finding.level == Level.WARN for finding in findings)
     out.print()

@@ -164,7 +164,10 @@ def _waiting(raw: sqlite3.Connection, prefix: str) -> Finding:
     workers = raw.execute(f"select count(*) from {prefix}worker").fetchone()[0]
     if not waiting:
         return ok("waiting", "no job that is due waits")
-    said = f"{waiting:,} jobs that are due wait, the first for {span(longest_ms / 1000)}"
+    longest = span(longest_ms / 1000)
+    said = f"{waiting:,} jobs that are due wait, the first for {longest}"
+    if waiting == 1:
+        said = f"1 job that is due waits, for {longest}"
     if not workers:
         return warn("waiting", f"{said}, and no worker is registered", "Start one: rowcall work app:jobs")
     if longest_ms > _LONG_WAIT_MS:

@@ -1,0 +1,170 @@
+"""What the doctor says of the file itself."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.cli.doctor import content
+from tests.cli.conftest import Run
+from tests.cli.doctor.conftest import Examine
+from tests.support import PythonProcess, eventually
+
+
+def change(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
+        for statement in statements:
+            raw.execute(statement)
+
+
+def test_a_healthy_database_is_said_to_be_well(run: Run, queue: Rowcall, examine: Examine) -> None:
+    found = examine()
+    assert found.exit_code == 0
+    assert set(found.level.values()) == {"ok"}
+    for check in ("sqlite", "file", "integrity", "journal", "vacuum", "tables", "foreign keys", "waiting"):
+        assert check in found.level
+    shown = run("doctor", "app:jobs").stdout
+    assert shown.endswith("all is well\n")
+
+
+def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
+    result = run("doctor")
+    assert result.exit_code == 1
+    lines = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    at = lines.index(["problem", "file", f"there is no file {folder / 'rowcall.db'}"])
+    assert " ".join(lines[at + 1]) == "→ Correct the path, or make it with: rowcall migrate"
+    assert result.stdout.endswith("1 problem, 0 warnings\n")
+
+
+def test_it_changes_nothing(app: Path, folder: Path, examine: Examine) -> None:
+    change(folder, "create table mine (id integer primary key)")
+    before = (folder / "queue.db").read_bytes()
+    found = examine()
+    assert found.level["tables"] == "problem"
+    assert found.level["journal"] == "warn"
+    assert found.level["vacuum"] == "warn"
+    assert (folder / "queue.db").read_bytes() == before
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"app.py", "queue.db"}
+
+
+def test_a_file_that_is_no_database(app: Path, folder: Path, examine: Examine) -> None:
+    (folder / "queue.db").write_text("a shopping list, for instance\n" * 100)
+    found = examine()
+    assert (found.exit_code, found.level["database"]) == (1, "problem")
+    assert "is not a SQLite database" in found.what["database"]
+
+
+def test_a_damaged_file(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.enqueue("hello", {"name": "x" * 100_000})
+    queue.close()
+    change(folder, "pragma wal_checkpoint(truncate)")
+    size = (folder / "queue.db").stat().st_size
+    with (folder / "queue.db").open("r+b") as file:
+        file.seek(4096 * 2)
+        file.write(b"\xff" * (size - 4096 * 2))
+    found = examine()
+    assert found.exit_code == 1
+    assert "damaged" in (found.what.get("integrity", "") + found.what.get("database", ""))
+
+
+def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    change(folder, "insert into rowcall_migration values (99, 'later', 1)")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (1, "problem")
+    assert "newer than this code" in found.what["tables"]
+
+
+def test_tables_of_an_older_version(
+    queue: Rowcall, folder: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "NEWEST_VERSION", 99)
+    assert "rowcall migrate" in examine().advice["tables"]
+
+
+def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> None:
+    with Rowcall(folder / "queue.db", table_prefix="other_") as jobs:
+        jobs.migrate()
+    found = examine()
+    assert found.level["tables"] == "problem"
+    assert "prefix other_" in found.advice["tables"]
+
+
+def test_rows_that_lost_their_job(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    job = queue.enqueue("hello", tags=["a", "b"])
+    change(folder, "pragma foreign_keys = off", f"delete from rowcall_job where id = {job.id}")
+    found = examine()
+    assert (found.exit_code, found.level["foreign keys"]) == (1, "problem")
+    assert "2 in rowcall_job_tag" in found.what["foreign keys"]
+
+
+def test_a_journal_that_is_no_wal(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.close()
+    change(folder, "pragma journal_mode = delete")
+    assert examine().what["journal"] == "the journal mode is delete, not wal"
+
+
+def test_a_large_wal(queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue.enqueue("hello")
+    monkeypatch.setattr(content, "OVERSIZED_WAL_BYTES", 1)
+    assert examine().level["wal"] == "warn"
+
+
+def test_who_holds_the_write_lock(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    program = "import sqlite3, sys; c = sqlite3.connect('queue.db'); c.execute('begin immediate');"
+    program += "print('held', flush=True); import threading; threading.Event().wait()"
+    with PythonProcess("-c", program, cwd=str(folder)) as holder:
+        holder.wait_for("held")
+        found = examine()
+        assert found.level["write lock"] == "warn"
+        assert found.what["write lock"] == f"held now by process {holder.pid}"
+    assert examine().level["write lock"] == "ok"
+
+
+def test_jobs_that_nobody_works_on(queue: Rowcall, examine: Examine) -> None:
+    assert examine().what["waiting"] == "no job that is due waits"
+    queue.enqueue("hello")
+    queue.enqueue("hello", delay=3600)
+    found = examine()
+    assert (found.exit_code, found.level["waiting"]) == (0, "warn")
+    assert found.what["waiting"].startswith("1 job that is due waits, for ")
+    assert "no worker is registered" in found.what["waiting"]
+
+
+def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    with queue.worker():
+        queue.enqueue("unknown")
+        queue.enqueue("unknown")
+        found = examine()
+        assert found.level["waiting"] == "ok"
+        assert found.what["workers"] == "1 alive"
+        change(folder, "update rowcall_job set run_at = run_at - 3600000")
+        found = examine()
+        assert found.level["waiting"] == "warn"
+        assert "2 jobs that are due wait, the first for 60 min" in found.what["waiting"]
+
+
+def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+        [worker] = eventually(queue.workers)
+        process.send(signal.SIGKILL)
+        process.wait()
+    found = examine()
+    assert found.level["workers"] == "warn"
+    assert found.what["workers"] == f"{worker.name} has died, with 0 jobs"
+
+
+def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    with queue.worker(lease=3600) as worker:
+        change(folder, "update rowcall_worker set beat_at = beat_at - 7200000")
+        assert examine().what["workers"] == f"{worker.name} was last heard of 2 h ago, with 0 jobs"
+
+
+def test_a_job_from_the_future(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.enqueue("hello")
+    change(folder, "update rowcall_job set created_at = created_at + 3600000")
+    assert "60 min in the future" in examine().what["clock of the rows"]

@@ -1,0 +1,107 @@
+"""What the doctor says of the file's surroundings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.cli.doctor import place
+from tests.cli.doctor.conftest import Examine
+
+
+def test_a_missing_file_is_a_problem_and_stays_missing(app: Path, folder: Path, examine: Examine) -> None:
+    found = examine()
+    assert (found.exit_code, found.level["file"]) == (1, "problem")
+    assert "there is no file" in found.what["file"]
+    assert "rowcall migrate" in found.advice["file"]
+    assert not (folder / "queue.db").exists()
+
+
+def test_a_missing_folder(examine: Examine) -> None:
+    assert "nowhere does not exist" in examine("--url", "sqlite:///nowhere/queue.db").what["file"]
+
+
+def test_a_folder_in_place_of_the_file(folder: Path, examine: Examine) -> None:
+    (folder / "queue.db").mkdir()
+    found = examine("--url", "sqlite:///queue.db")
+    assert (found.exit_code, found.what["file"]) == (1, f"{folder / 'queue.db'} is a folder")
+
+
+@pytest.mark.parametrize(
+    ("refused", "check", "word"),
+    [("queue.db", "file", "cannot be read"), ("", "folder", "cannot be written")],
+)
+def test_permissions_of_file_and_folder(
+    queue: Rowcall,
+    folder: Path,
+    examine: Examine,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    check: str,
+    word: str,
+) -> None:
+    # asked by the answer of the system, because root may do everything
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder / refused and allowed(path, mode))
+    found = examine()
+    assert (found.exit_code, found.level[check]) == (1, "problem")
+    assert word in found.what[check]
+
+
+def test_a_file_that_may_only_be_read(
+    queue: Rowcall, folder: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and allowed(path, mode))
+    found = examine()
+    assert "cannot be written by this user" in found.what["file"]
+    assert f"user {os.getuid()}" in found.advice["file"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [("nfs4", "problem"), ("fuse.sshfs", "problem"), ("tmpfs", "warn"), ("xfs", "ok"), (None, "ok")]
+)
+def test_the_file_system(
+    queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch, kind: str | None, level: str
+) -> None:
+    monkeypatch.setattr(place, "file_system_of", lambda path: kind)
+    assert examine().level["file system"] == level
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.mark.parametrize(("free", "level"), [(1024**2, "problem"), (100 * 1024**2, "warn"), (10 * 1024**3, "ok")])
+def test_free_space(queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch, free: int, level: str) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(free, 0, free))
+    assert examine().level["disk"] == level
+
+
+def test_an_old_sqlite(queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    assert place.check_sqlite().level == "problem"
+
+
+def test_a_clock_that_is_years_behind(examine: Examine, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_EARLIEST_YEAR", 9999)
+    assert examine().level["clock"] == "problem"
+
+
+def test_two_clocks_that_differ(examine: Examine, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowcall.cli.doctor.place.time.time", lambda: 0.0)
+    assert place.check_clock().level == "warn"
+
+
+def test_a_queue_in_memory_has_no_place(examine: Examine) -> None:
+    found = examine("--url", "sqlite:///:memory:")
+    assert found.exit_code == 0
+    assert "in memory" in found.what["file"]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.cli.output import ago, bar, span, text
+
+
+def on_a_terminal(*words: str, **env: str) -> str:
+    """What a command prints when its output is a terminal of 100 columns."""
+    master, slave = os.openpty()
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rowcall", *words],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**environment, "TERM": "xterm-256color", "COLUMNS": "100", **env},
+    )
+    os.close(slave)
+    printed = b""
+    try:
+        while data := os.read(master, 65536):
+            printed += data
+    except OSError:
+        pass  # Linux says so when the last writer is gone
+    finally:
+        os.close(master)
+        process.wait(30)
+    return printed.decode()
+
+
+def test_colours_are_for_terminals_and_can_be_turned_off(queue: Rowcall) -> None:
+    queue.cancel(queue.enqueue("hello").id)
+    coloured = on_a_terminal("stats", "app:jobs")
+    assert "\x1b[32msucceeded" in coloured
+    plain = on_a_terminal("stats", "app:jobs", NO_COLOR="1")
+    assert "\x1b[3" not in plain
+    piped = subprocess.run(
+        [sys.executable, "-m", "rowcall", "stats", "app:jobs"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "\x1b" not in piped
+
+
+def test_a_narrow_terminal_folds_and_loses_nothing(queue: Rowcall) -> None:
+    job = queue.enqueue("hello", queue="a-queue-with-a-name-that-is-much-longer-than-the-terminal-is-wide")
+    printed = on_a_terminal("jobs", "app:jobs", COLUMNS="60", NO_COLOR="1")
+    printed = re.sub(r"\x1b\[[0-9;]*m|\r", "", printed)
+    assert str(job.id) in printed
+    assert "…" not in printed
+    assert max(len(line) for line in printed.splitlines()) <= 60
+
+
+def test_a_pipe_breaks_no_line(queue: Rowcall) -> None:
+    long = "q" * 200
+    queue.enqueue("hello", queue=long)
+    command = [sys.executable, "-m", "rowcall", "jobs", "app:jobs"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(printed.splitlines()) == 3
+    assert long in printed
+
+
+def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+    assert text("a\x1b[31m\x07\x9b[b]\ttab\nline").plain == "a\\x1b[31m\\x07\\x9b[b]\ttab\nline"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "drawn"), [(0, 10, ""), (10, 10, "████"), (5, 10, "██"), (1, 10_000, "▏"), (0, 0, "")]
+)
+def test_bars(part: int, whole: int, drawn: str) -> None:
+    assert bar(part, whole, 4) == drawn
+
+
+def test_times_in_one_unit() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert ago(now - timedelta(seconds=90), now) == "90 s ago"
+    assert ago(now + timedelta(hours=5), now) == "in 5 h"
+    assert [span(seconds) for seconds in (0, 0.5, 119, 120, 7200, 172_800)] == [
+        *("0 ms", "500 ms", "119 s", "2 min", "2 h", "2 d")
+    ]
