@@ -19,6 +19,8 @@ from rowcall.store.statement import Plan, Row, Statement
 T = TypeVar("T")
 
 OLDEST_SQLITE = (3, 35, 0)
+CACHE_KIB = 8192
+CHECKPOINT_PAGES = 4000
 WAL_LIMIT_BYTES = 32 * 1024 * 1024
 
 
@@ -136,6 +138,8 @@ def _prepare(raw: sqlite3.Connection, config: Config) -> None:
         f"synchronous = {synchronous}",
         "foreign_keys = on",
         "temp_store = memory",
+        f"cache_size = -{CACHE_KIB}",
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
         f"journal_size_limit = {WAL_LIMIT_BYTES}",
     ):
         raw.execute(f"pragma {setting}")

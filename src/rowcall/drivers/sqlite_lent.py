@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import weakref
 from typing import TypeVar
 
 from rowcall.drivers.runner import run
@@ -20,7 +19,6 @@ class LentConnections:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._checked: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
 
     def run(self, connection: object, plan: Plan[T]) -> T:
         if not isinstance(connection, sqlite3.Connection):
@@ -29,8 +27,7 @@ class LentConnections:
                 f"wants a sqlite3.Connection, not {type(connection).__module__}.{type(connection).__name__}",
             )
         try:
-            if connection not in self._checked:
-                self._check(connection)
+            self._check(connection)
             return run(plan, lambda statement: _execute(connection, statement))
         except sqlite3.ProgrammingError as error:
             raise InvalidOption("connection", f"cannot be used here: {error}") from error
@@ -44,7 +41,6 @@ class LentConnections:
             raise InvalidOption(
                 "connection", f"is open on {file or 'a database in memory'}, and this queue is in {self._path}"
             )
-        self._checked.add(connection)
 
 
 def _execute(connection: sqlite3.Connection, statement: Statement[object]) -> list[Row]:

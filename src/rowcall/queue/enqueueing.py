@@ -7,7 +7,7 @@ from typing import Unpack
 
 import msgspec
 
-from rowcall.errors import InvalidArguments, InvalidOption
+from rowcall.errors import InvalidArguments, InvalidOption, StoreUnavailable
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
@@ -50,7 +50,7 @@ class Enqueueing(Core):
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
-        self.ensure_schema()
+        self._ensure_schema_beside(connection)
         member = Member(job, payload, self.now_ms())
         if connection is None:
             return _job(job, payload, self.database.write_shared(member))
@@ -62,11 +62,22 @@ class Enqueueing(Core):
         return _job(job, payload, await self.database.awrite_shared(Member(job, payload, self.now_ms())))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
-        self.ensure_schema()
+        self._ensure_schema_beside(connection)
         plan = enqueue_many(self.dialect, job, payloads, self.now_ms())
         if connection is None:
             return _jobs(job, payloads, self.database.write(plan))
         return _jobs(job, payloads, self.database.run_lent(connection, plan))
+
+    def _ensure_schema_beside(self, connection: object) -> None:
+        try:
+            self.ensure_schema()
+        except StoreUnavailable as error:
+            if connection is None:
+                raise
+            raise StoreUnavailable(
+                f"the tables are not there yet, and could not be made: {error.problem}",
+                "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
+            ) from error
 
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         _refuse_sync_connection(connection, "enqueue_many")

@@ -19,7 +19,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 _PAIR = struct.Struct("<qq")
-PAIRS = 4096
+PAIRS = 8192
 _SIZE = _PAIR.size * PAIRS
 _open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 

@@ -23,7 +23,7 @@ from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
 
 LONGEST_WAIT_SECONDS = 5.0
-MOST_SETTLED = 500
+MOST_SETTLED = 1000
 # a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
 # beside an app that commits all the time, several of its commits are one hint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 AHEAD_SECONDS = 0.05
-MOST_BUFFERED = 500
+MOST_BUFFERED = 1000
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 _MEMORY = 0.3
 

@@ -129,6 +129,16 @@ class Supervisor:
                     child.kill()
         return not self._killed
 
+    def obey(self, leash: int) -> None:
+        """Stop as if by a signal when the one who holds the other end of the leash lets go."""
+
+        def wait() -> None:
+            os.read(leash, 1)
+            self._signals += 1
+            self._ended.put(None)
+
+        threading.Thread(target=wait, name="rowcall-leash", daemon=True).start()
+
     @property
     def _stopping(self) -> bool:
         return self._heeded > 0

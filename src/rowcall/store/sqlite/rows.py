@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import cast
 
 import msgspec
 
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.moments import time_of, time_or_none
+from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Ready
 from rowcall.store.statement import Row
@@ -20,94 +21,48 @@ _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 
 def job_from_row(row: Row) -> Job:
     (
-        job_id,
-        kind,
-        queue,
-        payload,
-        status,
-        priority,
-        attempt,
-        max_attempts,
-        run_at,
-        created_at,
-        claimed_at,
-        started_at,
-        finished_at,
-        worker,
-        heartbeat_at,
-        progress,
-        result,
-        error_code,
-        error_detail,
-        key,
-        tags,
-        chain_id,
-        chain_index,
-        expires_at,
-        timeout,
-        retry,
-        lease,
-    ) = cast(
-        tuple[
-            int,
-            str,
-            str,
-            str,
-            str,
-            int,
-            int,
-            int,
-            int,
-            int,
-            int | None,
-            int | None,
-            int | None,
-            str | None,
-            int | None,
-            float | None,
-            str | None,
-            str | None,
-            str | None,
-            str | None,
-            str | None,
-            int | None,
-            int | None,
-            int | None,
-            float | None,
-            str | None,
-            int,
-        ],
-        row,
-    )
+        job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
+        started_at, finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags,
+        chain_id, chain_index, expires_at, timeout, retry, lease,
+    ) = row  # fmt: skip
     return Job(
-        id=job_id,
-        type=kind,
-        queue=queue,
-        payload=payload_from_row(payload),
-        status=Status(status),
-        priority=priority,
-        attempt=attempt,
-        max_attempts=max_attempts,
-        run_at=time_of(run_at),
-        created_at=time_of(created_at),
-        claimed_at=time_or_none(claimed_at),
-        started_at=time_or_none(started_at),
-        finished_at=time_or_none(finished_at),
-        worker=worker,
-        heartbeat_at=time_or_none(heartbeat_at),
-        progress=progress,
-        result=value_from_row(result),
-        error_code=error_code,
-        error_detail=error_detail,
-        key=key,
-        tags=tags_from_row(tags),
-        chain_id=chain_id,
-        chain_index=chain_index,
-        expires_at=time_or_none(expires_at),
-        timeout=timeout,
-        retry=retry,
-        lease=lease,
+        id=cast(int, job_id),
+        type=cast(str, kind),
+        queue=cast(str, queue),
+        payload=payload_from_row(cast(str, payload)),
+        status=Status(cast(str, status)),
+        priority=cast(int, priority),
+        attempt=cast(int, attempt),
+        max_attempts=cast(int, max_attempts),
+        run_at=time_of(cast(int, run_at)),
+        created_at=time_of(cast(int, created_at)),
+        claimed_at=_time(claimed_at),
+        started_at=_time(started_at),
+        finished_at=_time(finished_at),
+        worker=_text(worker),
+        heartbeat_at=_time(heartbeat_at),
+        progress=progress if isinstance(progress, float) else None,
+        result=value_from_row(_text(result)),
+        error_code=_text(error_code),
+        error_detail=_text(error_detail),
+        key=cast(str | None, key),
+        tags=tags_from_row(cast(str | None, tags)),
+        chain_id=cast(int | None, chain_id),
+        chain_index=cast(int | None, chain_index),
+        expires_at=_time(expires_at),
+        timeout=cast(float | None, timeout),
+        retry=cast(str | None, retry),
+        lease=cast(int, lease),
     )
+
+
+def _time(value: object) -> datetime | None:
+    """A time that only workers write; what plain SQL put there instead is not shown."""
+    return time_of(value) if isinstance(value, int) else None
+
+
+def _text(value: object) -> str | None:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else cast(str | None, value)
 
 
 def attempt_from_row(row: Row) -> Attempt:
@@ -116,24 +71,24 @@ def attempt_from_row(row: Row) -> Attempt:
         job_id=cast(int, job_id),
         attempt=cast(int, attempt),
         status=cast(str, status),
-        claimed_at=time_of(cast(int, claimed_at)),
-        started_at=time_or_none(cast(int | None, started_at)),
-        finished_at=time_or_none(cast(int | None, finished_at)),
-        worker=cast(str | None, worker),
-        error_code=cast(str | None, code),
-        error_detail=cast(str | None, detail),
-        traceback=cast(str | None, traceback),
-        next_run_at=time_or_none(cast(int | None, next_run_at)),
+        claimed_at=_time(claimed_at) or EPOCH,
+        started_at=_time(started_at),
+        finished_at=_time(finished_at),
+        worker=_text(worker),
+        error_code=_text(code),
+        error_detail=_text(detail),
+        traceback=_text(traceback),
+        next_run_at=_time(next_run_at),
     )
 
 
 def event_from_row(row: Row) -> Event:
     at, event, actor, detail = row
     return Event(
-        at=time_of(cast(int, at)),
+        at=_time(at) or EPOCH,
         event=cast(str, event),
-        actor=cast(str | None, actor),
-        detail=cast(str | None, detail),
+        actor=_text(actor),
+        detail=_text(detail),
     )
 
 

@@ -6,6 +6,8 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.sqlite.schema import render
 
@@ -212,10 +214,14 @@ class Sql:
     def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
         """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
         if tag:
+            access = _Access("", "")
             source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
         else:
-            index = _list_index(status, queue=queue, kind=kind)
-            source, order = f"<job> as job{index}", "job.id"
+            access = _access(status, queue=queue, kind=kind)
+            source, order = (
+                "<job> as job" + (f" indexed by <prefix>job_{access.index}" if access.index else ""),
+                "job.id",
+            )
         asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
         columns = [column for column, wanted in asked if wanted]
         conditions = [
@@ -230,20 +236,29 @@ class Sql:
         )
 
 
-def _provable(status: str | None, *, tag: bool) -> list[str]:
-    """What a partial index wants to hear in its own words, as SQLite does not look at parameters."""
-    if status is None or tag:
-        return []
-    return ["job.status = 'running'"] if status == "running" else ["job.status <> 'running'"]
+class _Access(NamedTuple):
+    """The index for one status, and what SQLite must read in the statement to believe that it fits."""
+
+    index: str
+    proof: str
 
 
-def _list_index(status: str | None, *, queue: bool, kind: bool) -> str:
-    if status == "running":
-        return " indexed by <prefix>job_owned"  # few enough to be sorted
-    # most jobs have succeeded: the index on status narrows nothing then, and a queue or a type does
-    if status is not None and not (status == "succeeded" and (queue or kind)):
-        return " indexed by <prefix>job_status"
-    return " indexed by <prefix>job_queue" if queue else " indexed by <prefix>job_type" if kind else ""
+_BY_STATUS = {
+    "running": _Access("owned", "job.status = 'running'"),
+    "scheduled": _Access("due", "job.status = 'scheduled'"),
+    "succeeded": _Access("finished", "job.finished_at is not null"),
+    "failed": _Access("finished", "job.finished_at is not null"),
+    "cancelled": _Access("finished", "job.finished_at is not null"),
+}
+
+
+def _access(status: str | None, *, queue: bool, kind: bool) -> _Access:
+    by_status = _BY_STATUS.get(status or "")
+    # most jobs have succeeded: that status narrows nothing, and a queue or a type does
+    if by_status is not None and not (status == "succeeded" and (queue or kind)):
+        return by_status
+    # what is pending or blocked is among the newest: the table's own order finds it soon
+    return _Access("queue" if queue else "type" if kind else "", "")
 
 
 def _qualified(columns: str) -> str:
