@@ -218,17 +218,12 @@ class Sql:
             source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
         else:
             access = _access(status, queue=queue, kind=kind)
-            source, order = (
-                "<job> as job" + (f" indexed by <prefix>job_{access.index}" if access.index else ""),
-                "job.id",
-            )
+            by = f" indexed by <prefix>job_{access.index}" if access.index else ""
+            source, order = f"<job> as job{by}", "job.id"
         asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
         columns = [column for column, wanted in asked if wanted]
-        conditions = [
-            f"{order} < ?2",
-            *_provable(status, tag=tag),
-            *(f"{column} = ?{3 + number}" for number, column in enumerate(columns)),
-        ]
+        given = [f"{column} = ?{number}" for number, column in enumerate(columns, start=3)]
+        conditions = [f"{order} < ?2", *([access.proof] if access.proof else []), *given]
         return render(
             f"select {_qualified(JOB_COLUMNS)} from {source} where {' and '.join(conditions)}"
             f" order by {order} desc limit ?1",
