@@ -1,0 +1,112 @@
+"""A wrong call is refused where it was made, says what is wrong, and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowcall import InvalidArguments, InvalidOption, Rowcall, RowcallError
+from rowcall.task import Task
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        jobs.migrate()
+        yield jobs
+
+
+@pytest.fixture
+def send(jobs: Rowcall) -> Task[..., None]:
+    @jobs.task
+    def send(to: str, copies: int = 1) -> None: ...
+
+    return send
+
+
+Call = Callable[[Task[..., Any], Rowcall], object]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        pytest.param(
+            lambda send, jobs: send.using(prority=3),
+            InvalidOption,
+            ["prority: is no option", "priority"],
+            id="unknown option",
+        ),
+        pytest.param(
+            lambda send, jobs: send.enqueue(too="a"), InvalidArguments, ["send: ", "`too`"], id="wrong argument name"
+        ),
+        pytest.param(
+            lambda send, jobs: send.enqueue("a", 1, 2),
+            InvalidArguments,
+            ["send: takes 2 positional arguments at most, and got 3"],
+            id="too many arguments",
+        ),
+        pytest.param(
+            lambda send, jobs: send.enqueue(), InvalidArguments, ["send: missing the argument `to`"], id="too few"
+        ),
+        pytest.param(
+            lambda send, jobs: send.enqueue("a", "two"),
+            InvalidArguments,
+            ["Expected `int`, got `str`", "`copies`"],
+            id="wrong type",
+        ),
+        pytest.param(
+            lambda send, jobs: jobs.enqueue("any", {"a": {"b": [object()]}}),
+            InvalidArguments,
+            ["any: JSON cannot hold a builtins.object"],
+            id="no JSON",
+        ),
+        pytest.param(
+            lambda send, jobs: jobs.enqueue("any", {"a": float("nan")}),
+            InvalidArguments,
+            ["NaN and infinity cannot be held by JSON; pass None or a text"],
+            id="not a number",
+        ),
+        pytest.param(
+            lambda send, jobs: send.enqueue("a\0b"),
+            InvalidArguments,
+            ["a text holds a NUL character, which databases refuse; remove it"],
+            id="NUL in a text",
+        ),
+        pytest.param(
+            lambda send, jobs: send.using(queue="a\0b"),
+            InvalidOption,
+            ["queue: cannot hold a NUL character"],
+            id="NUL in an option",
+        ),
+        pytest.param(
+            lambda send, jobs: send.using(run_at=datetime(2030, 1, 1)).enqueue("a"),
+            InvalidOption,
+            ["run_at: wants a datetime with a time zone, such as datetime.now(UTC)"],
+            id="naive datetime",
+        ),
+        pytest.param(
+            lambda send, jobs: send.using(delay=-1).enqueue("a"),
+            InvalidOption,
+            ["delay: wants a duration from 0 s", "not -1"],
+            id="negative delay",
+        ),
+        pytest.param(
+            lambda send, jobs: Rowcall("mysql://localhost/app"),
+            InvalidOption,
+            ["url: mysql:// is not a kind of database known here", "sqlite:///app.db"],
+            id="URL of an unknown kind",
+        ),
+    ],
+)
+def test_a_wrong_call(
+    jobs: Rowcall, send: Task[..., None], call: Call, error: type[RowcallError], said: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        call(send, jobs)
+    assert [words for words in said if words not in str(caught.value)] == []
+    assert jobs.stats().total == 0
+    assert send.enqueue("a").id == 1

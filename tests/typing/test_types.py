@@ -1,0 +1,137 @@
+"""What a type checker sees: one run of mypy over right calls and wrong ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+import rowcall
+
+PROGRAM = """
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import assert_type
+
+from rowcall import Backoff, Context, Job, Rowcall
+
+jobs = Rowcall("sqlite:///app.db")
+
+
+@jobs.task
+def send_email(to: str, subject: str = "hi") -> int:
+    return 1
+
+
+@jobs.task(queue="media", max_attempts=3, retry=Backoff.exponential(2, cap=600), timeout=120)
+async def thumbnail(ctx: Context, path: Path, size: int = 256) -> str:
+    return "x"
+
+
+@jobs.task(retry=lambda attempt, error: 2.0 * attempt)
+def flaky() -> None: ...
+
+
+# right: no error below
+reveal_type(send_email.enqueue("a@example.com"))
+send_email.enqueue("a@example.com", subject="Order confirmed")
+send_email.using(priority=10, delay=60, tags=["a"]).enqueue("a@example.com", "x")
+send_email.using(delay=timedelta(minutes=1), retry=Backoff.linear(5)).enqueue(to="a@example.com")
+thumbnail.enqueue(Path("a.png"))
+thumbnail.enqueue(Path("a.png"), size=64)
+flaky.enqueue()
+reveal_type(send_email("a@example.com"))
+reveal_type(send_email.enqueue_many([{"to": "a"}]))
+reveal_type(jobs.enqueue("send_email", {"to": "a"}, priority=10))
+
+
+async def use(ctx: Context) -> None:
+    reveal_type(await send_email.aenqueue("a@example.com"))
+    reveal_type(await thumbnail.using(priority=1).aenqueue(Path("a.png"), 64))
+    reveal_type(await send_email.aenqueue_many([{"to": "a"}]))
+    reveal_type(await thumbnail(ctx, Path("a.png")))
+    assert_type(jobs.get(1), Job)
+
+
+# wrong: an error on each line below
+send_email.enqueue(42)  # arg-type
+send_email.enqueue()  # call-arg
+send_email.enqueue("a", cc="b")  # call-arg
+send_email.enqueue("a", subject=None)  # arg-type
+send_email.using(priority=3).enqueue(42)  # arg-type
+send_email.using(priority="high")  # arg-type
+send_email.using(prority=3)  # call-arg
+send_email.using(retry=lambda attempt, error: 5.0)  # arg-type
+thumbnail.enqueue("a.png")  # arg-type
+thumbnail.enqueue(Path("a.png"), size="large")  # arg-type
+thumbnail.using(delay=5).enqueue(5)  # arg-type
+send_email(42)  # arg-type
+asyncio.run(send_email.aenqueue(42))  # arg-type
+jobs.enqueue("send_email", {"to": "a"}, nonsense=1)  # call-arg
+
+
+def pass_context(ctx: Context) -> None:
+    thumbnail.enqueue(ctx, Path("a.png"))  # arg-type
+"""
+
+REVEALED = [
+    "rowcall.job.Job",
+    "int",
+    "list[rowcall.job.Job]",
+    "rowcall.job.Job",
+    "rowcall.job.Job",
+    "rowcall.job.Job",
+    "list[rowcall.job.Job]",
+    "str",
+]
+
+
+class Findings:
+    """What mypy said, by line of the program."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.errors: dict[int, set[str]] = {}
+        self.revealed: list[str] = []
+        for line in output.splitlines():
+            if found := re.search(r":(\d+): error: .*\[([a-z-]+)\]$", line):
+                self.errors.setdefault(int(found[1]), set()).add(found[2])
+            elif found := re.search(r'note: Revealed type is "(.*)"$', line):
+                self.revealed.append(found[1].replace("builtins.", ""))
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    folder = tmp_path_factory.mktemp("typing")
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    settings = folder / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = True\n")
+    output, problems, _ = api.run(["--config-file", str(settings), "--cache-dir", str(folder / "cache"), str(program)])
+    assert problems == ""
+    return Findings(output)
+
+
+def expected_errors() -> dict[int, set[str]]:
+    wrong = PROGRAM[: PROGRAM.index("# wrong")].count("\n") + 1
+    return {
+        number: {line.rpartition("# ")[2]}
+        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        if number > wrong and "  # " in line
+    }
+
+
+def test_wrong_calls_are_type_errors_and_right_ones_are_not(findings: Findings) -> None:
+    assert findings.errors == expected_errors(), findings.output
+    assert len(findings.errors) == 15
+
+
+def test_the_types_that_come_back(findings: Findings) -> None:
+    assert findings.revealed == REVEALED
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(rowcall.__file__).parent / "py.typed").exists()
