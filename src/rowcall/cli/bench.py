@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -16,6 +13,7 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.bench_app import Bench
+from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import console, print_json, table
 from rowcall.cli.target import json_option, url_of
 from rowcall.errors import StoreUnavailable
@@ -54,7 +52,7 @@ def bench_command(folder: Path, as_json: bool) -> None:
     With --json: {"enqueue_per_second", "enqueue_many_per_second", "drain_async_per_second", "drain_threads_per_second",
     "pick_up_p50_ms", "pick_up_p99_ms", "seconds"}.
     """
-    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
+    with interruptible(), tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
         figures = measure(url_of(Path(temporary, "bench.db")))
     if as_json:
         print_json(figures)
@@ -71,7 +69,8 @@ def measure(url: str) -> Figures:
         drain_async = _drained_per_second(jobs)
         bench.nothing_in_thread.enqueue_many({"number": n} for n in range(_affordable(drain_async)))
         drain_threads = _drained_per_second(jobs)
-        with _idle_worker(url, jobs):
+        with working("rowcall.cli.bench_app:jobs", url, "--log-level=error") as process:
+            _await_worker(jobs, process)
             pick_ups = _pick_ups_ms(bench)
     return Figures(
         enqueue_per_second=single,
@@ -113,28 +112,12 @@ def _affordable(per_second: float) -> int:
     return max(100, min(MOST_DRAINED_IN_THREADS, round(per_second / 2)))
 
 
-@contextlib.contextmanager
-def _idle_worker(url: str, jobs: Rowcall) -> Iterator[None]:
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "rowcall", "work", "rowcall.cli.bench_app:jobs", "--log-level=error"],
-        env={**os.environ, "ROWCALL_URL": url},
-        stdin=subprocess.DEVNULL,
-        process_group=0,
-    )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not jobs.workers():
-            if worker.poll() is not None or time.monotonic() > deadline:
-                raise StoreUnavailable("the worker process did not start", "Run: rowcall doctor")
-            time.sleep(0.02)
-        yield
-    finally:
-        worker.terminate()
-        try:
-            worker.wait(START_SECONDS)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
+def _await_worker(jobs: Rowcall, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not jobs.workers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise StoreUnavailable("the worker process did not start", "Run: rowcall doctor")
+        time.sleep(0.02)
 
 
 def _pick_ups_ms(bench: Bench) -> list[float]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -18,6 +16,7 @@ from rowcall.app import Rowcall
 from rowcall.cli import demo_report
 from rowcall.cli.demo_report import Report
 from rowcall.cli.demo_view import Progress, Show, view
+from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import print_json
 from rowcall.cli.target import json_option, url_of
 from rowcall.job import FINISHED, Stats, WorkerInfo
@@ -25,7 +24,6 @@ from rowcall.job import FINISHED, Stats, WorkerInfo
 PROCESSES, CONCURRENCY = 2, 20
 GIVE_UP_SECONDS = 16.0
 LOOK_SECONDS = 0.1
-STOP_SECONDS = 5.0
 
 
 @click.command("demo")
@@ -38,7 +36,7 @@ def demo_command(as_json: bool) -> None:
     With --json: {"kinds": [{"kind", "enqueued", "succeeded", "attempts", "retried", "recovered", "lost"}, …],
     "enqueued", "lost", "killed_pid", "seconds"}.
     """
-    with tempfile.TemporaryDirectory(prefix="rowcall-demo-") as folder:
+    with interruptible(), tempfile.TemporaryDirectory(prefix="rowcall-demo-") as folder:
         log_path = Path(folder, "workers.log")
         report = run(Path(folder, "demo.db"), log_path, quiet=as_json)
         log = log_path.read_text(errors="replace")
@@ -59,35 +57,11 @@ def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
     demo = Demo(url)
     with demo.jobs, view(quiet=quiet) as show:
         enqueued = demo.enqueue()
-        with _workers(url, log_path):
+        options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2")
+        with log_path.open("wb") as log, working("rowcall.cli.demo_app:jobs", url, *options, output=log):
             killed_pid = _Watch(demo.jobs, enqueued, started_at).until_done(show)
         kinds = demo_report.count(demo.jobs, enqueued)
     return Report(kinds=kinds, killed_pid=killed_pid, seconds=round(time.monotonic() - started_at, 3))
-
-
-@contextlib.contextmanager
-def _workers(url: str, log_path: Path) -> Iterator[None]:
-    """`rowcall work --processes 2`, as anybody would start it."""
-    command = [sys.executable, "-m", "rowcall", "work", "rowcall.cli.demo_app:jobs"]
-    command += [f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2"]
-    with log_path.open("wb") as log:
-        supervisor = subprocess.Popen(
-            command,
-            env={**os.environ, "ROWCALL_URL": url},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            process_group=0,
-        )
-    try:
-        yield
-    finally:
-        supervisor.terminate()
-        try:
-            supervisor.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            supervisor.kill()  # its children notice, and stop
-            supervisor.wait()
 
 
 class _Watch:

@@ -79,7 +79,10 @@ def work_command(
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
         command += [] if queues is None else [f"--queues={queues}"]
-        if not Supervisor(command, processes, grace).run():
+        supervisor = Supervisor(command, processes, grace)
+        if leash is not None:
+            supervisor.obey(leash)
+        if not supervisor.run():
             sys.exit(1)
         return
     logger.info("working on %s: %s", jobs.database.path, _described(jobs, queues, concurrency))

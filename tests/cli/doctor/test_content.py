@@ -35,7 +35,7 @@ def test_a_healthy_database_is_said_to_be_well(run: Run, queue: Rowcall, examine
 def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
     result = run("doctor")
     assert result.exit_code == 1
-    lines = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    lines = [line.strip().split(maxsplit=2) for line in result.stdout.splitlines()]
     at = lines.index(["problem", "file", f"there is no file {folder / 'rowcall.db'}"])
     assert " ".join(lines[at + 1]) == "→ Correct the path, or make it with: rowcall migrate"
     assert result.stdout.endswith("1 problem, 0 warnings\n")
