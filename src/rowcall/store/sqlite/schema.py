@@ -225,6 +225,8 @@ MIGRATIONS = (
             _JOB,
             "create index <prefix>job_ready on <job> (queue, type, priority desc, id)"
             " where status = 'pending' and held is null",
+            "create index <prefix>job_held on <job> (id) where status = 'pending' and held is not null",
+            "create index <prefix>job_blocked on <job> (id) where status = 'blocked'",
             "create index <prefix>job_due on <job> (run_at) where status = 'scheduled'",
             "create index <prefix>job_expiry on <job> (expires_at)"
             " where expires_at is not null and attempt = 0 and status in ('blocked', 'scheduled', 'pending')",

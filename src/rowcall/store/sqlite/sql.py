@@ -213,22 +213,34 @@ class Sql:
 
     def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
         """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
-        if tag:
-            access = _Access("", "")
-            source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
-        else:
-            access = _access(status, queue=queue, kind=kind)
-            by = f" indexed by <prefix>job_{access.index}" if access.index else ""
-            source, order = f"<job> as job{by}", "job.id"
         asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
         columns = [column for column, wanted in asked if wanted]
         given = [f"{column} = ?{number}" for number, column in enumerate(columns, start=3)]
-        conditions = [f"{order} < ?2", *([access.proof] if access.proof else []), *given]
+        proof, order = "", "job.id"
+        if tag:
+            source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
+        elif status == "pending":
+            source, order = _pending_source(given), "first.id"
+        else:
+            access = _access(status, queue=queue, kind=kind)
+            source = "<job> as job" + (f" indexed by <prefix>job_{access.index}" if access.index else "")
+            proof = access.proof
+        conditions = [f"{order} < ?2", *([proof] if proof else []), *given]
         return render(
             f"select {_qualified(JOB_COLUMNS)} from {source} where {' and '.join(conditions)}"
             f" order by {order} desc limit ?1",
             self._prefix,
         )
+
+
+def _pending_source(given: list[str]) -> str:
+    """The last pending ids: those that may run and those that are held lie in two indexes."""
+    arms = " union all ".join(
+        f"select id from <job> as job indexed by <prefix>job_{index}"
+        f" where status = 'pending' and held is {held} and id < ?2 and {' and '.join(given)}"
+        for index, held in (("ready", "null"), ("held", "not null"))
+    )
+    return f"(select id from ({arms}) order by id desc limit ?1) as first cross join <job> as job on job.id = first.id"
 
 
 class _Access(NamedTuple):
@@ -240,6 +252,7 @@ class _Access(NamedTuple):
 
 _BY_STATUS = {
     "running": _Access("owned", "job.status = 'running'"),
+    "blocked": _Access("blocked", "job.status = 'blocked'"),
     "scheduled": _Access("due", "job.status = 'scheduled'"),
     "succeeded": _Access("finished", "job.finished_at is not null"),
     "failed": _Access("finished", "job.finished_at is not null"),
@@ -252,7 +265,6 @@ def _access(status: str | None, *, queue: bool, kind: bool) -> _Access:
     # most jobs have succeeded: that status narrows nothing, and a queue or a type does
     if by_status is not None and not (status == "succeeded" and (queue or kind)):
         return by_status
-    # what is pending or blocked is among the newest: the table's own order finds it soon
     return _Access("queue" if queue else "type" if kind else "", "")
 
 
