@@ -1,0 +1,97 @@
+"""What the worker processes of these tests run: `python -m tests.worker.program FOLDER SETTINGS`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from rowcall import Backoff, Context, Rowcall
+from tests.worker.support import Place
+
+
+def declare(jobs: Rowcall, place: Place) -> None:
+    """The tasks: each leaves lines in the journal and waits for gates."""
+
+    @jobs.task
+    def note(text: str) -> None:
+        place.trace("note", text)
+
+    @jobs.task
+    async def anote(text: str) -> None:
+        place.trace("note", text)
+
+    @jobs.task(retry=Backoff.constant(0))
+    def hold(ctx: Context, name: str) -> str:
+        """In a thread, until the gate opens or nobody waits any more."""
+        place.trace("start", name)
+        place.wait_until_open(name, lambda: ctx.cancelled)
+        place.trace("cancelled" if ctx.cancelled else "end", name)
+        return name
+
+    @jobs.task(retry=Backoff.constant(0))
+    def stubborn(name: str) -> None:
+        """In a thread, until the gate opens, whatever anybody says."""
+        place.trace("start", name)
+        place.wait_until_open(name)
+        place.trace("end", name)
+
+    @jobs.task(retry=Backoff.constant(0))
+    async def ahold(name: str) -> str:
+        place.trace("start", name)
+        try:
+            while not place.is_open(name):
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            place.trace("cancelled", name)
+            raise
+        place.trace("end", name)
+        return name
+
+    @jobs.task
+    async def block_the_loop(name: str) -> None:
+        place.trace("start", name)
+        place.wait_until_open(name)
+        place.trace("end", name)
+
+    @jobs.task
+    def kill_the_worker(name: str) -> None:
+        place.trace("start", name)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @jobs.task
+    def hang_for_ever(name: str) -> None:
+        place.trace("start", name, os.getpid())
+        threading.Event().wait()
+
+    declare_counted(jobs, place)
+
+
+def declare_counted(jobs: Rowcall, place: Place) -> None:
+    journal = os.open(place.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    @jobs.task
+    async def counted(ctx: Context) -> None:
+        """10 ms of work that says first which attempt it is, and where."""
+        os.write(journal, f"{ctx.job.id} {ctx.job.attempt} {os.getpid()}\n".encode())
+        await asyncio.sleep(0.01)
+
+
+def main() -> None:
+    folder, text = sys.argv[1:]
+    settings: dict[str, Any] = json.loads(text)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
+    place = Place(Path(folder), busy_timeout=settings.pop("busy_timeout", 5.0))
+    declare(place.jobs, place)
+    place.jobs.work(**settings)
+    print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Slots: those of handlers in threads that ran out of time stay taken while their threads live."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rowcall import Backoff, Context, Rowcall
+from rowcall.testing import eventually
+from tests.worker.support import Place, comes_to, ended, outcomes
+
+
+def test_a_thread_past_its_timeout_is_told_and_its_attempt_settled_while_it_lives(jobs: Rowcall) -> None:
+    let_go = threading.Event()
+    told: list[bool] = []
+
+    @jobs.task(timeout=0.05, retry=Backoff.constant(600))
+    def slow(ctx: Context) -> None:
+        let_go.wait()
+        told.append(ctx.cancelled)
+
+    job = slow.enqueue()
+    with jobs.worker(concurrency=2):
+        settled = comes_to(jobs, job, "scheduled")
+        assert (settled.attempt, settled.error_code) == (1, "TIMEOUT:HANDLER")
+        assert told == []
+        let_go.set()
+        eventually(lambda: told == [True])
+    assert outcomes(jobs, job) == ["failed"]
+    assert jobs.get(job.id).status == "scheduled"
+
+
+def test_its_slot_stays_taken_until_it_ends(jobs: Rowcall) -> None:
+    let_go, others_go = threading.Event(), threading.Event()
+    others: list[int] = []
+
+    @jobs.task(timeout=0.05, max_attempts=1)
+    def slow() -> None:
+        let_go.wait()
+
+    @jobs.task
+    def other() -> None:
+        others.append(1)
+        others_go.wait()
+
+    job = slow.enqueue()
+    with jobs.worker(concurrency=2):
+        assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
+        other.enqueue_many([{}] * 3)
+        eventually(lambda: len(others) == 1)
+        assert jobs.stats().by_status["running"] == 1  # the one free slot; nothing is claimed for the taken one
+        let_go.set()
+        eventually(lambda: len(others) == 2)
+        assert jobs.stats().by_status["running"] == 2
+        others_go.set()
+        eventually(lambda: jobs.stats().by_status["succeeded"] == 3)
+
+
+def test_a_freed_slot_is_used_though_its_queue_has_a_limit(jobs: Rowcall) -> None:
+    let_go = threading.Event()
+
+    @jobs.task(timeout=0.05, max_attempts=1, queue="mail")
+    def slow() -> None:
+        let_go.wait()
+
+    @jobs.task(queue="mail")
+    def other() -> None: ...
+
+    job = slow.enqueue()
+    with jobs.worker(concurrency=2, queues="mail=1", lease=600):
+        assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
+        waiting = other.enqueue()
+        assert jobs.get(waiting.id).status == "pending"
+        let_go.set()
+        eventually(lambda: jobs.get(waiting.id).status == "succeeded", within=2.5)
+
+
+def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    """Beside an app there is no process of its own to replace: it says so and ends."""
+    let_go = threading.Event()
+
+    @jobs.task(timeout=0.05, max_attempts=1)
+    def stuck() -> None:
+        let_go.wait()
+
+    stuck.enqueue_many([{}] * 2)
+    waiting = jobs.enqueue("stuck", delay=600)
+    worker = jobs.worker(concurrency=2)
+    with worker:
+        eventually(worker.ended.is_set)
+        assert worker.exhausted
+    let_go.set()
+    assert jobs.stats().by_status["failed"] == 2
+    assert jobs.get(waiting.id).status == "scheduled"
+    assert any(record.levelname == "CRITICAL" for record in caplog.records)
+    assert jobs.workers() == []
+
+
+@pytest.mark.crash
+def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(place: Place, jobs: Rowcall) -> None:
+    stuck = [jobs.enqueue("hang_for_ever", {"name": "x"}, timeout=0.1, max_attempts=1) for _ in range(2)]
+    with place.worker(concurrency=2) as process:
+        first = {worker.name for worker in jobs.workers()}
+        for job in stuck:
+            assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
+        after = jobs.enqueue("note", {"text": "after"})
+        assert ended(jobs, after).status == "succeeded"
+        worker = jobs.get(after.id).worker
+        assert worker is not None
+        assert worker not in first
+        assert f":{process.pid}:" in worker
+        assert place.lines.count(f"start x {process.pid}") == 2
+        eventually(lambda: len(jobs.workers()) == 1)

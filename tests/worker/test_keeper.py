@@ -1,0 +1,238 @@
+"""Workers that die, stop or fall silent, and who gets their jobs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.testing import FakeClock, eventually
+from rowcall.worker.keeper import Watcher
+from tests.worker.support import Place, comes_to, ended, outcomes, some_beats
+
+pytestmark = [pytest.mark.concurrency, pytest.mark.crash]
+
+
+@pytest.mark.parametrize("task", ["hold", "ahold"])
+def test_the_jobs_of_a_killed_worker_run_again_soon_when_another_is_alive(
+    place: Place, jobs: Rowcall, task: str
+) -> None:
+    job = jobs.enqueue(task, {"name": "x"})
+    with place.worker(concurrency=1) as first:
+        place.wait_for_line("start x")
+        with place.worker(concurrency=1) as second:
+            first.kill()
+            eventually(lambda: place.lines.count("start x") == 2, within=2)
+            place.open("x")
+            done = ended(jobs, job)
+    assert (done.status, done.attempt) == ("succeeded", 2)
+    assert done.worker is not None
+    assert f":{second.pid}:" in done.worker
+    lost, succeeded = jobs.attempts(job.id)
+    assert (lost.status, lost.error_code, succeeded.status) == ("lost", "WORKER:LOST", "succeeded")
+    assert lost.worker is not None
+    assert f":{first.pid}:" in lost.worker
+    assert lost.started_at is not None
+    assert [worker.pid for worker in jobs.workers()] == [second.pid]
+
+
+def test_with_no_other_alive_the_next_worker_begins_with_them(place: Place, jobs: Rowcall) -> None:
+    job = jobs.enqueue("hold", {"name": "x"})
+    with place.worker() as first:
+        place.wait_for_line("start x")
+        first.kill()
+    assert jobs.get(job.id).status == "running"
+    place.open("x")
+    with place.worker() as second:
+        done = ended(jobs, job)
+        assert (done.status, done.attempt) == ("succeeded", 2)
+        assert done.worker is not None
+        assert f":{second.pid}:" in done.worker
+    assert outcomes(jobs, job) == ["lost", "succeeded"]
+
+
+def test_drain_begins_with_the_jobs_of_the_dead_too(place: Place, jobs: Rowcall) -> None:
+    job = jobs.enqueue("hold", {"name": "x"})
+    with place.worker() as first:
+        place.wait_for_line("start x")
+        first.kill()
+
+    @jobs.task
+    def hold(name: str) -> str:
+        return f"{name} at last"
+
+    assert jobs.drain().succeeded == 1
+    assert jobs.get(job.id).result == "x at last"
+
+
+def test_a_job_that_was_only_buffered_never_pays(place: Place, jobs: Rowcall) -> None:
+    """Whatever a killed worker held ready but had not begun has no attempt and no history of one."""
+    jobs.migrate()
+    for number in range(400):
+        jobs.enqueue("anote", {"text": str(number)}, priority=2)
+    slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)
+    waiting = [jobs.enqueue("anote", {"text": "behind"}) for _ in range(300)]
+    with place.worker(concurrency=1) as process:
+        place.wait_for_line("start slow")
+        eventually(lambda: jobs.stats().by_status["succeeded"] == 400)
+        held = jobs.stats().by_status["running"]
+        process.kill()
+    assert jobs.stats().by_status["running"] == held
+    with closing(sqlite3.connect(place.database)) as connection:
+        (buffered,) = connection.execute(
+            "select count(*) from rowcall_job where status = 'running' and started_at is null"
+        ).fetchone()
+    assert buffered > 0
+    watcher = Watcher(jobs)
+    assert watcher.check() == held
+    assert (jobs.get(slow.id).status, jobs.get(slow.id).attempt) == ("pending", 1)
+    assert outcomes(jobs, slow) == ["lost"]
+    for job in waiting:
+        left = jobs.get(job.id)
+        assert (left.status, left.attempt) == ("pending", 0)
+        assert outcomes(jobs, job) == []
+
+
+def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(place: Place, jobs: Rowcall) -> None:
+    """The ledger tells: a job that kills its worker out of the buffer must not do so for ever."""
+    jobs.migrate()
+    for number in range(300):
+        jobs.enqueue("anote", {"text": str(number)}, priority=2)
+    killers = [jobs.enqueue("kill_the_worker", {"name": f"k{number}"}, priority=1) for number in range(3)]
+    with place.worker(concurrency=1) as process:
+        eventually(lambda: not process.alive)
+    Watcher(jobs).check()
+    paid = [jobs.get(job.id).attempt for job in killers]
+    assert sorted(paid) == [0, 0, 1]
+    assert len([line for line in place.lines if line.startswith("start k")]) == 1
+
+
+def test_a_job_that_kills_its_worker_is_started_max_attempts_times_and_fails(place: Place, jobs: Rowcall) -> None:
+    job = jobs.enqueue("kill_the_worker", {"name": "k"}, max_attempts=3)
+    innocent = jobs.enqueue("note", {"text": "innocent"}, priority=-1)
+    for _ in range(3):
+        process = place.start_worker(concurrency=1)
+        assert process.wait() == -signal.SIGKILL
+        process.close()
+    with place.worker(concurrency=1):
+        failed = ended(jobs, job)
+        assert ended(jobs, innocent).status == "succeeded"
+    assert (failed.status, failed.attempt, failed.error_code) == ("failed", 3, "WORKER:LOST")
+    assert failed.finished_at is not None
+    assert outcomes(jobs, job) == ["lost"] * 3
+    assert place.lines.count("start k") == 3
+
+
+def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(place: Place, jobs: Rowcall) -> None:
+    job = jobs.enqueue("block_the_loop", {"name": "blocks"}, max_attempts=1)
+    with place.worker(lease=0.5) as process, place.worker(lease=0.5):
+        place.wait_for_line("start blocks")
+        some_beats(jobs, 15)
+        assert jobs.get(job.id).status == "running"
+        assert len(jobs.workers()) == 2
+        place.open("blocks")
+        done = ended(jobs, job)
+        assert (done.status, done.attempt) == ("succeeded", 1)
+        assert "lost" not in process.output
+
+
+def test_nobody_is_declared_lost_because_a_third_party_held_the_database(place: Place, jobs: Rowcall) -> None:
+    """No beat can be written for several leases, while all can still be read."""
+    held_jobs = [jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1) for number in range(2)]
+    with (
+        place.worker(lease=1, concurrency=1, busy_timeout=0.2) as one,
+        place.worker(lease=1, concurrency=1, busy_timeout=0.2) as other,
+    ):
+        for number in range(2):
+            place.wait_for_line(f"start x{number}")
+        with closing(sqlite3.connect(place.database, isolation_level=None)) as third:
+            third.execute("begin immediate")
+            beats = {worker.name: worker.beat for worker in jobs.workers()}
+            threading.Event().wait(4)
+            assert {worker.name: worker.beat for worker in jobs.workers()} == beats
+            third.execute("rollback")
+        some_beats(jobs)
+        assert {worker.name for worker in jobs.workers()} == set(beats)
+        for number, job in enumerate(held_jobs):
+            place.open(f"x{number}")
+            done = ended(jobs, job)
+            assert (done.status, done.attempt) == ("succeeded", 1)
+        for process in (one, other):
+            assert "declared lost" not in process.output
+            assert "is gone" not in process.output
+
+
+def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(jobs: Rowcall, place: Place) -> None:
+    """By the watcher's own monotonic clock, from when it first saw the beat."""
+    clock = FakeClock()
+    job = jobs.enqueue("hold", {"name": "x"})
+    with place.worker(lease=15) as process:
+        place.wait_for_line("start x")
+        process.send(signal.SIGSTOP)
+        with Rowcall(place.database, clock=clock) as other:
+            watcher = Watcher(other)
+            clock.advance_monotonic(1000)
+            assert watcher.check() == 0  # first seen now
+            clock.advance_monotonic(14.9)
+            clock.jump(7200)
+            assert watcher.check() == 0
+            clock.advance_monotonic(0.2)
+            assert watcher.check() == 1
+        assert jobs.get(job.id).status == "pending"
+        assert jobs.workers() == []
+
+
+def test_a_beat_in_between_starts_the_patience_anew(jobs: Rowcall, place: Place) -> None:
+    clock = FakeClock()
+    jobs.migrate()
+    with place.worker(lease=0.5), Rowcall(place.database, clock=clock) as other:
+        watcher = Watcher(other)
+        for _ in range(5):
+            assert watcher.check() == 0
+            some_beats(jobs, 1)
+            clock.advance_monotonic(0.6)
+        assert watcher.check() == 0
+        assert len(jobs.workers()) == 1
+
+
+def test_two_who_recover_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None:
+    made = [jobs.enqueue("hold", {"name": f"x{number}"}) for number in range(20)]
+    with place.worker(concurrency=20) as process:
+        for number in range(20):
+            place.wait_for_line(f"start x{number}")
+        process.kill()
+    watchers = [Watcher(jobs) for _ in range(4)]
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda watcher=watcher: found.append(watcher.check())) for watcher in watchers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    while jobs.workers():
+        found.append(Watcher(jobs).check())  # each may have taken another one's look for a sign of life
+    assert sum(found) == 20
+    for job in made:
+        assert (jobs.get(job.id).attempt, outcomes(jobs, job)) == (1, ["lost"])
+
+
+def test_jobs_of_a_worker_that_is_not_registered_are_found(jobs: Rowcall, place: Place) -> None:
+    job = jobs.enqueue("hold", {"name": "x"})
+    with place.worker() as process:
+        place.wait_for_line("start x")
+        process.kill()
+    with closing(sqlite3.connect(place.database)) as connection, connection:
+        connection.execute("delete from rowcall_worker")
+    assert Watcher(jobs).check() == 1
+    assert comes_to(jobs, job, "pending").attempt == 1
+
+
+def test_a_worker_that_signs_off_leaves_nothing_behind(jobs: Rowcall, place: Place) -> None:
+    with jobs.worker():
+        assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] != []
+    assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] == []
+    assert jobs.workers() == []
