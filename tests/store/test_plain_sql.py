@@ -109,6 +109,7 @@ def test_any_column_can_be_given(jobs: Rowcall, shell: sqlite3.Connection) -> No
 @pytest.mark.parametrize("status", Status)
 def test_any_word_for_the_status_can_be_given(jobs: Rowcall, shell: sqlite3.Connection, status: Status) -> None:
     job_id = insert(shell, type="double", status=status)
+    assert jobs.list(status=status).jobs == [jobs.get(job_id)]
     jobs.drain()
     runs = status in ("scheduled", "pending", "running")  # nobody owns what plain SQL says is running
     assert jobs.get(job_id).status == ("succeeded" if runs else status)
