@@ -7,6 +7,7 @@ from typing import Unpack
 
 import msgspec
 
+from rowcall.config import name_complaint
 from rowcall.errors import InvalidArguments, InvalidOption, StoreUnavailable
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
@@ -38,15 +39,14 @@ class Enqueueing(Core):
         return await self.aput(*self._named(task, arguments, given), connection=given.connection)
 
     def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
+        if complaint := name_complaint(task):
+            raise InvalidOption("name", complaint)
         declared = self.tasks.get(task)
         if declared is not None:
             payload = declared.payload_of({} if arguments is None else arguments)
             return new_job(task, declared.options, given, self.config.default_queue), payload
-        name = checked({"name": task}, {"name"}).name
-        if name is None:
-            raise InvalidOption("name", "wants the name of a task, not None")
-        return new_job(name, _UNDECLARED, given, self.config.default_queue), untyped_to_json(
-            name, {} if arguments is None else arguments
+        return new_job(task, _UNDECLARED, given, self.config.default_queue), untyped_to_json(
+            task, {} if arguments is None else arguments
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:

@@ -13,9 +13,9 @@ class Pace:
     >>> pace = Pace()
     >>> pace.buffer_size
     0
-    >>> for _ in range(50): pace.observe(finished=200, busy_seconds=0.01)
+    >>> for _ in range(50): pace.observe(finished=500, busy_seconds=0.01)
     >>> pace.buffer_size
-    500
+    1000
     """
 
     def __init__(self) -> None:
