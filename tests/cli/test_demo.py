@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowcall.cli import demo_report
-from rowcall.cli.demo_app import Demo
 from rowcall.cli.demo_report import Kind, Report
+from rowcall.cli.demo_tasks import Demo
 from rowcall.cli.demo_view import Progress, view
 from tests.support import PythonProcess
 
@@ -18,7 +18,7 @@ from tests.support import PythonProcess
 @pytest.mark.slow
 @pytest.mark.crash
 def test_it_kills_a_worker_and_loses_nothing(folder: Path) -> None:
-    env = {**os.environ, "TMPDIR": str(folder)}
+    env = {**os.environ, "TMPDIR": str(folder), "ROWCALL_URL": "of-no-use://here"}
     with PythonProcess("-m", "rowcall", "demo", env=env) as process:
         assert process.wait(within=30) == 0, process.output
         output = process.output

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.bench_app import Bench
+from rowcall.cli.bench_tasks import Bench
 from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import console, print_json, table
 from rowcall.cli.target import json_option, url_of

@@ -1,31 +1,7 @@
-"""The tasks that `rowcall bench` measures with, and what its idle worker runs, with $ROWCALL_URL as its file."""
+"""What the idle worker of `rowcall bench` is started with; $ROWCALL_URL names the file."""
 
 from __future__ import annotations
 
-import time
-
-from rowcall import Rowcall
-
-
-async def nothing(number: int) -> None:
-    """An async handler with nothing to do."""
-
-
-def nothing_in_thread(number: int) -> None:
-    """A sync handler with nothing to do."""
-
-
-def moment() -> int:
-    """When the handler began, by a clock that all processes of one machine share."""
-    return time.monotonic_ns()
-
-
-class Bench:
-    def __init__(self, url: str | None = None) -> None:
-        self.jobs = Rowcall(url)
-        self.nothing = self.jobs.task(nothing)
-        self.nothing_in_thread = self.jobs.task(nothing_in_thread)
-        self.moment = self.jobs.task(queue="idle")(moment)
-
+from rowcall.cli.bench_tasks import Bench
 
 jobs = Bench().jobs

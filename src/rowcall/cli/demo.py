@@ -15,6 +15,7 @@ import click
 from rowcall.app import Rowcall
 from rowcall.cli import demo_report
 from rowcall.cli.demo_report import Report
+from rowcall.cli.demo_tasks import Demo
 from rowcall.cli.demo_view import Progress, Show, view
 from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import print_json
@@ -22,7 +23,7 @@ from rowcall.cli.target import json_option, url_of
 from rowcall.job import FINISHED, Stats, WorkerInfo
 
 PROCESSES, CONCURRENCY = 2, 20
-GIVE_UP_SECONDS = 16.0
+GIVE_UP_SECONDS = 14.0
 LOOK_SECONDS = 0.1
 
 
@@ -50,8 +51,6 @@ def demo_command(as_json: bool) -> None:
 
 
 def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
-    from rowcall.cli.demo_app import Demo
-
     started_at = time.monotonic()
     url = url_of(path)
     demo = Demo(url)

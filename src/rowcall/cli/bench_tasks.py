@@ -1,0 +1,28 @@
+"""The tasks that `rowcall bench` measures with."""
+
+from __future__ import annotations
+
+import time
+
+from rowcall import Rowcall
+
+
+async def nothing(number: int) -> None:
+    """An async handler with nothing to do."""
+
+
+def nothing_in_thread(number: int) -> None:
+    """A sync handler with nothing to do."""
+
+
+def moment() -> int:
+    """When the handler began, by a clock that all processes of one machine share."""
+    return time.monotonic_ns()
+
+
+class Bench:
+    def __init__(self, url: str | None = None) -> None:
+        self.jobs = Rowcall(url)
+        self.nothing = self.jobs.task(nothing)
+        self.nothing_in_thread = self.jobs.task(nothing_in_thread)
+        self.moment = self.jobs.task(queue="idle")(moment)
