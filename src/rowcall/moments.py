@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 _EARLIEST_MS, _LATEST_MS = -62135596800000, 253402300799999
 _MILLISECOND = timedelta(milliseconds=1)
 

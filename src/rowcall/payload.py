@@ -118,13 +118,18 @@ def untyped_to_json(task: str, arguments: object) -> str:
 
 
 def result_to_json(task: str, result: object) -> str | None:
-    """What a handler returned, as JSON; None stays None. `InvalidArguments` for what JSON cannot hold."""
+    """What a handler returned, as JSON; None stays None. `InvalidArguments` for what JSON cannot hold.
+
+    The handler has done its work by then, so a NUL in a text is replaced, not refused.
+    """
     if result is None:
         return None
     try:
         raw = _plain_encoder.encode(result)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidArguments(task, _explain(error)) from error
+    if b"\\u0000" in raw:
+        raw = msgspec.json.encode(_without_nul(msgspec.json.decode(raw)))
     return _checked_text(task, raw, result)
 
 
@@ -204,6 +209,16 @@ def _not_finite(value: object) -> bool:
 
 def _has_nul(value: object) -> bool:
     return any(isinstance(part, str) and "\0" in part for part in _walk(value))
+
+
+def _without_nul(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [_without_nul(part) for part in value]
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(part) for key, part in value.items()}
+    return value
 
 
 def _walk(value: object) -> Iterator[object]:

@@ -65,6 +65,8 @@ class Child:
 
     def start(self, ended: queue.SimpleQueue[Child | None]) -> None:
         reading, self._leash = os.pipe()
+        self._started_at = time.monotonic()
+        self.start_at = None
         try:
             # a process group of its own: Ctrl-C in a terminal reaches the supervisor alone
             self.process = subprocess.Popen(
@@ -73,23 +75,28 @@ class Child:
                 pass_fds=[reading],
                 process_group=0,
             )
+        except OSError as error:
+            logger.error("worker process %d could not be started: %s; %s", self.number, error, self._rest())
+            return
         finally:
             os.close(reading)
-        self._started_at = time.monotonic()
-        self.start_at = None
         logger.info("worker process %d of the supervisor started with pid %d", self.number, self.process.pid)
         threading.Thread(target=_wait_for, args=(self, self.process, ended), daemon=True).start()
 
     def bury(self) -> str:
-        """Note that the process has ended, and when the next one is due; says how it ended."""
+        """Note that the process has ended, and when the next one is due; says both."""
         assert self.process is not None
         ending = _ending(self.process.pid, self.process.returncode)
         self.process = None
-        self._close_leash()
+        return f"{ending}; {self._rest()}"
+
+    def _rest(self) -> str:
+        os.close(self._leash)
+        self._leash = -1
         self._quick_deaths = quick_deaths(self._quick_deaths, time.monotonic() - self._started_at)
         pause = pause_seconds(self._quick_deaths)
         self.start_at = time.monotonic() + pause
-        return f"{ending}; the next one starts " + (f"in {pause:g} s" if pause else "now")
+        return f"the next one starts in {pause:g} s" if pause else "the next one starts now"
 
     def tell(self, word: bytes) -> None:
         with contextlib.suppress(OSError):  # it has just ended by itself
@@ -98,10 +105,6 @@ class Child:
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
-
-    def _close_leash(self) -> None:
-        os.close(self._leash)
-        self._leash = -1
 
 
 class Supervisor:

@@ -171,6 +171,14 @@ create trigger <prefix>job_tags after insert on <job> when new.tags is not null 
 end
 """
 
+# plain SQL may write history too: what has finished did so at some time
+_FINISHED_TRIGGER = """
+create trigger <prefix>job_finished_at after insert on <job>
+when new.finished_at is null and (new.status = 'succeeded' or new.status = 'failed' or new.status = 'cancelled') begin
+  update <job> set finished_at = created_at where id = new.id;
+end
+"""
+
 # The job's row holds its latest attempt while claimed_at is set; the table holds those that something followed.
 _ATTEMPTS = """
 create view <prefix>attempts as
@@ -244,6 +252,7 @@ MIGRATIONS = (
             _JOB_TAG,
             "create index <prefix>job_tag_job on <job_tag> (job_id)",
             _TAG_TRIGGER,
+            _FINISHED_TRIGGER,
             _ATTEMPTS,
             _TIMELINE,
         ),
