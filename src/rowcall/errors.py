@@ -23,6 +23,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
+
+UNSPECIFIED_CODE = "FAILED:UNSPECIFIED"
+
 
 class RowcallError(Exception):
     """The root of all errors of this package."""
@@ -134,7 +138,7 @@ class Retry(Control):
 
     def __init__(self, delay: float | timedelta = 0.0, reason: str = "") -> None:
         self.delay_seconds = seconds_of("delay", delay)
-        self.reason = reason
+        self.reason = storable(reason, DETAIL_LENGTH)
         super().__init__(reason or f"retry in {self.delay_seconds:g} s")
 
 
@@ -150,8 +154,8 @@ class Fail(Control):
     """Give up at once, whatever attempts are left."""
 
     def __init__(self, code: str, detail: str = "") -> None:
-        self.code = code
-        self.detail = detail
+        self.code = storable(code, CODE_LENGTH) or UNSPECIFIED_CODE
+        self.detail = storable(detail, DETAIL_LENGTH)
         super().__init__(f"{code}: {detail}" if detail else code)
 
 
@@ -159,7 +163,7 @@ class Cancel(Control):
     """End the job as `cancelled`."""
 
     def __init__(self, reason: str = "") -> None:
-        self.reason = reason
+        self.reason = storable(reason, DETAIL_LENGTH)
         super().__init__(reason or "cancelled by its handler")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import traceback
 
 from rowcall.lifecycle import Raised
+from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
-CODE_LENGTH = 100
-DETAIL_LENGTH = 500
 TRACEBACK_LENGTH = 8 * 1024
 
 
@@ -38,13 +37,3 @@ def traceback_of(error: BaseException) -> str:
     except Exception as broken:
         lines = [f"its traceback cannot be made: {type(broken).__name__}"]
     return storable("".join(lines), TRACEBACK_LENGTH)
-
-
-def storable(text: str, length: int) -> str:
-    """A text that every database takes: no NUL, no half of a surrogate pair, cut in the middle where it is too long."""
-    text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    if len(text) <= length:
-        return text
-    mark = " … "
-    head = (length - len(mark)) // 2
-    return text[:head] + mark + text[len(text) - (length - len(mark) - head) :]

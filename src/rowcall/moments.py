@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
-_EARLIEST_MS, _LATEST_MS = -62135596800000, 253402300799999
+_LATEST_MS = 253402300799999
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -16,7 +16,7 @@ def time_of(at_ms: int) -> datetime:
     '1970-01-01T00:00:01+00:00'
     """
     # what plain SQL wrote outside the years that datetime has is shown as their ends
-    return EPOCH + timedelta(milliseconds=min(max(at_ms, _EARLIEST_MS), _LATEST_MS))
+    return EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _LATEST_MS))
 
 
 def time_or_none(at_ms: int | None) -> datetime | None:

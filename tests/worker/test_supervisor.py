@@ -196,3 +196,15 @@ def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         eventually(lambda: process.output.count("deaf") == 2)
         process.send(signal.SIGTERM)
         assert process.wait() == 3
+
+
+def test_a_program_that_cannot_be_started_is_tried_again() -> None:
+    program = (
+        "import sys, logging; logging.basicConfig(); from rowcall.worker.supervisor import Supervisor;"
+        "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0).run() else 3)"
+    )
+    with PythonProcess("-c", program) as process:
+        process.wait_for("worker process 1 could not be started: ")
+        process.wait_for("the next one starts in 2 s")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
-from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, raised, storable
+from rowcall.failure import raised
 from rowcall.job import Job, Status
 from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Tries, decide
 from rowcall.moments import time_of, time_or_none
@@ -19,6 +19,7 @@ from rowcall.store.dialect import Ready
 from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.plans.settle import Ended, heartbeat, settle_one
 from rowcall.store.statement import Plan
+from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000

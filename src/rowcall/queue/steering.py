@@ -5,13 +5,13 @@ from __future__ import annotations
 import getpass
 import socket
 
-from rowcall.failure import CODE_LENGTH, DETAIL_LENGTH, storable
 from rowcall.job import Job
 from rowcall.queue.core import Core
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS
 from rowcall.store.plans import inspect, steer
 from rowcall.store.statement import Plan
+from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
 
 class Steering(Core):

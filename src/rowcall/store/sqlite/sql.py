@@ -223,7 +223,7 @@ class Sql:
             source, order = _pending_source(given), "first.id"
         else:
             access = _access(status, queue=queue, kind=kind)
-            source = "<job> as job" + (f" indexed by <prefix>job_{access.index}" if access.index else "")
+            source = "<job> as job" + (f" indexed by <prefix>job_{access.by}" if access.by else "")
             proof = access.proof
         conditions = [f"{order} < ?2", *([proof] if proof else []), *given]
         return render(
@@ -246,7 +246,7 @@ def _pending_source(given: list[str]) -> str:
 class _Access(NamedTuple):
     """The index for one status, and what SQLite must read in the statement to believe that it fits."""
 
-    index: str
+    by: str
     proof: str
 
 
