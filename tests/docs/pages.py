@@ -1,0 +1,93 @@
+"""The pages of the documentation, taken apart into their blocks of code, their links and their headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FILE_NAME = re.compile(r"# (\w+\.py)\n")
+_EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
+
+
+class Block(NamedTuple):
+    """A fenced block. `not_run` is the reason given in a comment on the line above it, if there is one."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    not_run: str | None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def file_name(self) -> str | None:
+        """The file that the block is, when its first line says so: `# app.py`."""
+        found = _FILE_NAME.match(self.text)
+        return found[1] if found else None
+
+    @property
+    def commands(self) -> list[Command]:
+        """The `rowcall` commands of a shell block."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        return [Command(line.partition(" # ")[0].strip(), _exit_code(line)) for line in lines if _is_ours(line)]
+
+
+class Command(NamedTuple):
+    text: str
+    exit_code: int
+
+
+def _is_ours(line: str) -> bool:
+    return line.startswith("rowcall ")
+
+
+def _exit_code(line: str) -> int:
+    found = _EXIT_CODE.search(line)
+    return int(found[1]) if found else 0
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = read(page)
+    for found in _FENCE.finditer(text):
+        before = text[: found.start()]
+        reason = _NOT_RUN.search(before)
+        yield Block(page, before.count("\n") + 1, found[1], found[2], reason[1] if reason else None)
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks."""
+    return _FENCE.sub("", read(page))
+
+
+def links(page: Path) -> list[str]:
+    return _LINK.findall(prose(page))
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings, as links name them."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(prose(page))}
+
+
+def section(page: Path, heading: str) -> str:
+    """What stands under a heading of the second level."""
+    _, mark, rest = read(page).partition(f"\n## {heading}\n")
+    assert mark, f"{page.name} has no section {heading!r}"
+    return rest.partition("\n## ")[0]

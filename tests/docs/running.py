@@ -1,0 +1,124 @@
+"""Runs a page: its Python blocks in one namespace, its `rowcall` commands in processes, in the order of the page."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from types import CodeType
+from typing import cast
+
+from rowcall import Rowcall
+from tests.docs.pages import Block, Command
+from tests.support import PythonProcess, eventually
+
+_WORKING_ON = re.compile(r"working on (.+): \d+ tasks?,")
+_PROCESSES = re.compile(r"--processes (\d+)")
+
+
+class PageRun:
+    """A page that is being followed, in an empty folder that is the current one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._namespace: dict[str, object] = {"__name__": "__main__"}
+        self._printed: object = None
+
+    def follow(self, block: Block) -> None:
+        match block.language:
+            case "python":
+                self._run_python(block)
+            case "sh":
+                for command in block.commands:
+                    self._run_command(command, block.place)
+            case "json":
+                assert_same_shape(json.loads(block.text), self._printed, block.place)
+
+    def close(self) -> None:
+        for value in self._namespace.values():
+            if isinstance(value, Rowcall):
+                value.close()
+        self._namespace.clear()
+
+    def _run_python(self, block: Block) -> None:
+        if block.file_name is not None:
+            (self._folder / block.file_name).write_text(block.text, encoding="utf-8")
+        code = compiled(block)
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(cast("Coroutine[object, object, object]", eval(code, self._namespace)))
+        else:
+            exec(code, self._namespace)
+
+    def _run_command(self, command: Command, place: str) -> None:
+        words = shlex.split(command.text)[1:]
+        if words[0] == "work":
+            work_for_a_moment(words, self._folder)
+            return
+        environment = {name: value for name, value in os.environ.items() if name != "ROWCALL_URL"}
+        done = subprocess.run(
+            [sys.executable, "-m", "rowcall", *words],
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        # what the doctor finds on the machine that runs the tests is not the page's fault
+        allowed = {0, 1} if words[0] == "doctor" else {command.exit_code}
+        assert done.returncode in allowed, f"{place}: {command.text}\n{done.stdout}{done.stderr}"
+        self._printed = json.loads(done.stdout) if "--json" in words else None
+
+
+def compiled(block: Block) -> CodeType:
+    """The block's code, which may await, with the line numbers of its page."""
+    source = "\n" * block.line + block.text
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return compile(source, str(block.page), "exec", flags=flags, dont_inherit=True)
+
+
+def work_for_a_moment(words: list[str], folder: Path) -> None:
+    """Start a worker, wait until it is registered, and ask it to stop."""
+    processes = int(found[1]) if (found := _PROCESSES.search(" ".join(words))) else 1
+    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process:
+        path = eventually(lambda: _path_in(process), message=f"a worker of {words}")
+        with Rowcall(Path(path), auto_migrate=False) as jobs:
+            eventually(lambda: len(jobs.workers()) == processes, message=f"{processes} workers of {words}")
+            process.send(signal.SIGTERM)
+            assert process.wait() == 0, process.output
+            assert jobs.workers() == []
+
+
+def _path_in(process: PythonProcess) -> str | None:
+    assert process.alive, process.output
+    found = _WORKING_ON.search(process.output)
+    return found[1] if found else None
+
+
+def assert_same_shape(shown: object, real: object, place: str) -> None:
+    """The same keys, and values of the same kind; null stands for any value, the first of a list for all."""
+    if shown is None or real is None:
+        return
+    if isinstance(shown, dict):
+        assert isinstance(real, dict), f"{place}: {real!r} is no object"
+        assert list(shown) == list(real), place
+        for key, value in shown.items():
+            assert_same_shape(value, real[key], f"{place}.{key}")
+    elif isinstance(shown, list):
+        assert isinstance(real, list), f"{place}: {real!r} is no list"
+        assert bool(shown) == bool(real), f"{place}: {real!r}"
+        for part in real:
+            assert_same_shape(shown[0], part, f"{place}[]")
+    elif isinstance(shown, int | float) and not isinstance(shown, bool):
+        assert isinstance(real, int | float), f"{place}: {real!r} is no number"
+    else:
+        assert type(shown) is type(real), f"{place}: {real!r}"
