@@ -29,8 +29,8 @@ def test_it_kills_a_worker_and_loses_nothing(folder: Path) -> None:
     total = next(line.split() for line in lines if line.startswith("all"))
     enqueued, attempts, retried, recovered, succeeded, lost = (int(word.replace(",", "")) for word in total[1:])
     assert (enqueued, succeeded, lost) == (4000, 4000, 0)
-    assert retried == 600
     assert recovered > 0
+    assert 600 - recovered <= retried <= 600  # an attempt that was lost counts as one of those that fail
     assert attempts == 4000 + retried + recovered
     assert "0 lost, in " in output
     seconds = float(output.split("0 lost, in ")[1].split()[0])

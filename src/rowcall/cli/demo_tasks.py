@@ -7,8 +7,8 @@ import time
 
 from rowcall import Backoff, Context, Rowcall
 
-QUICK, SLOW, FLAKY, DELAYED = 3000, 400, 300, 300
-DELAYS_SECONDS = [0.25 * number for number in range(1, 21)]
+QUICK, SLOW, FLAKY, DELAYED = 3100, 300, 300, 300
+DELAYS_SECONDS = [0.2 * number for number in range(1, 21)]
 
 
 async def quick(number: int) -> int:

@@ -98,5 +98,6 @@ def main() -> None:
     """Background jobs as rows in the database you already have.
 
     A command finds its database by APP (module:name of a Rowcall, looked for in the current folder first), by --url, by
-    $ROWCALL_URL, or else takes the file rowcall.db. With --json a command prints one JSON object, on one line.
+    $ROWCALL_URL, or else takes the file rowcall.db. With --json a command prints one JSON object, on one line;
+    errors go to standard error in any case.
     """
