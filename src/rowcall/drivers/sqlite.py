@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -33,11 +33,14 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class SqliteDatabase(Generic[M, E]):
-    """Opens when it is first used. `plan_of` makes the plan for one member of a shared commit."""
+    """Opens when it is first used. `plan_of` makes the plan for those members of a shared commit that are `alike`."""
 
-    def __init__(self, config: Config, plan_of: Callable[[M], Plan[E]]) -> None:
+    def __init__(
+        self, config: Config, plan_of: Callable[[Sequence[M]], Plan[list[E]]], alike: Callable[[M], object]
+    ) -> None:
         self._config = config
         self._plan_of = plan_of
+        self._alike = alike
         self._path = os.path.abspath(config.path) if not config.in_memory else _memory_file()
         self._lent = LentConnections(self._path)
         self._start_afresh()
@@ -120,15 +123,28 @@ class SqliteDatabase(Generic[M, E]):
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         connection = self._writing()
+        groups: dict[object, list[Entry[M, E]]] = {}
+        for entry in entries:
+            groups.setdefault(self._alike(entry.member), []).append(entry)
         with connection.transaction():
-            for entry in entries:
-                try:
-                    entry.result = run(self._plan_of(entry.member), connection.execute)
-                except (sqlite3.IntegrityError, sqlite3.DataError) as error:
-                    # only its own statement was undone: the others go on
-                    entry.error = explained(error, self._path)
+            for group in groups.values():
+                self._write_group(connection, group)
         for entry in entries:
             entry.done = True
+
+    def _write_group(self, connection: SqliteConnection, group: list[Entry[M, E]]) -> None:
+        try:
+            results = run(self._plan_of([entry.member for entry in group]), connection.execute)
+        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+            # only its own statement was undone: the others go on
+            if len(group) > 1:
+                for entry in group:
+                    self._write_group(connection, [entry])
+            else:
+                group[0].error = explained(error, self._path)
+            return
+        for entry, result in zip(group, results, strict=True):
+            entry.result = result
 
     def _after_fork(self) -> None:
         """In the child: a SQLite connection must not cross a fork, nor be closed on its other side."""

@@ -13,7 +13,7 @@ from rowcall.drivers.sqlite import SqliteDatabase
 from rowcall.errors import SchemaMismatch
 from rowcall.moments import milliseconds_of
 from rowcall.store.dialect import Dialect, Inserted
-from rowcall.store.plans.enqueue import Member, enqueue
+from rowcall.store.plans.enqueue import Member, alike, enqueue_alike
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
 
@@ -29,7 +29,7 @@ class Core:
         self.clock = clock
         self.dialect: Dialect = SqliteDialect(config.table_prefix)
         self.database: SqliteDatabase[Member, Inserted] = SqliteDatabase(
-            config, lambda member: enqueue(self.dialect, member)
+            config, lambda members: enqueue_alike(self.dialect, members), alike
         )
         self.tasks: dict[str, Declared] = {}
         self._turns = itertools.count()

@@ -113,6 +113,7 @@ class AsyncLane:
             run.succeed(result)
         if timer is not None:
             timer.cancel()
+        run.async_task = None  # the task holds the run: a circle would be left to the collector
         run_next = self._finished(run)
         if run_next is not None:
             self._begin(run_next)

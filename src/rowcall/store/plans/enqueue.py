@@ -21,6 +21,19 @@ def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
     return dialect.insert(member.job, member.payload, member.now_ms)
 
 
+def alike(member: Member) -> object:
+    """Members for which this is equal can be written by one statement."""
+    return id(member.job), member.now_ms
+
+
+def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
+    """Write members that are alike but for their payloads."""
+    first = members[0]
+    if len(members) == 1:
+        return [(yield from enqueue(dialect, first))]
+    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms))
+
+
 def enqueue_many(dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
     """All of them or none, with ids in the order given."""
     if not payloads:
