@@ -3,16 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.failure import (
-    CODE_LENGTH,
-    DETAIL_LENGTH,
-    TRACEBACK_LENGTH,
-    code_of,
-    detail_of,
-    raised,
-    storable,
-    traceback_of,
-)
+from rowcall.errors import Cancel, Fail, Retry
+from rowcall.failure import TRACEBACK_LENGTH, code_of, detail_of, raised, traceback_of
+from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
 
 class Speechless(Exception):
@@ -76,3 +69,12 @@ def test_what_is_stored_fits_every_database(text: str, length: int) -> None:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=50))
 def test_what_fits_is_left_alone(text: str) -> None:
     assert storable(text, 50) == text
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=()), max_size=2000))
+def test_what_a_handler_says_is_stored_within_the_same_bounds(text: str) -> None:
+    for said in (Fail(text, text).detail, Cancel(text).reason, Retry(1, text).reason):
+        assert len(said) <= DETAIL_LENGTH
+        assert "\0" not in said
+        said.encode()
+    assert 1 <= len(Fail(text).code) <= CODE_LENGTH
