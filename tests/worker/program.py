@@ -9,10 +9,12 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 from rowcall import Backoff, Context, Rowcall
+from rowcall.task import ContextTask
 from tests.worker.support import Place
 
 
@@ -73,7 +75,7 @@ def declare(jobs: Rowcall, place: Place) -> None:
     declare_counted(jobs, place)
 
 
-def declare_counted(jobs: Rowcall, place: Place) -> None:
+def declare_counted(jobs: Rowcall, place: Place) -> ContextTask[[], Coroutine[Any, Any, None]]:
     journal = os.open(place.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     @jobs.task
@@ -82,12 +84,18 @@ def declare_counted(jobs: Rowcall, place: Place) -> None:
         os.write(journal, f"{ctx.job.id} {ctx.job.attempt} {os.getpid()}\n".encode())
         await asyncio.sleep(0.01)
 
+    return counted
+
 
 def main() -> None:
     folder, text = sys.argv[1:]
     settings: dict[str, Any] = json.loads(text)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
-    place = Place(Path(folder), busy_timeout=settings.pop("busy_timeout", 5.0))
+    place = Place(
+        Path(folder),
+        busy_timeout=settings.pop("busy_timeout", 5.0),
+        moved_clock=settings.pop("moved_clock", False),
+    )
     declare(place.jobs, place)
     place.jobs.work(**settings)
     print("ended", flush=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowcall import Job, Rowcall
@@ -17,13 +21,32 @@ ROOT = Path(__file__).parents[2]
 FINISHED = ("succeeded", "failed", "cancelled")
 
 
+class MovedClock:
+    """The system's clock, moved by what a file says: for many processes at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "clock"
+
+    def now(self) -> datetime:
+        seconds = float(self._file.read_text()) if self._file.exists() else 0.0
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def move_to(self, seconds: float) -> None:
+        written = self._file.with_suffix(".new")
+        written.write_text(str(seconds))
+        written.rename(self._file)
+
+
 class Place:
     """A folder with a database, a journal that handlers append to, and gates that tests open for them."""
 
-    def __init__(self, folder: Path, *, busy_timeout: float = 5.0) -> None:
+    def __init__(self, folder: Path, *, busy_timeout: float = 5.0, moved_clock: bool = False) -> None:
         self.folder = folder
         self.database = folder / "queue.db"
-        self.jobs = Rowcall(self.database, busy_timeout=busy_timeout)
+        self.jobs = Rowcall(self.database, busy_timeout=busy_timeout, clock=MovedClock(folder) if moved_clock else None)
         self._journal = folder / "journal"
 
     def trace(self, *words: object) -> None:
@@ -62,6 +85,23 @@ class Place:
         assert process.alive, process.output
         return process
 
+    def stop(self, process: PythonProcess) -> None:
+        """SIGSTOP, but not inside a transaction: a stopped owner of SQLite's own lock stops everybody."""
+
+        def stopped_in_a_good_moment() -> bool:
+            process.send(signal.SIGSTOP)
+            eventually(lambda: process_state(process.pid) == "T")
+            with closing(sqlite3.connect(self.database, timeout=0, isolation_level=None)) as connection:
+                try:
+                    connection.execute("begin immediate")
+                except sqlite3.OperationalError:
+                    process.send(signal.SIGCONT)
+                    return False
+                connection.execute("rollback")
+                return True
+
+        eventually(stopped_in_a_good_moment)
+
     def start_worker(self, **settings: object) -> PythonProcess:
         return PythonProcess("-m", "tests.worker.program", str(self.folder), json.dumps(settings), cwd=str(ROOT))
 
@@ -97,9 +137,12 @@ def some_beats(jobs: Rowcall, count: int = 5) -> None:
     eventually(lambda: all(w.beat >= before[w.name] + count for w in jobs.workers() if w.name in before))
 
 
+def process_state(pid: int) -> str:
+    """One letter, as the kernel has it: R runs, S sleeps, T is stopped."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def plain_rows(path: Path, sql: str) -> list[tuple[object, ...]]:
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         return connection.execute(sql).fetchall()
-    finally:
-        connection.close()

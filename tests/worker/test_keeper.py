@@ -173,7 +173,7 @@ def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(jobs: Rowcal
     job = jobs.enqueue("hold", {"name": "x"})
     with place.worker(lease=15) as process:
         place.wait_for_line("start x")
-        process.send(signal.SIGSTOP)
+        place.stop(process)
         with Rowcall(place.database, clock=clock) as other:
             watcher = Watcher(other)
             clock.advance_monotonic(1000)
