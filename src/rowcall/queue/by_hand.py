@@ -73,10 +73,10 @@ class ByHand(Core):
 
     def complete(self, job: Job, result: object = None) -> None:
         """The job succeeded. `LeaseLost` if it is no longer yours."""
-        self.write(self._settle(job, Succeeded(result_to_json(job.type, result))))
+        self.write(self._settle(job, Succeeded(result_to_json(_owned(job).type, result))))
 
     async def acomplete(self, job: Job, result: object = None) -> None:
-        await self.awrite(self._settle(job, Succeeded(result_to_json(job.type, result))))
+        await self.awrite(self._settle(job, Succeeded(result_to_json(_owned(job).type, result))))
 
     def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
         """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
@@ -126,6 +126,8 @@ class ByHand(Core):
 
 def _owned(job: Job) -> Job:
     """A snapshot taken while the job ran carries the lease of that claim; any other was never the caller's."""
+    if not isinstance(job, Job):
+        raise InvalidOption("job", f"wants the Job that claim or dequeue gave, not {job!r}")
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 
+from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
 from rowcall.job import Attempt, Event, Job, Page, Stats, Status, WorkerInfo
 from rowcall.queue.core import Core
@@ -94,6 +95,9 @@ def _filter(
         raise InvalidOption("limit", f"wants a whole number from 1 to {inspect.LONGEST_PAGE}, not {limit!r}")
     if status is not None and status not in list(Status):
         raise InvalidOption("status", f"wants one of {', '.join(Status)}, not {status!r}")
+    for option, name in (("queue", queue), ("type", kind), ("tag", tag)):
+        if name is not None and (complaint := name_complaint(name)):
+            raise InvalidOption(option, complaint)
     return Filter(
         status=None if status is None else Status(status),
         queue=queue,
