@@ -61,8 +61,8 @@ class Place:
     def lines(self) -> list[str]:
         return self._journal.read_text().splitlines() if self._journal.exists() else []
 
-    def wait_for_line(self, line: str, *, times: int = 1) -> None:
-        eventually(lambda: self.lines.count(line) >= times, message=f"{line!r} in {self.lines}")
+    def wait_for_line(self, line: str, *, times: int = 1, within: float = 20.0) -> None:
+        eventually(lambda: self.lines.count(line) >= times, within=within, message=f"{line!r}, {times} times")
 
     def open(self, name: str) -> None:
         (self.folder / f"{name}.open").touch()
