@@ -13,16 +13,19 @@ from tests.support import PythonProcess, eventually
 
 ROUNDS = 10
 
-MIGRATE_AT_THE_SIGNAL = """
+MIGRATE_AT_EACH_SIGNAL = """
 import os, sys, threading
 from rowcall import Rowcall
-path, go = sys.argv[1:]
-jobs = Rowcall(f"sqlite:///{path}")
-print("ready", flush=True)
-while not os.path.exists(go):
-    threading.Event().wait(0.0005)
-job = jobs.enqueue("task", {"pid": os.getpid()})
-print("done", job.id, jobs.migrate(), flush=True)
+folder, rounds = sys.argv[1], int(sys.argv[2])
+for turn in range(rounds):
+    jobs = Rowcall(f"sqlite:///{folder}/app{turn}.db")
+    print(f"ready {turn};", flush=True)
+    while not os.path.exists(f"{folder}/go{turn}"):
+        threading.Event().wait(0.0005)
+    jobs.enqueue("task", {"pid": os.getpid()})
+    jobs.migrate()
+    jobs.close()
+    print(f"done {turn};", flush=True)
 """
 
 
@@ -134,21 +137,21 @@ def test_two_prefixes_live_in_one_file_beside_the_apps_own_tables(tmp_path: Path
 
 @pytest.mark.concurrency
 def test_two_processes_that_migrate_at_once(tmp_path: Path) -> None:
-    for turn in range(ROUNDS):
-        path, go = tmp_path / f"app{turn}.db", tmp_path / f"go{turn}"
-        arguments = ("-c", MIGRATE_AT_THE_SIGNAL, str(path), str(go))
-        with PythonProcess(*arguments) as first, PythonProcess(*arguments) as second:
+    arguments = ("-c", MIGRATE_AT_EACH_SIGNAL, str(tmp_path), str(ROUNDS))
+    with PythonProcess(*arguments) as first, PythonProcess(*arguments) as second:
+        for turn in range(ROUNDS):
             for process in (first, second):
-                process.wait_for("ready")
-            go.touch()
+                process.wait_for(f"ready {turn};")
+            (tmp_path / f"go{turn}").touch()
             for process in (first, second):
-                assert process.wait() == 0, process.output
-                assert "done" in process.output
-        with Rowcall(path) as jobs:
-            assert sorted(job.id for job in jobs.list().jobs) == [1, 2]
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
-            assert connection.execute("select count(*) from rowcall_migration").fetchone() == (len(MIGRATIONS),)
+                process.wait_for(f"done {turn};")
+            path = tmp_path / f"app{turn}.db"
+            with Rowcall(path) as jobs:
+                assert {job.payload["pid"] for job in jobs.list().jobs} == {first.pid, second.pid}
+            with closing(sqlite3.connect(path)) as connection:
+                assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+                assert connection.execute("select count(*) from rowcall_migration").fetchone() == (len(MIGRATIONS),)
+        assert (first.wait(), second.wait()) == (0, 0)
 
 
 def test_many_threads_that_begin_at_once_migrate_once(tmp_path: Path) -> None:

@@ -103,11 +103,9 @@ class Findings:
                 self.revealed.append(found[1].replace("builtins.", ""))
 
 
-@pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    folder = tmp_path_factory.mktemp("typing")
+def check(text: str, folder: Path) -> Findings:
     program = folder / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     settings = folder / "mypy.ini"
     settings.write_text("[mypy]\nstrict = True\n")
     output, problems, _ = api.run(["--config-file", str(settings), "--cache-dir", str(folder / "cache"), str(program)])
@@ -124,12 +122,11 @@ def expected_errors() -> dict[int, set[str]]:
     }
 
 
-def test_wrong_calls_are_type_errors_and_right_ones_are_not(findings: Findings) -> None:
+@pytest.mark.slow
+def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
+    findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
     assert len(findings.errors) == 15
-
-
-def test_the_types_that_come_back(findings: Findings) -> None:
     assert findings.revealed == REVEALED
 
 
