@@ -1,4 +1,5 @@
-"""Runs a page: its Python blocks in one namespace, its `rowcall` commands in processes, in the order of the page."""
+"""Runs a page: its Python blocks in one namespace, its SQL on `app.db`, its `rowcall` commands in
+processes, all in the order of the page."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Coroutine
+from contextlib import closing
 from pathlib import Path
 from types import CodeType
 from typing import cast
@@ -40,6 +43,9 @@ class PageRun:
             case "sh":
                 for command in block.commands:
                     self._run_command(command, block.place)
+            case "sql":
+                with closing(sqlite3.connect(self._folder / "app.db")) as connection:
+                    connection.executescript(block.text)
             case "json":
                 assert_same_shape(json.loads(block.text), self._printed, block.place)
 
@@ -83,7 +89,8 @@ def compiled(block: Block) -> CodeType:
     """The block's code, which may await, with the line numbers of its page."""
     source = "\n" * block.line + block.text
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    return compile(source, str(block.page), "exec", flags=flags, dont_inherit=True)
+    code: CodeType = compile(source, str(block.page), "exec", flags=flags, dont_inherit=True)
+    return code
 
 
 def work_for_a_moment(words: list[str], folder: Path) -> None:

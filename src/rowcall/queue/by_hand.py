@@ -87,10 +87,10 @@ class ByHand(Core):
 
     def heartbeat(self, job: Job) -> None:
         """Still at it: the lease starts anew."""
-        self.write(heartbeat(self.dialect, job.id, _owned(job).lease, self.now_ms()))
+        self.write(heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
     async def aheartbeat(self, job: Job) -> None:
-        await self.awrite(heartbeat(self.dialect, job.id, _owned(job).lease, self.now_ms()))
+        await self.awrite(heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
     def release(self, job: Job) -> None:
         """Give the job back at once, without using up an attempt."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from rowcall.context import logger
-from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.errors import DataRefused, StoreUnavailable
 from rowcall.failure import detail_of
 from rowcall.lifecycle import Released, Tries, Unfit, decide
@@ -16,18 +15,15 @@ from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.store.plans.settle import Ended, settle
-from rowcall.wake.watch import Bell, Watch, watch
+from rowcall.wake.watch import Bell
 from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.lookout import Lookout, News
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
 
 LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
-# a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
-FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
-# beside an app that commits all the time, several of its commits are one hint
-NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.008
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
 MARK_AFTER_SECONDS = 1.0
 _MOVE_OF = attrgetter("transition.move")
@@ -52,16 +48,13 @@ class Loop:
         self._register = register
         self._worker = worker
         self._pace = Pace()
-        self._connection: SqliteConnection | None = None
-        self._watch: Watch | None = None
+        self._connection = core.database.connect()
+        self._lookout = Lookout(self._connection, core.database.path, bell)
         self._unsettled: list[Run] = []
         self._maybe_work = True
         self._look: Look | None = None
         self._looked_at = 0.0
-        self._counter = -1
-        self._doubt_seconds: float | None = None
-        self._vain_hints = 0
-        self._hinted_at = 0.0
+        self._looked_since_round = False
         self._turn = 0
         self._busy_since: float | None = None
         self._gathering_since = 0.0
@@ -75,9 +68,6 @@ class Loop:
 
     def run(self, finished: Callable[[], bool]) -> None:
         """Go round until `finished` says so."""
-        self._connection = self._core.database.connect()
-        path = self._core.database.path
-        self._watch = watch([f"{path}-wal", path], self._bell)
         try:
             while True:
                 self._unsettled += self._dispatcher.take_ended()
@@ -86,7 +76,7 @@ class Loop:
                     break
                 self._step()
         finally:
-            self._watch.close()
+            self._lookout.close()
             self._connection.close()
 
     @property
@@ -101,22 +91,22 @@ class Loop:
     # one step: a round, or a wait
 
     def _step(self) -> None:
-        if self.lost:
-            self._start_again()
         if self._may_gather():
             self._gather()
-        elif self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
-            try:
-                self._round()
-                self._pause_seconds = 0.0
-            except DataRefused:
-                self._settle_one_by_one()
-            except StoreUnavailable as error:
-                self._bear(error)
-        elif self._counter < 0 and self._room() > 0:
-            self._settle_down()
-        else:
-            self._wait()
+            return
+        try:
+            if self.lost:
+                self._start_again()
+            self._mark_started()
+            if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+                self._round_or_one_by_one()
+            elif self._room() > 0 and not self._looked_since_round:
+                self._settle_down()
+            else:
+                self._wait()
+            self._pause_seconds = 0.0
+        except StoreUnavailable as error:
+            self._bear(error)
 
     def _may_gather(self) -> bool:
         """Whether the lanes have enough to do for what ended to wait for more: larger groups, fewer commits."""
@@ -125,15 +115,19 @@ class Loop:
         return len(self._unsettled) < MOST_SETTLED and time.monotonic() - self._gathering_since < AHEAD_SECONDS
 
     def _gather(self) -> None:
-        assert self._watch is not None
         self._dispatcher.quiet_above = self._pace.buffer_size // 2
         self._bell.arm()
         if self._may_gather():
-            self._watch.wait(AHEAD_SECONDS, hints=False)
+            self._lookout.pause(AHEAD_SECONDS)
         self._dispatcher.quiet_above = MOST_BUFFERED
 
+    def _round_or_one_by_one(self) -> None:
+        try:
+            self._round()
+        except DataRefused:
+            self._settle_one_by_one()
+
     def _round(self) -> None:
-        assert self._connection is not None
         runs = self._unsettled[:MOST_SETTLED]
         now = self._core.clock.monotonic()
         self._observe(len(runs), time.monotonic())
@@ -145,7 +139,7 @@ class Loop:
         self._gathering_since = time.monotonic()
         self._count(runs, taken.settled)
         self._turn += 1
-        self._counter = -1
+        self._looked_since_round = False
         self._remember(taken.look)
         self._maybe_work = taken.more
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
@@ -214,9 +208,8 @@ class Loop:
 
     def _settle_one_by_one(self) -> None:
         """One of the group holds what the database refuses: settle the others, and fail that one."""
-        assert self._connection is not None
-        runs, self._unsettled = self._unsettled, []
-        for run in runs:
+        while self._unsettled:
+            run = self._unsettled[0]
             now = self._core.clock.monotonic()
             try:
                 settled = self._settle(run, now)
@@ -225,9 +218,9 @@ class Loop:
                 run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
                 settled = self._settle(run, now)
             self._count([run], settled)
+            del self._unsettled[0]
 
     def _settle(self, run: Run, now: float) -> set[int]:
-        assert self._connection is not None
         return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
 
     def _bear(self, error: StoreUnavailable) -> None:
@@ -235,24 +228,18 @@ class Loop:
         if self._pause_seconds == 0.0:
             logger.error("the database is out of reach, trying again until it is back: %s", error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
-        assert self._watch is not None
-        self._watch.wait(self._pause_seconds, hints=False)
+        self._lookout.pause(self._pause_seconds)
 
     # waiting
 
     def _settle_down(self) -> None:
         """Before the first wait: note where we are, then look once more, so that nothing falls in between."""
-        assert self._connection is not None
-        try:
-            self._counter = self._connection.change_counter()
-            self._peek()
-            self._pause_seconds = 0.0
-        except StoreUnavailable as error:
-            self._bear(error)
+        self._lookout.note()
+        self._peek()
+        self._looked_since_round = True
 
     def _peek(self) -> None:
         """Learn what there is to do by a read: the write lock is for those who have something to write."""
-        assert self._connection is not None
         look = self._connection.read(self._core.dialect.look(self._worker, self._core.now_ms()))
         self._remember(look)
         if not look.registered:
@@ -267,13 +254,12 @@ class Loop:
 
     def _glance(self) -> None:
         """Somebody committed something. Mostly it is the app, for its own reasons: learn that as cheaply as can be."""
-        assert self._connection is not None
         glance = self._connection.read(self._core.dialect.glance(self._core.now_ms()))
         if glance.any_ready:
-            self._vain_hints = 0
+            self._lookout.worth_it()
             self._peek()
         else:
-            self._vain_hints += 1
+            self._lookout.in_vain()
             self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, registered=True, ready=[]))
 
     def _remember(self, look: Look) -> None:
@@ -287,58 +273,27 @@ class Loop:
         return max(0.0, seconds)
 
     def _wait(self) -> None:
-        assert self._watch is not None
         listening = self._room() > 0
         seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
         deadline = self._dispatcher.seconds_to_deadline()
         if deadline is not None:
             seconds = min(seconds, deadline)
-        if self._doubt_seconds is not None and listening:
-            seconds = min(seconds, self._doubt_seconds)
         self._bell.arm()
         if self._dispatcher.has_ended:
             return
-        rung, changed = self._watch.wait(seconds, hints=listening)
-        self._mark_started()
-        if changed and self._watch.early:
-            self._doubt_seconds = FIRST_DOUBT_SECONDS
-        if rung and not self._dispatcher.has_ended:
-            self._counter = -1  # a slot came free without an outcome: look what there is for it
-        if not listening or rung:
+        if not listening:
+            self._lookout.pause(seconds)
             return
-        if changed and self._watch.early and self._let_commit():
-            return
-        try:
-            self._check(changed=changed)
-            self._pause_seconds = 0.0
-        except StoreUnavailable as error:
-            self._bear(error)
-
-    def _let_commit(self) -> bool:
-        """Give a write the time to be committed; gives whether the bell rang meanwhile."""
-        assert self._watch is not None
-        now = time.monotonic()
-        if now - self._hinted_at > NOISE_GAP_SECONDS:
-            self._vain_hints = 0
-        self._hinted_at = now
-        if self._vain_hints < NOISY_HINTS:
-            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
-            return False
-        return self._watch.wait(NOISE_PAUSE_SECONDS, hints=False)[0]
-
-    def _check(self, *, changed: bool) -> None:
-        assert self._connection is not None
-        counter = self._connection.change_counter()
-        if counter != self._counter:
-            self._counter = counter
-            self._doubt_seconds = None
-            self._barren = set()
-            self._glance()
-        elif self._doubt_seconds is not None:
-            longer = self._doubt_seconds * 2
-            self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None
-        elif not changed or time.monotonic() - self._looked_at >= LONGEST_WAIT_SECONDS:
-            self._peek()  # the time is over: something is due, or the clock was set
+        match self._lookout.wait(seconds):
+            case News.RUNG if not self._dispatcher.has_ended:
+                self._looked_since_round = False  # a slot came free without an outcome: look what there is for it
+            case News.CHANGED:
+                self._barren = set()
+                self._glance()
+            case News.TIME:
+                self._peek()  # something is due, or the clock was set
+            case News.NOTHING if time.monotonic() - self._looked_at >= LONGEST_WAIT_SECONDS:
+                self._peek()
 
     def _mark_started(self) -> None:
         """Let the rows of long runs out of the buffer say when they started."""
@@ -347,14 +302,10 @@ class Loop:
         self._marked_at = time.monotonic()
         now = self._core.clock.monotonic()
         runs = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
-        if not runs or self._connection is None:
+        if not runs:
             return
         marks = [(run.ready.id, run.ready.lease, round((now - run.started_at) * 1000)) for run in runs]
-        try:
-            self._connection.write(self._core.dialect.mark_started(marks, self._core.now_ms()))
-        except StoreUnavailable as error:
-            self._bear(error)
-            return
+        self._connection.write(self._core.dialect.mark_started(marks, self._core.now_ms()))
         for run in runs:
             run.marked = True
 
@@ -368,11 +319,7 @@ class Loop:
         for run in self._dispatcher.take_buffered():
             run.settled = True
         self._dispatcher.stop_all()
-        try:
-            self._worker = self._register()
-        except StoreUnavailable as error:
-            self._bear(error)
-            return
+        self._worker = self._register()
         self.lost = False
         self._maybe_work = True
 

@@ -1,0 +1,84 @@
+"""Waiting for something to do: for a word from the lanes, a commit of somebody else's, or the time."""
+
+from __future__ import annotations
+
+import time
+from enum import Enum, auto
+
+from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.wake.watch import Bell, watch
+
+# a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
+FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
+# beside an app that commits all the time, several of its commits are one hint
+NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.008
+
+
+class News(Enum):
+    RUNG = auto()  # this process has a word for the loop
+    CHANGED = auto()  # somebody else has committed
+    NOTHING = auto()  # a hint that came to nothing, so far
+    TIME = auto()  # the time is over
+
+
+class Lookout:
+    """Tells commits of others apart from mere writes, by a counter of SQLite's that is cheap to ask."""
+
+    def __init__(self, connection: SqliteConnection, path: str, bell: Bell) -> None:
+        self._connection = connection
+        self._watch = watch([f"{path}-wal", path], bell)
+        self._counter = -1
+        self._doubt_seconds: float | None = None
+        self._hinted_at = 0.0
+        self._vain_hints = 0
+
+    def note(self) -> None:
+        """What was committed until now is known, or is about to be looked at."""
+        self._counter = self._connection.change_counter()
+
+    def in_vain(self) -> None:
+        """The last change was none of our business."""
+        self._vain_hints += 1
+
+    def worth_it(self) -> None:
+        self._vain_hints = 0
+
+    def pause(self, seconds: float) -> None:
+        """Wait for the bell alone."""
+        self._watch.wait(seconds, hints=False)
+
+    def wait(self, seconds: float) -> News:
+        """Wait for any news."""
+        if self._doubt_seconds is not None:
+            seconds = min(seconds, self._doubt_seconds)
+        rung, changed = self._watch.wait(seconds, hints=True)
+        if changed and self._watch.early:
+            self._doubt_seconds = FIRST_DOUBT_SECONDS
+            rung = rung or self._let_commit()
+        return News.RUNG if rung else self._compare(changed=changed)
+
+    def _let_commit(self) -> bool:
+        """Give a write the time to be committed; gives whether the bell rang meanwhile."""
+        now = time.monotonic()
+        if now - self._hinted_at > NOISE_GAP_SECONDS:
+            self._vain_hints = 0
+        self._hinted_at = now
+        if self._vain_hints < NOISY_HINTS:
+            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
+            return False
+        return self._watch.wait(NOISE_PAUSE_SECONDS, hints=False)[0]
+
+    def _compare(self, *, changed: bool) -> News:
+        counter = self._connection.change_counter()
+        if counter != self._counter:
+            self._counter = counter
+            self._doubt_seconds = None
+            return News.CHANGED
+        if self._doubt_seconds is not None:
+            longer = self._doubt_seconds * 2
+            self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None
+            return News.NOTHING
+        return News.NOTHING if changed else News.TIME
+
+    def close(self) -> None:
+        self._watch.close()
