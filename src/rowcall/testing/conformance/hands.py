@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rowcall import Rowcall
 from rowcall.lifecycle import Outcome, Tries, decide
+from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready, Registration
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work
 from rowcall.store.plans.settle import Ended
@@ -46,7 +47,7 @@ class StoreWorker:
 
     def settle(self, ready: Ready, outcome: Outcome) -> bool:
         """A round that settles; gives whether the attempt was still this worker's."""
-        transition = decide(Tries(ready.attempt, ready.max_attempts), outcome)
+        transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
         ended = Ended(ready.id, ready.lease, transition)
         return ready.id in self._round([ended], Appetite(worker=self.name, slots=0)).settled
 

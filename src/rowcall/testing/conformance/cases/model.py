@@ -13,8 +13,8 @@ from rowcall.testing.conformance.store import Store
 
 # derandomized and without a memory of its own: the same walk each time, so that nothing fails only now and then
 SETTINGS = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=100,
+    stateful_step_count=40,
     derandomize=True,
     database=None,
     deadline=None,
@@ -24,6 +24,7 @@ SETTINGS = settings(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # a failure is made as short as it can be, which takes its time
 class TestModel:
     def test_the_model_and_the_store_agree_after_each_step(self, new_store: Callable[[], Store]) -> None:
         class Machine(QueueMachine):

@@ -49,10 +49,36 @@ class Book:
         """What was not started in time is over; what is due may run."""
         now = self._now()
         for entry in self.entries.values():
-            if entry.waits and entry.used == 0 and entry.expires_at is not None and entry.expires_at <= now:
+            if self._is_expired(entry):
                 entry.status, entry.error_code, entry.finished_at = "cancelled", EXPIRED, now
-            elif entry.status == "scheduled" and entry.run_at <= now:
+            elif _is_due(entry, now):
                 entry.status = "pending"
+
+    def moments(self) -> list[datetime]:
+        """When something will fall due by itself, from now on."""
+        now = self._now()
+        times = [entry.run_at for entry in self.entries.values() if entry.status == "scheduled"]
+        times += [entry.expires_at for entry in self.entries.values() if self._can_expire(entry) and entry.expires_at]
+        return sorted({at for at in times if at > now})
+
+    def something_is_due(self) -> bool:
+        now = self._now()
+        return any(self._is_expired(entry) or _is_due(entry, now) for entry in self.entries.values())
+
+    def will_be_ready(self, queue: str) -> bool:
+        """Whether a claim from the queue would find something."""
+        now = self._now()
+        return any(
+            (entry.status == "pending" or _is_due(entry, now)) and not self._is_expired(entry)
+            for entry in self.entries.values()
+            if entry.queue == queue
+        )
+
+    def _can_expire(self, entry: Entry) -> bool:
+        return entry.waits and entry.used == 0 and entry.expires_at is not None
+
+    def _is_expired(self, entry: Entry) -> bool:
+        return self._can_expire(entry) and entry.expires_at is not None and entry.expires_at <= self._now()
 
     def ready(self, queue: str) -> list[int]:
         """What may be claimed from a queue, in order."""
@@ -125,6 +151,9 @@ class Book:
         ]
         return self._lose(gone)
 
+    def expiring_leases(self) -> list[datetime]:
+        return [entry.lease_until for entry in self._running() if entry.lease_until is not None]
+
     def recover_expired_leases(self) -> int:
         now = self._now()
         return self._lose([entry for entry in self._running() if entry.lease_until and entry.lease_until <= now])
@@ -161,3 +190,7 @@ class Book:
 
     def delete(self, job_id: int) -> None:
         del self.entries[job_id]
+
+
+def _is_due(entry: Entry, now: datetime) -> bool:
+    return entry.status == "scheduled" and entry.run_at <= now

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
-from rowcall import Cancel, Fail, Job, Retry, Snooze
+from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
 from rowcall.failure import raised
 from rowcall.lifecycle import Outcome, Reported, Succeeded
 from rowcall.store.dialect import Ready
@@ -45,6 +45,12 @@ class End(NamedTuple):
 
     def __repr__(self) -> str:
         return self.name
+
+    def by_hand(self, jobs: Rowcall, job: Job) -> None:
+        if self.error is None:
+            jobs.complete(job, "done")
+        else:
+            jobs.fail(job, self.error)
 
 
 def _end(name: str, error: str | BaseException | None, in_book: Callable[[Book, int], None]) -> End:

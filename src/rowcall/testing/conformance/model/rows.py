@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rowcall import Attempt, Job
 from rowcall.testing.conformance.model.entry import Entry
 
@@ -66,3 +68,14 @@ def stored_attempts(attempts: list[Attempt]) -> list[Shape]:
         )
         for one in attempts
     ]
+
+
+def compare(stored: Mapping[int, object], model: Mapping[int, object]) -> None:
+    """Says which rows differ, and how."""
+    differences = [
+        f"job {job_id}: stored {stored.get(job_id)}, in the model {model.get(job_id)}"
+        for job_id in sorted({*stored, *model})
+        if stored.get(job_id) != model.get(job_id)
+    ]
+    if differences:
+        raise AssertionError("\n".join(differences))
