@@ -139,22 +139,18 @@ def test_a_page_is_read_from_the_end_of_an_index(
     database: sqlite3.Connection, status: str | None, queue: bool, kind: bool, tag: bool
 ) -> None:
     plan = plan_of(database, SQL.list_jobs(status=status, queue=queue, kind=kind, tag=tag))
-    narrowest = narrowest_index(status, queue=queue, kind=kind, tag=tag)
+    narrowest = narrowest_index(status, tag=tag)
     assert any(narrowest in line for line in plan), plan
     if status not in ("running", "scheduled", "pending") or tag:  # those are sorted, in proportion to how many wait
         assert [line for line in plan if not line.startswith("SEARCH")] == []
 
 
-def narrowest_index(status: str | None, *, queue: bool, kind: bool, tag: bool) -> str:
+def narrowest_index(status: str | None, *, tag: bool) -> str:
     if tag:
         return "SEARCH tagged USING PRIMARY KEY (tag=? AND job_id<?)"
     waiting = {"running": "owned", "scheduled": "due", "pending": "ready", "blocked": "blocked"}
     if status in waiting:
         return f"INDEX rowcall_job_{waiting[status]}"
-    if status is not None and not (status == "succeeded" and (queue or kind)):
+    if status is not None:
         return "INDEX rowcall_job_finished (status=? AND id<?)"
-    if queue:
-        return "INDEX rowcall_job_queue (queue=? AND id<?)"
-    if kind:
-        return "INDEX rowcall_job_type (type=? AND id<?)"
     return "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)"

@@ -242,8 +242,6 @@ MIGRATIONS = (
             "create index <prefix>job_leased on <job> (lease_until)"
             " where status = 'running' and lease_until is not null",
             "create index <prefix>job_finished on <job> (status, id) where finished_at is not null",
-            "create index <prefix>job_queue on <job> (queue, id)",
-            "create index <prefix>job_type on <job> (type, id)",
             _ATTEMPT,
             "create index <prefix>attempt_job on <attempt> (job_id, id)",
             _EVENT,

@@ -222,7 +222,8 @@ class Sql:
         elif status == "pending":
             source, order = _pending_source(given), "first.id"
         else:
-            access = _access(status, queue=queue, kind=kind)
+            # without a status the table's own order: two more indexes would cost each enqueue two more pages
+            access = _BY_STATUS.get(status or "", _Access("", ""))
             source = "<job> as job" + (f" indexed by <prefix>job_{access.by}" if access.by else "")
             proof = access.proof
         conditions = [f"{order} < ?2", *([proof] if proof else []), *given]
@@ -258,14 +259,6 @@ _BY_STATUS = {
     "failed": _Access("finished", "job.finished_at is not null"),
     "cancelled": _Access("finished", "job.finished_at is not null"),
 }
-
-
-def _access(status: str | None, *, queue: bool, kind: bool) -> _Access:
-    by_status = _BY_STATUS.get(status or "")
-    # most jobs have succeeded: that status narrows nothing, and a queue or a type does
-    if by_status is not None and not (status == "succeeded" and (queue or kind)):
-        return by_status
-    return _Access("queue" if queue else "type" if kind else "", "")
 
 
 def _qualified(columns: str) -> str:
