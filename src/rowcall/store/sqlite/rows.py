@@ -26,16 +26,16 @@ def job_from_row(row: Row) -> Job:
         chain_id, chain_index, expires_at, timeout, retry, lease,
     ) = row  # fmt: skip
     return Job(
-        id=cast(int, job_id),
-        type=cast(str, kind),
-        queue=cast(str, queue),
-        payload=payload_from_row(cast(str, payload)),
-        status=Status(cast(str, status)),
-        priority=cast(int, priority),
-        attempt=cast(int, attempt),
-        max_attempts=cast(int, max_attempts),
-        run_at=time_of(cast(int, run_at)),
-        created_at=time_of(cast(int, created_at)),
+        id=cast("int", job_id),
+        type=cast("str", kind),
+        queue=cast("str", queue),
+        payload=payload_from_row(cast("str", payload)),
+        status=Status(cast("str", status)),
+        priority=cast("int", priority),
+        attempt=cast("int", attempt),
+        max_attempts=cast("int", max_attempts),
+        run_at=time_of(cast("int", run_at)),
+        created_at=time_of(cast("int", created_at)),
         claimed_at=_time(claimed_at),
         started_at=_time(started_at),
         finished_at=_time(finished_at),
@@ -45,14 +45,14 @@ def job_from_row(row: Row) -> Job:
         result=value_from_row(_text(result)),
         error_code=_text(error_code),
         error_detail=_text(error_detail),
-        key=cast(str | None, key),
-        tags=tags_from_row(cast(str | None, tags)),
-        chain_id=cast(int | None, chain_id),
-        chain_index=cast(int | None, chain_index),
+        key=cast("str | None", key),
+        tags=tags_from_row(cast("str | None", tags)),
+        chain_id=cast("int | None", chain_id),
+        chain_index=cast("int | None", chain_index),
         expires_at=_time(expires_at),
-        timeout=cast(float | None, timeout),
-        retry=cast(str | None, retry),
-        lease=cast(int, lease),
+        timeout=cast("float | None", timeout),
+        retry=cast("str | None", retry),
+        lease=cast("int", lease),
     )
 
 
@@ -62,15 +62,15 @@ def _time(value: object) -> datetime | None:
 
 
 def _text(value: object) -> str | None:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else cast(str | None, value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else cast("str | None", value)
 
 
 def attempt_from_row(row: Row) -> Attempt:
     job_id, attempt, status, claimed_at, started_at, finished_at, worker, code, detail, traceback, next_run_at = row
     return Attempt(
-        job_id=cast(int, job_id),
-        attempt=cast(int, attempt),
-        status=cast(str, status),
+        job_id=cast("int", job_id),
+        attempt=cast("int", attempt),
+        status=cast("str", status),
         claimed_at=_time(claimed_at) or EPOCH,
         started_at=_time(started_at),
         finished_at=_time(finished_at),
@@ -86,7 +86,7 @@ def event_from_row(row: Row) -> Event:
     at, event, actor, detail = row
     return Event(
         at=_time(at) or EPOCH,
-        event=cast(str, event),
+        event=cast("str", event),
         actor=_text(actor),
         detail=_text(detail),
     )
@@ -95,54 +95,54 @@ def event_from_row(row: Row) -> Event:
 def worker_from_row(row: Row) -> WorkerInfo:
     name, host, pid, queues, concurrency, version, started_at, beat, beat_at, running = row
     return WorkerInfo(
-        name=cast(str, name),
-        host=cast(str, host),
-        pid=cast(int, pid),
-        queues=cast(str, queues),
-        concurrency=cast(int, concurrency),
-        version=cast(str, version),
-        started_at=time_of(cast(int, started_at)),
-        beat=cast(int, beat),
-        beat_at=time_of(cast(int, beat_at)),
-        running=cast(int, running),
+        name=cast("str", name),
+        host=cast("str", host),
+        pid=cast("int", pid),
+        queues=cast("str", queues),
+        concurrency=cast("int", concurrency),
+        version=cast("str", version),
+        started_at=time_of(cast("int", started_at)),
+        beat=cast("int", beat),
+        beat_at=time_of(cast("int", beat_at)),
+        running=cast("int", running),
     )
 
 
 def inserted_from_row(row: Row) -> Inserted:
-    job_id, status, run_at, created_at, expires_at = cast(tuple[int, str, int, int, int | None], row)
+    job_id, status, run_at, created_at, expires_at = cast("tuple[int, str, int, int, int | None]", row)
     return Inserted(job_id, status, run_at, created_at, expires_at)
 
 
 def look_from_row(row: Row) -> Look:
-    now_ms, due_at, expires_at, registered, ready = cast(tuple[int, int | None, int | None, int, str], row)
+    now_ms, due_at, expires_at, registered, ready = cast("tuple[int, int | None, int | None, int, str]", row)
     return Look(now_ms, due_at, expires_at, bool(registered), _pairs.decode(ready))
 
 
 def glance_from_row(row: Row) -> Glance:
-    now_ms, any_ready, due_at, expires_at = cast(tuple[int, int, int | None, int | None], row)
+    now_ms, any_ready, due_at, expires_at = cast("tuple[int, int, int | None, int | None]", row)
     return Glance(now_ms, bool(any_ready), due_at, expires_at)
 
 
 def peer_from_row(row: Row) -> Peer:
-    name, host, beat, lease_ms, lock_path = cast(tuple[str, str, int, int, str | None], row)
+    name, host, beat, lease_ms, lock_path = cast("tuple[str, str, int, int, str | None]", row)
     return Peer(name, host, beat, lease_ms, lock_path)
 
 
 def ready_from_row(row: Row) -> list[Ready]:
-    return _ready.decode(cast(str, row[0]))
+    return _ready.decode(cast("str", row[0]))
 
 
 def owned_from_row(row: Row) -> list[Owned]:
-    return _owned.decode(cast(str, row[0]))
+    return _owned.decode(cast("str", row[0]))
 
 
 def ids_from_row(row: Row) -> set[int]:
-    return _ids.decode(cast(str, row[0]))
+    return _ids.decode(cast("str", row[0]))
 
 
 def count_from_row(row: Row) -> tuple[str, str, int]:
-    return cast(tuple[str, str, int], row)
+    return cast("tuple[str, str, int]", row)
 
 
 def number_from_row(row: Row) -> int:
-    return cast(int, row[0])
+    return cast("int", row[0])
