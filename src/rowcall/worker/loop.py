@@ -8,7 +8,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from rowcall.context import logger
-from rowcall.errors import DataRefused, StoreUnavailable
+from rowcall.errors import DataRefused, RowcallError, StoreUnavailable
 from rowcall.failure import detail_of
 from rowcall.lifecycle import Released, Tries, Unfit, decide
 from rowcall.queue.core import Core
@@ -75,6 +75,9 @@ class Loop:
                 if not self._unsettled and finished():
                     break
                 self._step()
+        except BaseException:
+            self._give_back()
+            raise
         finally:
             self._lookout.close()
             self._connection.close()
@@ -322,6 +325,20 @@ class Loop:
         self._worker = self._register()
         self.lost = False
         self._maybe_work = True
+
+    def _give_back(self) -> None:
+        """Ctrl-C in a drain, or an error of our own: settle what ended and release the rest, if it can be done."""
+        self.stopping = True
+        self.release_buffered()
+        self._dispatcher.stop_all()
+        for run in self._dispatcher.running():
+            self._dispatcher.abandon(run, Released())
+        self._unsettled += self._dispatcher.take_ended()
+        ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
+        try:
+            self._connection.write(settle(self._core.dialect, ended, self._core.now_ms()))
+        except RowcallError as error:
+            logger.warning("%d jobs could not be given back; others will find them: %s", len(ended), error)
 
     def release_buffered(self) -> None:
         """Give back, from this loop's own thread, what was never started."""

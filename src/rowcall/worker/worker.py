@@ -149,8 +149,13 @@ class Worker:
             limited_queues=self._settings.queues is not None,
             monotonic=self._core.clock.monotonic,
         )
-        self._register()
-        self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)
+        try:
+            self._register()
+            self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)
+        except BaseException:
+            self._leave()
+            self._bell.close()
+            raise
 
     def _register(self) -> str:
         """Take a new name, a lock that goes with it, and a row that others watch."""
@@ -233,7 +238,8 @@ class Worker:
         self._heart.stop()
         self._watcher.stop()
         try:
-            self._core.write(self._core.dialect.retire(self.name))
+            if self.name:
+                self._core.write(self._core.dialect.retire(self.name))
         except RowcallError as error:
             logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
         if self._dispatcher is not None:
