@@ -1,5 +1,4 @@
-"""Runs a page: its Python blocks in one namespace, its SQL on `app.db`, its `rowcall` commands in
-processes, all in the order of the page."""
+"""Runs a page: its Python blocks in one namespace, its SQL on `app.db`, its `rowcall` commands; all in its order."""
 
 from __future__ import annotations
 
@@ -7,12 +6,10 @@ import ast
 import asyncio
 import inspect
 import json
-import os
 import re
 import shlex
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Coroutine
 from contextlib import closing
@@ -20,11 +17,13 @@ from pathlib import Path
 from types import CodeType
 from typing import cast
 
+from click.testing import CliRunner
+
 from rowcall import Rowcall
+from rowcall.cli.main import main
 from tests.docs.pages import Block, Command
 from tests.support import PythonProcess, eventually
 
-_WORKING_ON = re.compile(r"working on (.+): \d+ tasks?,")
 _PROCESSES = re.compile(r"--processes (\d+)")
 
 
@@ -35,6 +34,7 @@ class PageRun:
         self._folder = folder
         self._namespace: dict[str, object] = {"__name__": "__main__"}
         self._printed: object = None
+        self._files: list[str] = []
 
     def follow(self, block: Block) -> None:
         match block.language:
@@ -47,6 +47,7 @@ class PageRun:
                 with closing(sqlite3.connect(self._folder / "app.db")) as connection:
                     connection.executescript(block.text)
             case "json":
+                assert self._printed is not None, f"{block.place}: no command before it printed JSON"
                 assert_same_shape(json.loads(block.text), self._printed, block.place)
 
     def close(self) -> None:
@@ -54,10 +55,13 @@ class PageRun:
             if isinstance(value, Rowcall):
                 value.close()
         self._namespace.clear()
+        for name in self._files:
+            sys.modules.pop(name.removesuffix(".py"), None)  # a command may have imported it
 
     def _run_python(self, block: Block) -> None:
         if block.file_name is not None:
             (self._folder / block.file_name).write_text(block.text, encoding="utf-8")
+            self._files.append(block.file_name)
         code = compiled(block)
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(cast("Coroutine[object, object, object]", eval(code, self._namespace)))
@@ -69,19 +73,10 @@ class PageRun:
         if words[0] == "work":
             work_for_a_moment(words, self._folder)
             return
-        environment = {name: value for name, value in os.environ.items() if name != "ROWCALL_URL"}
-        done = subprocess.run(
-            [sys.executable, "-m", "rowcall", *words],
-            cwd=self._folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = CliRunner().invoke(main, words)
         # what the doctor finds on the machine that runs the tests is not the page's fault
         allowed = {0, 1} if words[0] == "doctor" else {command.exit_code}
-        assert done.returncode in allowed, f"{place}: {command.text}\n{done.stdout}{done.stderr}"
+        assert done.exit_code in allowed, f"{place}: {command.text}\n{done.output}"
         self._printed = json.loads(done.stdout) if "--json" in words else None
 
 
@@ -96,19 +91,11 @@ def compiled(block: Block) -> CodeType:
 def work_for_a_moment(words: list[str], folder: Path) -> None:
     """Start a worker, wait until it is registered, and ask it to stop."""
     processes = int(found[1]) if (found := _PROCESSES.search(" ".join(words))) else 1
-    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process:
-        path = eventually(lambda: _path_in(process), message=f"a worker of {words}")
-        with Rowcall(Path(path), auto_migrate=False) as jobs:
-            eventually(lambda: len(jobs.workers()) == processes, message=f"{processes} workers of {words}")
-            process.send(signal.SIGTERM)
-            assert process.wait() == 0, process.output
-            assert jobs.workers() == []
-
-
-def _path_in(process: PythonProcess) -> str | None:
-    assert process.alive, process.output
-    found = _WORKING_ON.search(process.output)
-    return found[1] if found else None
+    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process, Rowcall(folder / "app.db") as jobs:
+        eventually(lambda: len(jobs.workers()) == processes or not process.alive, message=f"the workers of {words}")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0, process.output
+        assert jobs.workers() == []
 
 
 def assert_same_shape(shown: object, real: object, place: str) -> None:

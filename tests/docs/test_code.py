@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ MOST_NOT_RUN = 5
 def page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageRun]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROWCALL_URL", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     run = PageRun(tmp_path)
     yield run
     run.close()

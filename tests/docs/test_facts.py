@@ -1,0 +1,142 @@
+"""What the pages say about names, options, fields, columns and commands is what the code has."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+import rowcall
+from rowcall import Backoff, Context, Event, Job, Page, Rowcall, Stats, Summary, WorkerInfo, lifecycle
+from rowcall.cli.bench import Figures
+from rowcall.cli.main import COMMANDS, main
+from rowcall.job import Attempt, Status
+from rowcall.queue.options import _LATER, ENQUEUE_OPTIONS, TASK_OPTIONS
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
+from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
+
+ALL = "\n".join(read(page) for page in PAGES)
+MOST_README_LINES = 200
+FIRST_SCREEN_LINES = 30
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def missing(names: set[str], text: str) -> list[str]:
+    """Those of the names that no code in the text has, be it a block or within a line."""
+    words = set(re.findall(r"\w+(?:[:-]\w+)*", "\n".join(_CODE.findall(text))))
+    words |= {part for word in words for part in word.split(":")}
+    return sorted(names - words)
+
+
+def public_methods(kind: type) -> set[str]:
+    """The methods a user may call; those of the rooms below are not meant for users."""
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_every_public_name_is_explained() -> None:
+    assert missing(set(rowcall.__all__), ALL) == []
+
+
+@pytest.mark.parametrize("kind", [Rowcall, *Rowcall.__mro__[1:5], Backoff, Context], ids=lambda kind: kind.__name__)
+def test_every_public_method_is_explained(kind: type) -> None:
+    internal = {"put", "aput", "put_many", "aput_many", "gives_up_on", "delay_seconds"}
+    names = public_methods(kind) - internal - set(getattr(kind, "__struct_fields__", ()))
+    explained = {name for name in names if not (name.startswith("a") and name[1:] in names)}
+    assert explained
+    assert missing(explained, ALL) == []
+
+
+@pytest.mark.parametrize("kind", [Job, Attempt, Event, Page, Stats, WorkerInfo], ids=lambda kind: kind.__name__)
+def test_every_field_is_explained(kind: type[msgspec.Struct]) -> None:
+    assert missing(set(kind.__struct_fields__), read(DOCS / "looking.md")) == []
+
+
+def test_every_count_of_a_summary_is_explained() -> None:
+    assert missing({*Summary.__struct_fields__, "total"}, read(DOCS / "testing.md")) == []
+
+
+def test_every_option_is_explained() -> None:
+    assert missing(TASK_OPTIONS, section(DOCS / "tasks.md", "Options of a task")) == []
+    assert missing(ENQUEUE_OPTIONS | set(_LATER), section(DOCS / "enqueueing.md", "Options")) == []
+
+
+def test_the_defaults_of_a_worker_are_told() -> None:
+    page = read(DOCS / "workers.md")
+    assert f"| `concurrency` | `--concurrency` | {DEFAULT_CONCURRENCY} |" in page
+    assert f"| `grace` | `--grace` | {DEFAULT_GRACE_SECONDS:g} s |" in page
+    assert f"| `lease` | `--lease` | {DEFAULT_LEASE_SECONDS:g} s |" in page
+
+
+def test_every_table_view_and_column_is_explained(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        jobs.migrate()
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        names = {row[0] for row in connection.execute("select name from sqlite_master where type in ('table', 'view')")}
+        columns = {row[1] for row in connection.execute("pragma table_info(rowcall_job)")}
+    assert missing({name for name in names if name.startswith("rowcall_")}, read(DOCS / "looking.md")) == []
+    assert missing(columns, section(DOCS / "looking.md", "The tables")) == []
+
+
+def test_every_state_has_its_line() -> None:
+    assert missing({status.value for status in Status}, read(DOCS / "states.md")) == []
+
+
+def test_every_error_is_explained() -> None:
+    tree = [kind.__name__ for kind in _below(rowcall.RowcallError)]
+    assert missing({*tree, "Retry", "Snooze", "Fail", "Cancel"}, read(DOCS / "errors.md")) == []
+    drawn = next(block.text for block in blocks(DOCS / "errors.md") if block.language == "text")
+    assert [name for name in tree if f" {name}" not in drawn] == []
+
+
+def _below(kind: type[BaseException]) -> list[type[BaseException]]:
+    return [below for child in kind.__subclasses__() for below in (child, *_below(child))]
+
+
+def test_every_error_code_is_explained() -> None:
+    codes = {value for name, value in vars(lifecycle).items() if name.endswith("_CODE")}
+    assert "WORKER:LOST" in codes
+    assert missing(codes, read(DOCS / "errors.md")) == []
+
+
+def test_every_command_and_option_has_its_example() -> None:
+    page = DOCS / "cli.md"
+    for name in COMMANDS:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        text = section(page, f"rowcall {name}")
+        assert f"\nrowcall {name}" in text
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+        for option in options:
+            assert f"`{option.opts[0]}`" in text, f"{name} {option.opts[0]}"
+    assert missing(set(Figures.__struct_fields__), section(page, "rowcall bench")) == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    linked = {(README.parent / link.partition("#")[0]).resolve() for link in links(README)}
+    assert [page.name for page in PAGES if page != README and page.resolve() not in linked] == []
+
+
+def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:
+    first = next(blocks(README))
+    assert first.language == "python"
+    assert first.not_run is None
+    lines = [line for line in first.text.splitlines() if line.strip()]
+    assert len(lines) <= 12
+    assert first.line + first.text.count("\n") <= FIRST_SCREEN_LINES
+    assert read(README).count("\n") <= MOST_README_LINES
