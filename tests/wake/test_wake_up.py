@@ -16,8 +16,8 @@ from rowcall import Backoff, Context, Job, Rowcall
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.wake.watch import Bell, PollingWatch
-from rowcall.worker import loop
+from rowcall.wake import watch
+from rowcall.wake.watch import InotifyWatch
 from tests.worker.support import Place, ended
 
 pytestmark = pytest.mark.concurrency
@@ -170,10 +170,12 @@ def test_an_idle_worker_burns_next_to_nothing(place: Place, jobs: Rowcall, idle:
 
 @pytest.fixture
 def polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_polling(paths: list[str], bell: Bell) -> PollingWatch:
-        return PollingWatch(bell)
+    """As where the kernel has no inotify, or none left."""
 
-    monkeypatch.setattr(loop, "watch", only_polling)
+    def none_left(*_: object) -> InotifyWatch:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(watch, "InotifyWatch", none_left)
 
 
 @pytest.mark.usefixtures("polling")

@@ -72,6 +72,15 @@ def declare(jobs: Rowcall, place: Place) -> None:
         place.trace("start", name, os.getpid())
         threading.Event().wait()
 
+    @jobs.task
+    def fork_and_hold(name: str) -> None:
+        """Leaves a child of its own behind, as multiprocessing does."""
+        if os.fork() == 0:
+            place.wait_until_open("child")
+            os._exit(0)
+        place.trace("start", name)
+        place.wait_until_open(name)
+
     declare_counted(jobs, place)
 
 

@@ -97,6 +97,23 @@ def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: py
     assert jobs.workers() == []
 
 
+@pytest.mark.concurrency
+def test_what_is_buffered_does_not_wait_behind_a_slow_job(place: Place, jobs: Rowcall) -> None:
+    """Whoever has a free slot runs it; what was held ready for 50 ms must not wait for minutes."""
+    for number in range(400):
+        jobs.enqueue("anote", {"text": str(number)}, priority=2)
+    slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)
+    behind = [jobs.enqueue("anote", {"text": "behind"}) for _ in range(300)]
+    with place.worker(concurrency=1):
+        place.wait_for_line("start slow")
+        with place.worker(concurrency=1):
+            place.wait_for_line("note behind", times=300, within=10)
+            assert jobs.get(slow.id).status == "running"
+            place.open("slow")
+            assert ended(jobs, slow).attempt == 1
+            assert {(ended(jobs, job).attempt, len(outcomes(jobs, job))) for job in behind} == {(1, 1)}
+
+
 @pytest.mark.crash
 def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(place: Place, jobs: Rowcall) -> None:
     stuck = [jobs.enqueue("hang_for_ever", {"name": "x"}, timeout=0.1, max_attempts=1) for _ in range(2)]

@@ -73,6 +73,17 @@ def test_grace_over_gives_back_without_using_up_an_attempt(place: Place, jobs: R
             assert comes_to(jobs, job, "succeeded").attempt == 1
 
 
+def test_a_process_told_to_stop_does_not_replace_itself(place: Place, jobs: Rowcall) -> None:
+    """All its slots are held by handlers that do not end; that alone would be a reason to begin anew."""
+    job = jobs.enqueue("stubborn", {"name": "x"}, max_attempts=1)
+    with place.worker(concurrency=1, grace=0.1) as process:
+        place.wait_for_line("start x")
+        process.send(signal.SIGTERM)
+        assert process.wait(within=10) == 0
+    assert (jobs.get(job.id).status, jobs.get(job.id).attempt) == ("pending", 0)
+    assert jobs.workers() == []
+
+
 def test_a_second_signal_stops_at_once_and_nothing_is_lost(place: Place, jobs: Rowcall) -> None:
     running = {task: jobs.enqueue(task, {"name": task}, max_attempts=1) for task in ("ahold", "stubborn")}
     with place.worker(concurrency=2, grace=600) as process:
