@@ -29,7 +29,6 @@ E = TypeVar("E")
 MOST_IDLE_READERS = 4
 
 _open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
-_inherited: list[sqlite3.Connection] = []
 
 
 class SqliteDatabase(Generic[M, E]):
@@ -147,9 +146,7 @@ class SqliteDatabase(Generic[M, E]):
             entry.result = result
 
     def _after_fork(self) -> None:
-        """In the child: a SQLite connection must not cross a fork, nor be closed on its other side."""
-        connections = [*self._readers, *([self._writer] if self._writer else [])]
-        _inherited.extend(connection.forget() for connection in connections)
+        """In the child, whose inherited connections are closed by now: begin with new ones, and new locks."""
         self._start_afresh()
 
 

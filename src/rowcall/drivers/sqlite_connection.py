@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -24,6 +26,11 @@ CHECKPOINT_PAGES = 4000
 WAL_LIMIT_BYTES = 32 * 1024 * 1024
 
 
+_open_connections: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
+_held_while_forking: list[SqliteConnection] = []
+_never_closed: list[SqliteConnection] = []
+
+
 class SqliteConnection:
     """Used by one thread at a time."""
 
@@ -35,16 +42,19 @@ class SqliteConnection:
             )
         self._path = path
         self._gate = Gate(side_folder, config.gate_seconds)
-        try:
-            self._raw = _open(path, config)
-            os.makedirs(side_folder, exist_ok=True)
-        except sqlite3.Error as error:
-            raise explained(error, path) from error
-        except OSError as error:
-            self._raw.close()
-            raise StoreUnavailable(
-                f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database"
-            ) from error
+        self._in_use = threading.RLock()  # for the sake of those who fork: see _before_fork
+        with self._in_use:
+            _open_connections.add(self)
+            try:
+                self._raw = _open(path, config)
+                os.makedirs(side_folder, exist_ok=True)
+            except sqlite3.Error as error:
+                raise explained(error, path) from error
+            except OSError as error:
+                self._raw.close()
+                raise StoreUnavailable(
+                    f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database"
+                ) from error
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = self._raw.execute(statement.sql, statement.parameters)
@@ -53,7 +63,8 @@ class SqliteConnection:
 
     def read(self, plan: Plan[T]) -> T:
         try:
-            return run(plan, self.execute)
+            with self._in_use:
+                return run(plan, self.execute)
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
@@ -64,20 +75,21 @@ class SqliteConnection:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        self._enter_gate()
-        try:
-            self._raw.execute("begin immediate")
+        with self._in_use:
+            self._enter_gate()
             try:
-                yield
-                self._raw.execute("commit")
-            except BaseException:
-                if self._raw.in_transaction:
-                    self._raw.execute("rollback")
-                raise
-        except sqlite3.Error as error:
-            raise explained(error, self._path) from error
-        finally:
-            self._gate.leave()
+                self._raw.execute("begin immediate")
+                try:
+                    yield
+                    self._raw.execute("commit")
+                except BaseException:
+                    if self._raw.in_transaction:
+                        self._raw.execute("rollback")
+                    raise
+            except sqlite3.Error as error:
+                raise explained(error, self._path) from error
+            finally:
+                self._gate.leave()
 
     @property
     def in_transaction(self) -> bool:
@@ -86,19 +98,25 @@ class SqliteConnection:
     def change_counter(self) -> int:
         """A number that changes when somebody else commits to the file: cheaper than any look."""
         try:
-            version: int = self._raw.execute("pragma data_version").fetchone()[0]
+            with self._in_use:
+                version: int = self._raw.execute("pragma data_version").fetchone()[0]
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
         return version
 
     def close(self) -> None:
-        self._raw.close()
-        self._gate.close()
+        with self._in_use:
+            _open_connections.discard(self)
+            self._raw.close()
+            self._gate.close()
 
-    def forget(self) -> sqlite3.Connection:
-        """After a fork: hand over what must neither be used nor closed in this process."""
+    def _close_inherited(self) -> None:
+        """In a forked child. Closing drops nothing of the parent's: its locks are its own, and it still has them."""
         self._gate.forget()
-        return self._raw
+        if hasattr(self, "_raw") and not self._raw.in_transaction:
+            self._raw.close()
+        else:
+            _never_closed.append(self)
 
     def _enter_gate(self) -> None:
         try:
@@ -181,3 +199,30 @@ def _missing_folder() -> sqlite3.OperationalError:
     error = sqlite3.OperationalError("unable to open database file")
     error.sqlite_errorname = "SQLITE_CANTOPEN"
     return error
+
+
+# SQLite counts its file locks per process and file, in memory that a fork copies: a child that keeps its parent's
+# connections believes to hold locks that it does not have, and a checkpoint then deletes the WAL under it. So nobody
+# forks while a connection is in use, and the child closes what it inherited before it opens anything.
+
+
+def _before_fork() -> None:
+    for connection in list(_open_connections):
+        connection._in_use.acquire()
+        _held_while_forking.append(connection)
+
+
+def _after_fork_in_parent() -> None:
+    while _held_while_forking:
+        _held_while_forking.pop()._in_use.release()
+
+
+def _after_fork_in_child() -> None:
+    while _held_while_forking:
+        connection = _held_while_forking.pop()
+        connection._in_use.release()
+        connection._close_inherited()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

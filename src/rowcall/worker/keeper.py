@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
@@ -94,7 +95,7 @@ class Watcher:
 
     def _is_gone(self, peer: Peer) -> bool:
         """Dead for sure, by its lock; or silent for its whole lease while we were looking, by our own clock."""
-        if ledger.is_dead(peer.lock_path):
+        if ledger.is_dead(self._ledger_of(peer)):
             return True
         now = self._core.clock.monotonic()
         beat, since = self._seen.get(peer.name, (-1, now))
@@ -103,15 +104,21 @@ class Watcher:
             return False
         return (now - since) * 1000 >= peer.lease_ms
 
+    def _ledger_of(self, peer: Peer) -> str | None:
+        """Its file, if it lies beside our database: a copied or restored one names files of the original's workers."""
+        path = peer.lock_path
+        beside = path is not None and os.path.dirname(path) == self._core.database.side_folder
+        return path if beside else None
+
     def _recover(self, peer: Peer) -> int:
-        started = ledger.started_jobs(peer.lock_path)
+        started = ledger.started_jobs(self._ledger_of(peer))
         total = 0
         while True:
             recovered = self._core.write(recover_worker(self._core.dialect, peer.name, started, self._core.now_ms()))
             total += recovered
             if recovered < RECOVERED_AT_ONCE:
                 break
-        ledger.remove(peer.lock_path)
+        ledger.remove(self._ledger_of(peer))
         self._seen.pop(peer.name, None)
         logger.warning("worker %s is gone; %d of its jobs were given back", peer.name, total)
         return total

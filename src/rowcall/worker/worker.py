@@ -46,6 +46,7 @@ class Worker:
         self._stop_asked = threading.Event()
         self._forced = False
         self._timer: threading.Timer | None = None
+        self._process = os.getpid()
         self.name = ""
         self.ended = threading.Event()
         self.failure: BaseException | None = None
@@ -82,8 +83,8 @@ class Worker:
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Stop, and wait until it has."""
-        if self._thread is None:
-            return
+        if self._thread is None or os.getpid() != self._process:
+            return  # in a forked child there is nothing to stop: threads stay with the parent
         self.ask_to_stop(grace_seconds)
         self.ended.wait()
         self._thread.join()
@@ -197,10 +198,10 @@ class Worker:
             loop.run(lambda: self._finished(loop, until_idle))
         except BaseException as error:
             self.failure = error
-            if not isinstance(error, RowcallError):
-                logger.exception("worker %s ends because of an error of its own", self.name)
-            else:
+            if isinstance(error, RowcallError):
                 logger.error("worker %s ends: %s", self.name, error)
+            elif isinstance(error, Exception):
+                logger.exception("worker %s ends because of an error of its own", self.name)
         finally:
             self._leave()
             self.ended.set()
