@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rowcall import InvalidArguments, InvalidOption, Job, Rowcall
 from rowcall.task import Task
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 
 
 @pytest.fixture
@@ -154,3 +158,31 @@ def test_tags_are_found_again(jobs: Rowcall) -> None:
     assert jobs.list(tag="red").jobs == [second, first]
     assert jobs.list(tag="blue").jobs == [first]
     assert jobs.list(tag="green").jobs == []
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.tuples(names, names), min_size=5, max_size=20))
+def test_names_of_all_kinds_are_found_and_claimed(pairs: list[tuple[str, str]]) -> None:
+    with Rowcall("sqlite:///:memory:") as jobs:
+        written = [jobs.enqueue(task, queue=queue, tags=[queue]) for queue, task in pairs]
+        for job in written:
+            assert job in jobs.list(queue=job.queue, type=job.type, tag=job.queue).jobs
+        claimed = jobs.claim("me", limit=len(pairs))
+        assert sorted(job.id for job in claimed) == sorted(job.id for job in written)
+        assert {(job.queue, job.type) for job in claimed} == set(pairs)
+
+
+def test_an_event_loop_that_is_gone_before_the_commit_harms_nobody(jobs: Rowcall, path: Path) -> None:
+    jobs.migrate()
+
+    async def give_up_soon() -> None:
+        await asyncio.wait_for(jobs.aenqueue("late"), 0.05)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as somebody_else:
+        somebody_else.execute("begin immediate")
+        with pytest.raises(TimeoutError):
+            asyncio.run(give_up_soon())
+        somebody_else.execute("rollback")
+    assert jobs.enqueue("after").type == "after"
+    assert {job.type for job in jobs.list().jobs} <= {"late", "after"}
+    assert asyncio.run(jobs.aenqueue("again")).type == "again"

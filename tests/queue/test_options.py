@@ -187,6 +187,7 @@ def test_a_name_does_not_go_into_an_enqueue(ways: Ways) -> None:
         ({"max_attempts": "3"}, "max_attempts", "wants a whole number from 1"),
         ({"timeout": 0}, "timeout", "wants more than 0 seconds"),
         ({"timeout": -5}, "timeout", "wants a duration"),
+        ({"timeout": 1e-9}, "timeout", "wants"),
         ({"retry": 5}, "retry", "wants a Backoff, not 5"),
         ({"retry": lambda attempt, error: 5}, "retry", "a callable belongs in task(retry=…)"),
         ({"tags": "urgent"}, "tags", "wants a list of texts, not 'urgent'"),
