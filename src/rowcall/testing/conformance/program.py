@@ -7,15 +7,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rowcall import Context, Rowcall
+from rowcall.task import ContextTask
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
 
 LONGEST_HOLD_SECONDS = 60.0
 
 
-def declare(jobs: Rowcall, notes: Notes) -> None:
+class Declared(NamedTuple):
+    lasting: ContextTask[[float], None]
+
+
+def declare(jobs: Rowcall, notes: Notes) -> Declared:
     """The tasks of the cases. Each notes the start and the end of every attempt."""
 
     def noted(ctx: Context, body: Callable[[], object]) -> None:
@@ -43,6 +49,8 @@ def declare(jobs: Rowcall, notes: Notes) -> None:
     @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    return Declared(lasting)
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

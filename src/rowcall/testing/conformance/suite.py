@@ -10,7 +10,7 @@ pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
-from rowcall.testing.conformance.cases.crash import TestCrash  # noqa: E402
+from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
@@ -48,6 +48,7 @@ __all__ = [
     "TestRetry",
     "TestSettle",
     "TestStage",
+    "TestStorm",
     "TestThreads",
     "clock",
     "jobs",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from rowcall import LeaseLost, Rowcall, Status
+from rowcall import Attempt, LeaseLost, Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
+from rowcall.testing.conformance.program import declare
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
 
@@ -121,3 +123,75 @@ class TestCrash:
         for worker in workers:
             worker.send(signal.SIGTERM)
         assert [worker.wait() for worker in workers] == [0] * len(workers), [worker.output for worker in workers]
+
+
+@pytest.mark.crash
+@pytest.mark.slow
+class TestStorm:
+    """Four workers, one of them killed every 300 ms at random, until all jobs are through."""
+
+    COUNT = 20_000
+    WORKERS = 4
+    EVERY_SECONDS = 0.3
+
+    @pytest.mark.parametrize("max_attempts", [50, 5])
+    def test_every_job_gets_through_and_every_attempt_is_accounted_for(
+        self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes, max_attempts: int
+    ) -> None:
+        jobs = open_queue()
+        declared = declare(jobs, notes)
+        written = declared.lasting.using(max_attempts=max_attempts).enqueue_many([{"seconds": 0.01}] * self.COUNT)
+        killed = self._storm(jobs, start_program)
+        assert killed, "nobody was killed"
+        accounts = {job.id: jobs.attempts(job.id) for job in written}
+        started = Counter((note.job_id, note.attempt) for note in notes.read("started"))
+        recorded = Counter((job_id, one.attempt) for job_id, attempts in accounts.items() for one in attempts)
+        assert set(started.values()) == {1}, "an attempt was started twice"
+        assert set(recorded.values()) == {1}, "an attempt was written down twice"
+        assert set(started) <= set(recorded), "an attempt was started that nobody wrote down"
+        for attempts in accounts.values():
+            self._check(attempts, killed, max_attempts)
+
+    def _storm(self, jobs: Rowcall, start_program: StartProgram) -> set[int]:
+        """Gives the ids of the processes that were killed."""
+        chance = random.Random(7)
+        workers = [start_program("work", "--concurrency", "10") for _ in range(self.WORKERS)]
+        killed: set[int] = set()
+        while not self._all_finished(jobs, self.EVERY_SECONDS):
+            registered = {worker.pid for worker in jobs.workers()}
+            ready = [worker for worker in workers if worker.pid in registered]
+            if len(ready) > 1:  # on a slow machine, let one of them get going
+                victim = chance.choice(ready)
+                victim.kill()
+                killed.add(victim.pid)
+                workers[workers.index(victim)] = start_program("work", "--concurrency", "10")
+        return killed
+
+    def _all_finished(self, jobs: Rowcall, within: float) -> bool:
+        try:
+            eventually(lambda: _finished(jobs) == self.COUNT, within=within)
+        except AssertionError:
+            return False
+        return True
+
+    def _check(self, attempts: list[Attempt], killed: set[int], max_attempts: int) -> None:
+        assert [one.attempt for one in attempts] == list(range(1, len(attempts) + 1))
+        *lost, last = attempts
+        assert {one.status for one in lost} <= {"lost"}
+        assert {_pid(one) for one in lost} <= killed, "an attempt was lost with a worker that lives"
+        if last.status == "lost":
+            assert len(attempts) == max_attempts
+            assert _pid(last) in killed
+        else:
+            assert last.status == "succeeded"
+
+
+def _finished(jobs: Rowcall) -> int:
+    by_status = jobs.stats().by_status
+    return by_status["succeeded"] + by_status["failed"]
+
+
+def _pid(attempt: Attempt) -> int:
+    """Of the process in a worker's name: `host:pid:part`."""
+    assert attempt.worker is not None
+    return int(attempt.worker.rsplit(":", 2)[1])
