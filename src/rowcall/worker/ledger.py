@@ -59,6 +59,7 @@ def _allocate(fd: int) -> None:
 def _close_inherited() -> None:
     """In a forked child: its copy of the descriptor would keep the lock when the worker dies."""
     for ledger in list(_open_ledgers):
+        ledger._map.close()  # has a descriptor of its own
         os.close(ledger._fd)
 
 

@@ -26,6 +26,7 @@ LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
 MARK_AFTER_SECONDS = 1.0
+STALE_SECONDS = 5 * AHEAD_SECONDS
 _MOVE_OF = attrgetter("transition.move")
 
 
@@ -58,6 +59,7 @@ class Loop:
         self._turn = 0
         self._busy_since: float | None = None
         self._gathering_since = 0.0
+        self._progress_at = 0.0
         self._marked_at = 0.0
         self._pause_seconds = 0.0
         self._unknown_types: set[str] = set()
@@ -70,7 +72,7 @@ class Loop:
         """Go round until `finished` says so."""
         try:
             while True:
-                self._unsettled += self._dispatcher.take_ended()
+                self._take_ended()
                 self._dispatcher.give_up_overdue()
                 if not self._unsettled and finished():
                     break
@@ -81,6 +83,16 @@ class Loop:
         finally:
             self._lookout.close()
             self._connection.close()
+
+    def _take_ended(self) -> None:
+        ended = self._dispatcher.take_ended()
+        if ended or not self._dispatcher.buffered:
+            self._progress_at = time.monotonic()
+        elif time.monotonic() - self._progress_at > STALE_SECONDS:
+            # what was to start within 50 ms waits behind something slow: others may have a slot for it
+            self._observe(0, time.monotonic())
+            self.release_buffered()
+        self._unsettled += ended
 
     @property
     def nothing_unsettled(self) -> bool:
@@ -133,7 +145,7 @@ class Loop:
     def _round(self) -> None:
         runs = self._unsettled[:MOST_SETTLED]
         now = self._core.clock.monotonic()
-        self._observe(len(runs), time.monotonic())
+        self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
@@ -278,6 +290,8 @@ class Loop:
     def _wait(self) -> None:
         listening = self._room() > 0
         seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
+        if self._dispatcher.buffered:
+            seconds = min(seconds, STALE_SECONDS)
         deadline = self._dispatcher.seconds_to_deadline()
         if deadline is not None:
             seconds = min(seconds, deadline)
