@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
@@ -93,7 +94,7 @@ def _resolve(entries: Iterable[Entry[M, T]]) -> None:
         if entry.future is not None:
             by_loop[entry.future.get_loop()].append(entry)
     for loop, members in by_loop.items():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there any more
             loop.call_soon_threadsafe(_set_results, members)
 
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 DEFAULT_MAX_ATTEMPTS = 5
 MOST_TAGS = 50
+SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
 # named in the documentation, and not possible in this version
@@ -154,8 +155,8 @@ def _timeout(value: object) -> float | None:
     if value is None:
         return None
     seconds = seconds_of("timeout", value)  # type: ignore[arg-type]
-    if seconds == 0:
-        raise InvalidOption("timeout", "wants more than 0 seconds")
+    if seconds < SHORTEST_TIMEOUT_SECONDS:
+        raise InvalidOption("timeout", f"wants at least {SHORTEST_TIMEOUT_SECONDS} seconds, not {value!r}")
     return seconds
 
 

@@ -66,6 +66,7 @@ class Loop:
         self._barren: set[tuple[str, str]] = set()
         self.stopping = False
         self.lost = False
+        self._told_lost = False
         self.counts: Counter[str] = Counter()
 
     def run(self, finished: Callable[[], bool]) -> None:
@@ -330,14 +331,16 @@ class Loop:
 
     def _start_again(self) -> None:
         """Others took us for dead. What we hold is no longer ours: stop it, and begin anew under another name."""
-        logger.error(
-            "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
-        )
+        if not self._told_lost:
+            self._told_lost = True
+            logger.error(
+                "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
+            )
         for run in self._dispatcher.take_buffered():
             run.settled = True
         self._dispatcher.stop_all()
         self._worker = self._register()
-        self.lost = False
+        self.lost = self._told_lost = False
         self._maybe_work = True
 
     def _give_back(self) -> None:
