@@ -1,0 +1,138 @@
+"""Hints are early and come in heaps: which of them are followed, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.wake.watch import Bell, Watch
+from rowcall.worker import lookout
+from rowcall.worker.lookout import Lookout, News
+
+LONG = 5.0
+
+
+class ScriptedWatch:
+    """Says what it is told to say, and keeps how long it was asked to wait."""
+
+    early = True
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[bool, bool]] = []
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+        self.waits.append(seconds)
+        return self.answers.pop(0) if self.answers else (False, False)
+
+    def close(self) -> None:
+        pass
+
+
+class ScriptedCounter:
+    """A connection of which only the counter of changes is asked."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+
+    def change_counter(self) -> int:
+        return self.commits
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    bell = Bell()
+    yield bell
+    bell.close()
+
+
+@pytest.fixture
+def scripted(
+    tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ScriptedWatch, ScriptedCounter, Lookout]:
+    watch, counter = ScriptedWatch(), ScriptedCounter()
+
+    def make_watch(paths: list[str], bell: Bell) -> Watch:
+        return watch
+
+    monkeypatch.setattr(lookout, "watch", make_watch)
+    looks = Lookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
+    looks.note()
+    return watch, counter, looks
+
+
+Scripted = tuple[ScriptedWatch, ScriptedCounter, Lookout]
+
+
+def test_the_time_is_over(scripted: Scripted) -> None:
+    watch, _, looks = scripted
+    assert looks.wait(LONG) is News.TIME
+    assert watch.waits == [LONG]
+
+
+def test_a_commit_is_told(scripted: Scripted) -> None:
+    watch, counter, looks = scripted
+    watch.answers = [(False, True)]
+    counter.commits += 1
+    assert looks.wait(LONG) is News.CHANGED
+
+
+def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted) -> None:
+    """No second hint comes when the commit can be seen at last."""
+    watch, counter, looks = scripted
+    watch.answers = [(False, True)]
+    assert looks.wait(LONG) is News.NOTHING
+    for _ in range(6):
+        assert looks.wait(LONG) is News.NOTHING
+    counter.commits += 1
+    assert looks.wait(LONG) is News.CHANGED
+    assert max(watch.waits[1:]) < 0.5
+
+
+def test_a_slow_disk_is_waited_for_as_long_as_the_floor(scripted: Scripted) -> None:
+    """The pauses stay short until the worker would look by itself anyway."""
+    watch, _, looks = scripted
+    watch.answers = [(False, True)]
+    looks.wait(LONG)
+    waited = 0.0
+    while waited < LONG * 0.9:
+        looks.wait(LONG)
+        assert watch.waits[-1] <= 0.5
+        waited += watch.waits[-1]
+
+
+def test_two_commits_behind_one_hint_are_both_seen(scripted: Scripted) -> None:
+    """The hint of the second write is read with that of the first; its commit is seen only later."""
+    watch, counter, looks = scripted
+    watch.answers = [(False, True)]
+    counter.commits += 1
+    assert looks.wait(LONG) is News.CHANGED
+    assert looks.wait(LONG) is News.NOTHING
+    counter.commits += 1
+    assert looks.wait(LONG) is News.CHANGED
+    assert max(watch.waits[1:]) < 0.5
+
+
+def test_a_hint_that_comes_with_the_bell_is_not_forgotten(scripted: Scripted) -> None:
+    watch, counter, looks = scripted
+    watch.answers = [(True, True)]
+    counter.commits += 1
+    assert looks.wait(LONG) is News.RUNG
+    assert looks.wait(LONG) is News.CHANGED
+    assert watch.waits[-1] < 0.5
+
+
+def test_doubt_ends(scripted: Scripted) -> None:
+    """A write that is rolled back, or a checkpoint, is not followed for ever."""
+    watch, _, looks = scripted
+    watch.answers = [(False, True)]
+    for _ in range(200):
+        if looks.wait(LONG) is News.TIME:
+            break
+    else:
+        pytest.fail(f"still in doubt after {sum(watch.waits):.1f} s")
+    assert len(watch.waits) < 60
