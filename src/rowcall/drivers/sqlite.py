@@ -122,6 +122,10 @@ class SqliteDatabase(Generic[M, E]):
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         connection = self._writing()
+        if len(entries) == 1:
+            entries[0].result = connection.write_one_statement(self._plan_of([entries[0].member]))[0]
+            entries[0].done = True
+            return
         groups: dict[object, list[Entry[M, E]]] = {}
         for entry in entries:
             groups.setdefault(self._alike(entry.member), []).append(entry)

@@ -73,6 +73,17 @@ class SqliteConnection:
         with self.transaction():
             return run(plan, self.execute)
 
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        """`write` for a plan of one statement: SQLite makes it a transaction by itself, in a third of the calls."""
+        with self._in_use:
+            self._enter_gate()
+            try:
+                return run(plan, self.execute)
+            except sqlite3.Error as error:
+                raise explained(error, self._path) from error
+            finally:
+                self._gate.leave()
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         with self._in_use:

@@ -62,6 +62,13 @@ def claim_all(jobs: Rowcall, notes: Notes) -> None:
             jobs.complete(job)
 
 
+def hold(jobs: Rowcall, notes: Notes, lease: float) -> None:
+    """Claim one job by hand, and do nothing with it."""
+    job = eventually(lambda: jobs.dequeue(f"hand-{os.getpid()}", lease=lease))
+    notes.write("started", job.id, job.attempt)
+    signal.pause()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
@@ -69,6 +76,7 @@ def main() -> None:
     roles = parser.add_subparsers(dest="role", required=True)
     roles.add_parser("enqueue").add_argument("count", type=int)
     roles.add_parser("claim")
+    roles.add_parser("hold").add_argument("--lease", type=float)
     work = roles.add_parser("work")
     work.add_argument("--concurrency", type=int, default=4)
     work.add_argument("--queues", default=None)
@@ -84,6 +92,8 @@ def main() -> None:
                     jobs.enqueue("quick")
             case "claim":
                 claim_all(jobs, notes)
+            case "hold":
+                hold(jobs, notes, given.lease)
             case "work":
                 jobs.work(concurrency=given.concurrency, queues=given.queues, lease=given.lease)
 

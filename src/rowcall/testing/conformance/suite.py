@@ -7,6 +7,7 @@ import pytest
 # before they are imported, so that their assertions say what they saw
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
+from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
@@ -28,6 +29,7 @@ from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
+    "TestAsyncTwins",
     "TestByHand",
     "TestCancel",
     "TestClaim",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Attempt, LeaseLost, Rowcall, Status
+from rowcall import Attempt, Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.program import declare
@@ -110,14 +110,18 @@ class TestCrash:
         by_second = [note.pid for note in notes.read("started") if note.attempt == 2]
         assert by_second == [other.pid]
 
-    def test_what_a_killed_claimer_held_by_hand_comes_back_with_its_lease(self, open_queue: OpenQueue) -> None:
-        jobs = open_queue()
-        jobs.enqueue("quick")
-        mine = jobs.claim("hand", lease=0.05)[0]
-        again = eventually(lambda: jobs.dequeue("other"), message="the lease to run out")
-        assert (again.id, again.attempt) == (mine.id, 2)
-        with pytest.raises(LeaseLost):
-            jobs.complete(mine)
+    def test_what_a_killed_process_had_claimed_by_hand_comes_back_with_its_lease(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes
+    ) -> None:
+        job_id = real.enqueue("quick").id
+        claimer = start_program("hold", "--lease", "0.5")
+        eventually(lambda: notes.read("started"), message="the claim")
+        claimer.kill()
+        again = eventually(lambda: real.dequeue("other"), message="the lease to run out")
+        assert (again.id, again.attempt) == (job_id, 2)
+        real.complete(again)
+        attempts = [(one.attempt, one.status, one.worker) for one in real.attempts(job_id)]
+        assert attempts == [(1, "lost", f"hand-{claimer.pid}"), (2, "succeeded", "other")]
 
     def _stop(self, *workers: PythonProcess) -> None:
         for worker in workers:
