@@ -16,18 +16,35 @@ from rowcall.worker.lookout import Lookout, News
 LONG = 5.0
 
 
+class ScriptedTime:
+    """Passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class ScriptedWatch:
     """Says what it is told to say, and keeps how long it was asked to wait."""
 
     early = True
 
-    def __init__(self) -> None:
+    def __init__(self, time: ScriptedTime) -> None:
+        self._time = time
         self.answers: list[tuple[bool, bool]] = []
         self.waits: list[float] = []
 
     def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
         self.waits.append(seconds)
-        return self.answers.pop(0) if self.answers else (False, False)
+        if self.answers:
+            return self.answers.pop(0)
+        self._time.sleep(seconds)
+        return False, False
 
     def close(self) -> None:
         pass
@@ -54,12 +71,14 @@ def bell() -> Iterator[Bell]:
 def scripted(
     tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[ScriptedWatch, ScriptedCounter, Lookout]:
-    watch, counter = ScriptedWatch(), ScriptedCounter()
+    time = ScriptedTime()
+    watch, counter = ScriptedWatch(time), ScriptedCounter()
 
     def make_watch(paths: list[str], bell: Bell) -> Watch:
         return watch
 
     monkeypatch.setattr(lookout, "watch", make_watch)
+    monkeypatch.setattr(lookout, "time", time)
     looks = Lookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
     looks.note()
     return watch, counter, looks
