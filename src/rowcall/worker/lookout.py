@@ -9,7 +9,9 @@ from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.wake.watch import Bell, watch
 
 # a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
-FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.0005, 0.25
+FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.25, 5.0
+# a hint may stand for several commits, of which one is seen and the next is still on its way to the disk
+AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.02
 # beside an app that commits all the time, several of its commits are one hint
 NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.008
 
@@ -54,16 +56,22 @@ class Lookout:
         rung, changed = self._watch.wait(seconds, hints=True)
         if changed and self._watch.early:
             self._doubt_seconds = FIRST_DOUBT_SECONDS
-            rung = rung or self._let_commit()
+            rung = self._let_commit(at_once=rung) or rung
         return News.RUNG if rung else self._compare(changed=changed)
 
-    def _let_commit(self) -> bool:
+    @property
+    def _is_noisy(self) -> bool:
+        return self._vain_hints >= NOISY_HINTS
+
+    def _let_commit(self, *, at_once: bool) -> bool:
         """Give a write the time to be committed; gives whether the bell rang meanwhile."""
         now = time.monotonic()
         if now - self._hinted_at > NOISE_GAP_SECONDS:
             self._vain_hints = 0
         self._hinted_at = now
-        if self._vain_hints < NOISY_HINTS:
+        if at_once:
+            return True
+        if not self._is_noisy:
             time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
             return False
         return self._watch.wait(NOISE_PAUSE_SECONDS, hints=False)[0]
@@ -72,11 +80,12 @@ class Lookout:
         counter = self._connection.change_counter()
         if counter != self._counter:
             self._counter = counter
-            self._doubt_seconds = None
+            again = AFTER_NOISE_SECONDS if self._is_noisy else AFTER_CHANGE_SECONDS
+            self._doubt_seconds = again if self._watch.early else None
             return News.CHANGED
         if self._doubt_seconds is not None:
-            longer = self._doubt_seconds * 2
-            self._doubt_seconds = longer if longer <= LAST_DOUBT_SECONDS else None
+            longer = min(self._doubt_seconds * 2, LAST_DOUBT_SECONDS)
+            self._doubt_seconds = longer if time.monotonic() - self._hinted_at < DOUBTED_SECONDS else None
             return News.NOTHING
         return News.NOTHING if changed else News.TIME
 
