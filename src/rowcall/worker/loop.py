@@ -10,7 +10,7 @@ from operator import attrgetter
 from rowcall.context import logger
 from rowcall.errors import DataRefused, RowcallError, StoreUnavailable
 from rowcall.failure import detail_of
-from rowcall.lifecycle import Released, Tries, Unfit, decide
+from rowcall.lifecycle import SUCCESS, Released, Tries, Unfit, decide
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
@@ -21,6 +21,7 @@ from rowcall.worker.lookout import Lookout, News
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
+from rowcall.worker.tell import tell, tell_dropped
 
 LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
@@ -211,16 +212,14 @@ class Loop:
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))
-        if len(settled) == len(runs):
-            return
         for run in runs:
-            if run.ready.id not in settled and run.transition is not None:
-                self.counts[run.transition.move] -= 1
-                logger.warning(
-                    "job %d (%s): this attempt was given to somebody else meanwhile; its outcome is dropped",
-                    run.ready.id,
-                    run.ready.type,
-                )
+            if run.transition is SUCCESS and len(settled) == len(runs):
+                continue
+            if run.ready.id in settled:
+                tell(run)
+            else:
+                self.counts[_MOVE_OF(run)] -= 1
+                tell_dropped(run)
 
     def _settle_one_by_one(self) -> None:
         """One of the group holds what the database refuses: settle the others, and fail that one."""

@@ -207,7 +207,7 @@ union all
 select job_id, finished_at, seq, 4,
        case status when 'succeeded' then 'SUCCEEDED' when 'lost' then 'RECOVERED' when 'released' then 'RELEASED'
                    when 'snoozed' then 'SNOOZED' when 'cancelled' then 'CANCELLED' else 'FAILED' end,
-       worker,
+       case when status = 'lost' then null else worker end,
        case when error_code is null then null
             else error_code || case when error_detail is null then '' else ': ' || error_detail end end
 from <prefix>attempts where finished_at is not null and status <> 'running'

@@ -100,7 +100,7 @@ class TestHistory:
             ("RETRY_SCHEDULED", None),
             ("CLAIMED", "four"),
             ("STARTED", "four"),
-            ("RECOVERED", "four"),
+            ("RECOVERED", None),
             ("MANUAL_RETRY", "ann"),
             ("CLAIMED", "five"),
             ("STARTED", "five"),

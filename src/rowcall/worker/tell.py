@@ -1,0 +1,52 @@
+"""What the log says about attempts that did not simply succeed."""
+
+from __future__ import annotations
+
+import logging
+
+from rowcall.context import logger
+from rowcall.lifecycle import Move, Transition
+from rowcall.worker.run import Run
+
+
+def tell(run: Run) -> None:
+    """A line for an attempt that failed, with the job's fields on the record."""
+    transition = run.transition
+    if transition is None:
+        return
+    ready = run.ready
+    match transition.move:
+        case Move.RETRY:
+            after = f"the next one comes in {transition.delay_seconds:g} s"
+            _log(run, logging.WARNING, f"attempt {ready.attempt} of {ready.max_attempts} failed, {after}", transition)
+        case Move.FAIL:
+            _log(run, logging.ERROR, f"failed for good at attempt {ready.attempt} of {ready.max_attempts}", transition)
+        case Move.CANCEL:
+            _log(run, logging.INFO, "was cancelled by its handler", transition)
+
+
+def tell_dropped(run: Run) -> None:
+    _log(run, logging.WARNING, "this attempt was given to somebody else meanwhile; its outcome is dropped", None)
+
+
+def _log(run: Run, level: int, what: str, transition: Transition | None) -> None:
+    ready = run.ready
+    reason = ""
+    if transition is not None and transition.error_code:
+        reason = f" ({transition.error_code}: {transition.error_detail})" if transition.error_detail else ""
+        reason = reason or f" ({transition.error_code})"
+    logger.log(
+        level,
+        "job %d (%s): %s%s",
+        ready.id,
+        ready.type,
+        what,
+        reason,
+        extra={
+            "job_id": ready.id,
+            "job_type": ready.type,
+            "job_queue": ready.queue,
+            "job_attempt": ready.attempt,
+            "error_code": transition.error_code if transition is not None else None,
+        },
+    )
