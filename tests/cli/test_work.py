@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from rowcall import Rowcall
+from rowcall.cli.log import JobFormatter
 from tests.cli.conftest import Run
 from tests.support import PythonProcess, eventually
 
 SMALL = """
-import resource, sys
+import sys
+from pathlib import Path
 from app import jobs
 
 @jobs.task
 def loaded() -> dict[str, object]:
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"modules": sorted(sys.modules), "megabytes": most / (1024**2 if sys.platform == "darwin" else 1024)}
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {"modules": sorted(sys.modules), "megabytes": int(status["VmRSS"].split()[0]) / 1024}
+"""
+
+TALKING = """
+from app import jobs
+from rowcall import Context
+
+@jobs.task
+def talk(ctx: Context) -> None:
+    ctx.log.info("about %s", "it")
+    raise ValueError("enough")
 """
 
 
@@ -45,6 +59,43 @@ def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
     assert f"working on {folder / 'queue.db'}: 2 tasks, all queues, 10 at once" in lines[0]
     assert " WARNING " in lines[1]
     assert lines[-1].endswith("stopped")
+
+
+def test_lines_about_a_job_name_it_and_their_time_is_utc(queue: Rowcall, folder: Path) -> None:
+    (folder / "talking.py").write_text(TALKING)
+    env = {**os.environ, "TZ": "Pacific/Kiritimati"}
+    with PythonProcess("-m", "rowcall", "work", "talking:jobs", cwd=str(folder), env=env) as process:
+        job = queue.enqueue("talk", max_attempts=1)
+        eventually(lambda: queue.get(job.id).status == "failed")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        output = process.output
+    said = next(line for line in output.splitlines() if line.endswith("about it"))
+    at, _, rest = said.partition(" INFO ")
+    assert rest.split("] ")[1] == f"job {job.id} talk attempt 1: about it"
+    assert f"[{process.pid}]" in rest
+    off = datetime.strptime(at.strip(), "%Y-%m-%d %H:%M:%S.%f%z") - datetime.now(UTC)
+    assert abs(off) < timedelta(minutes=5)
+    failure = next(line for line in output.splitlines() if " ERROR " in line)
+    assert failure.count(f"job {job.id}") == 1
+    assert "ValueError" in failure
+
+
+@pytest.mark.parametrize(
+    ("extra", "message", "said"),
+    [
+        ({}, "stopped", "stopped"),
+        ({"job_id": 12}, "sent", "job 12: sent"),
+        ({"job_id": 12, "job_type": "mail"}, "sent", "job 12 mail: sent"),
+        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "sent", "job 12 mail attempt 2: sent"),
+        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "job 12 (mail): sent", "job 12 (mail): sent"),
+        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "job 123 next", "job 12 mail attempt 2: job 123 next"),
+    ],
+)
+def test_a_line_names_the_job_once(extra: dict[str, object], message: str, said: str) -> None:
+    record = logging.makeLogRecord({"msg": message, "levelname": "INFO", "process": 7, "created": 0.25, "msecs": 250.0})
+    record.__dict__.update(extra)
+    assert JobFormatter().format(record) == f"1970-01-01 00:00:00.250Z INFO     [7] {said}"
 
 
 def test_quiet_at_a_higher_log_level(queue: Rowcall, folder: Path) -> None:

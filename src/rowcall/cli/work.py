@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import click
 
 from rowcall.app import Rowcall
+from rowcall.cli import log
 from rowcall.cli.target import load
 from rowcall.context import logger
 from rowcall.worker.process import work
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from rowcall.worker.supervisor import Supervisor, obey
 
-LOG_FORMAT = "%(asctime)s %(levelname)-8s [%(process)d] %(message)s"
 MOST_PROCESSES = 256
 
 
@@ -69,7 +68,7 @@ def work_command(
     """
     jobs = load(app)
     # after the import, so that an app which sets up logging has its way
-    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    log.set_up(log_level)
     worker = jobs.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease)
     if processes > 1 and jobs.config.in_memory:
         raise click.UsageError("a queue in memory cannot be shared by several processes")

@@ -1,0 +1,34 @@
+"""The lines of a worker's log: when (in UTC, as `rowcall show` has it), how grave, which process, about which job."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+
+class JobFormatter(logging.Formatter):
+    """One line for a record, with the job that it carries: `… INFO     [9108] job 12 send_email attempt 2: sent`."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return f"{_moment(record)} {record.levelname:8} [{record.process}] {_about(record)}{record.message}"
+
+
+def set_up(level: str) -> None:
+    """Log to standard error, unless the app has set up logging itself."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JobFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%d %H:%M:%S}.{int(record.msecs):03}Z"
+
+
+def _about(record: logging.LogRecord) -> str:
+    """The job, where there is one that the message does not begin with already."""
+    job_id: object = getattr(record, "job_id", None)
+    if job_id is None or record.message.startswith(f"job {job_id} "):
+        return ""
+    kind, attempt = getattr(record, "job_type", None), getattr(record, "job_attempt", None)
+    said = f"job {job_id}" if kind is None else f"job {job_id} {kind}"
+    return f"{said}: " if attempt is None else f"{said} attempt {attempt}: "
