@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
@@ -88,7 +88,9 @@ class GroupCommit(Generic[M, T]):
             _resolve(entries)
 
 
-def _resolve(entries: Iterable[Entry[M, T]]) -> None:
+def _resolve(entries: list[Entry[M, T]]) -> None:
+    if len(entries) == 1 and entries[0].future is None:
+        return
     by_loop: dict[asyncio.AbstractEventLoop, list[Entry[M, T]]] = defaultdict(list)
     for entry in entries:
         if entry.future is not None:

@@ -32,15 +32,20 @@ _open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
 
 
 class SqliteDatabase(Generic[M, E]):
-    """Opens when it is first used. `plan_of` makes the plan for those members of a shared commit that are `alike`."""
+    """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
 
     def __init__(
-        self, config: Config, plan_of: Callable[[Sequence[M]], Plan[list[E]]], alike: Callable[[M], object]
+        self,
+        config: Config,
+        plan_of_one: Callable[[M], Plan[E]],
+        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
+        alike: Callable[[M], object],
     ) -> None:
         self._config = config
-        self._plan_of = plan_of
+        self._plan_of_one = plan_of_one
+        self._plan_of_many = plan_of_many
         self._alike = alike
-        self._path = os.path.abspath(config.path) if not config.in_memory else _memory_file()
+        self._path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
         self._lent = LentConnections(self._path)
         self._start_afresh()
         _open_databases.add(self)
@@ -123,8 +128,9 @@ class SqliteDatabase(Generic[M, E]):
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         connection = self._writing()
         if len(entries) == 1:
-            entries[0].result = connection.write_one_statement(self._plan_of([entries[0].member]))[0]
-            entries[0].done = True
+            entry = entries[0]
+            entry.result = connection.write_one_statement(self._plan_of_one(entry.member))
+            entry.done = True
             return
         groups: dict[object, list[Entry[M, E]]] = {}
         for entry in entries:
@@ -137,7 +143,10 @@ class SqliteDatabase(Generic[M, E]):
 
     def _write_group(self, connection: SqliteConnection, group: list[Entry[M, E]]) -> None:
         try:
-            results = run(self._plan_of([entry.member for entry in group]), connection.execute)
+            if len(group) == 1:
+                results = [run(self._plan_of_one(group[0].member), connection.execute)]
+            else:
+                results = run(self._plan_of_many([entry.member for entry in group]), connection.execute)
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
             # only its own statement was undone: the others go on
             if len(group) > 1:

@@ -29,7 +29,10 @@ class Core:
         self.clock = clock
         self.dialect: Dialect = SqliteDialect(config.table_prefix)
         self.database: SqliteDatabase[Member, Inserted] = SqliteDatabase(
-            config, lambda members: enqueue_alike(self.dialect, members), alike
+            config,
+            lambda member: self.dialect.insert(member.job, member.payload, member.now_ms),
+            lambda members: enqueue_alike(self.dialect, members),
+            alike,
         )
         self.tasks: dict[str, Declared] = {}
         self._turns = itertools.count()

@@ -50,10 +50,11 @@ class Enqueueing(Core):
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
-        self._ensure_schema_beside(connection)
         member = Member(job, payload, self.now_ms())
         if connection is None:
+            self.ensure_schema()
             return _job(job, payload, self.database.write_shared(member))
+        self._ensure_schema_beside(connection)
         return _job(job, payload, self.database.run_lent(connection, enqueue(self.dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
@@ -99,28 +100,29 @@ def _refuse_sync_connection(connection: object, method: str) -> None:
 
 
 def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
-    return _jobs(job, [payload], [inserted])[0]
+    run_at = time_of(inserted.run_at_ms)
+    same = inserted.created_at_ms == inserted.run_at_ms
+    return Job(
+        id=inserted.id,
+        type=job.type,
+        queue=job.queue,
+        payload=payload_from_row(payload),
+        status=Status(inserted.status),
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        run_at=run_at,
+        created_at=run_at if same else time_of(inserted.created_at_ms),
+        expires_at=time_or_none(inserted.expires_at_ms),
+        timeout=job.timeout_seconds,
+        retry=job.retry,
+        tags=tags_from_row(job.tags),
+    )
 
 
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
     if not inserted:
         return []
-    one = inserted[0]  # all of one call share their times
-    first = Job(
-        id=one.id,
-        type=job.type,
-        queue=job.queue,
-        payload=payload_from_row(payloads[0]),
-        status=Status(one.status),
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        run_at=time_of(one.run_at_ms),
-        created_at=time_of(one.created_at_ms),
-        expires_at=time_or_none(one.expires_at_ms),
-        timeout=job.timeout_seconds,
-        retry=job.retry,
-        tags=tags_from_row(job.tags),
-    )
+    first = _job(job, payloads[0], inserted[0])  # all of one call share their times
     rest = [
         msgspec.structs.replace(first, id=row.id, payload=payload_from_row(payload))
         for row, payload in zip(inserted[1:], payloads[1:], strict=True)

@@ -110,11 +110,14 @@ class Dispatcher:
     # time-outs: the loop's thread watches those of threads, the event loop its own
 
     def seconds_to_deadline(self) -> float | None:
-        return max(0.0, self._deadlines[0][0] - time.monotonic()) if self._deadlines else None
+        with self._lock:
+            return max(0.0, self._deadlines[0][0] - time.monotonic()) if self._deadlines else None
 
     def give_up_overdue(self) -> None:
-        while self._deadlines and self._deadlines[0][0] <= time.monotonic():
+        while True:
             with self._lock:
+                if not self._deadlines or self._deadlines[0][0] > time.monotonic():
+                    return
                 run = heapq.heappop(self._deadlines)[2]
             if not run.settled and run.timeout_seconds is not None:
                 outcome = TimedOut(run.timeout_seconds)
@@ -204,5 +207,11 @@ class Dispatcher:
     def _watch(self, run: Run) -> None:
         if run.timeout_seconds is not None and not run.task.is_async:
             with self._lock:
-                heapq.heappush(self._deadlines, (time.monotonic() + run.timeout_seconds, next(self._tie), run))
-            self._ring()
+                if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
+                    self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]
+                    heapq.heapify(self._deadlines)
+                entry = (time.monotonic() + run.timeout_seconds, next(self._tie), run)
+                heapq.heappush(self._deadlines, entry)
+                is_first = self._deadlines[0] is entry
+            if is_first:
+                self._ring()

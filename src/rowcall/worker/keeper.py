@@ -105,10 +105,11 @@ class Watcher:
         return (now - since) * 1000 >= peer.lease_ms
 
     def _ledger_of(self, peer: Peer) -> str | None:
-        """Its file, if it lies beside our database: a copied or restored one names files of the original's workers."""
-        path = peer.lock_path
-        beside = path is not None and os.path.dirname(path) == self._core.database.side_folder
-        return path if beside else None
+        """Its file beside our database, under whatever path we see that: a copied database has none of them."""
+        if peer.lock_path is None:
+            return None
+        path = os.path.join(self._core.database.side_folder, os.path.basename(peer.lock_path))
+        return path if os.path.exists(path) else None
 
     def _recover(self, peer: Peer) -> int:
         started = ledger.started_jobs(self._ledger_of(peer))

@@ -55,10 +55,9 @@ def _call(run: Run) -> None:
     try:
         args, kwargs = run.start()
         result = run.task.function(*args, **kwargs)
+        run.succeed(result)
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
         run.fail(error)
-    else:
-        run.succeed(result)
 
 
 class AsyncLane:
@@ -107,10 +106,9 @@ class AsyncLane:
             if run.timeout_seconds is not None:
                 timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
             result = await run.task.function(*args, **kwargs)  # type: ignore[misc]
+            run.succeed(result)
         except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
             run.fail(error)
-        else:
-            run.succeed(result)
         if timer is not None:
             timer.cancel()
         run.async_task = None  # the task holds the run: a circle would be left to the collector

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
-from rowcall.failure import detail_of, raised, traceback_of
+from rowcall.failure import code_of, detail_of, raised, traceback_of
 from rowcall.job import Job
 from rowcall.lifecycle import SUCCESS, Outcome, Released, Succeeded, TimedOut, Transition, Tries, Unfit, decide
 from rowcall.payload import PayloadUnfit, result_to_json
@@ -17,6 +17,7 @@ from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
+from rowcall.text import DETAIL_LENGTH, storable
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 
@@ -97,9 +98,16 @@ class Run:
                 self.transition = self._decide(Succeeded(result_to_json(self.ready.type, result)))
             except InvalidArguments as error:
                 detail = f"the handler returned what JSON cannot hold: {error.problem}"
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, detail))
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, storable(detail, DETAIL_LENGTH)))
 
     def fail(self, error: BaseException) -> None:
+        try:
+            self._fail(error)
+        except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
+            outcome = Unfit(code_of(broken), detail_of(broken), traceback_of(broken))
+            self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
+
+    def _fail(self, error: BaseException) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
         if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):

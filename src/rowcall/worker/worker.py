@@ -45,6 +45,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
+        self._worn_out = False
         self._timer: threading.Timer | None = None
         self._process = os.getpid()
         self.name = ""
@@ -116,8 +117,8 @@ class Worker:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every slot is held by a handler that ran past its time-out and cannot be ended."""
-        return self._dispatcher is not None and self._dispatcher.exhausted
+        """Whether every slot was held by handlers that ran past their time-out and could not be ended."""
+        return self._worn_out
 
     def __enter__(self) -> Worker:
         self.start()
@@ -210,10 +211,11 @@ class Worker:
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
-        if self.exhausted and not self._stop_asked.is_set():
+        if self._dispatcher.exhausted and not self._worn_out and not self._stop_asked.is_set():
+            self._worn_out = True  # for good, even if one of them ends after all: the decision takes several rounds
             logger.critical("all %d slots are held by handlers past their time-out", self._settings.concurrency)
             self._forced = True
-        if not (self._stop_asked.is_set() or self.exhausted):
+        if not (self._stop_asked.is_set() or self._worn_out):
             return until_idle and loop.idle
         loop.stopping = True
         loop.release_buffered()

@@ -29,8 +29,6 @@ def alike(member: Member) -> object:
 def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
     """Write members that are alike but for their payloads."""
     first = members[0]
-    if len(members) == 1:
-        return [(yield from enqueue(dialect, first))]
     return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms))
 
 

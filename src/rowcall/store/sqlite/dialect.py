@@ -66,7 +66,8 @@ class SqliteDialect:
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
         parameters = _insert_parameters(job, payload, now_ms)
-        return (yield from fetch(Statement(self._sql.insert, parameters, rows.inserted_from_row)))[0]
+        found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
+        return rows.inserted_from_row(found[0])
 
     def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
         yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, _json(payloads), now_ms), no_row))

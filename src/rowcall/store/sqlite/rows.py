@@ -93,7 +93,7 @@ def event_from_row(row: Row) -> Event:
 
 
 def worker_from_row(row: Row) -> WorkerInfo:
-    name, host, pid, queues, concurrency, version, started_at, beat, beat_at, running = row
+    name, host, pid, queues, concurrency, version, started_at, beat, beat_at, lease_ms, lock_path, running = row
     return WorkerInfo(
         name=cast("str", name),
         host=cast("str", host),
@@ -104,6 +104,8 @@ def worker_from_row(row: Row) -> WorkerInfo:
         started_at=time_of(cast("int", started_at)),
         beat=cast("int", beat),
         beat_at=time_of(cast("int", beat_at)),
+        lease_seconds=cast("int", lease_ms) / 1000,
+        lock_path=cast("str | None", lock_path),
         running=cast("int", running),
     )
 

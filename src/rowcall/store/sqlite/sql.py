@@ -176,7 +176,7 @@ class Sql:
     timeline = """
         select at, event, actor, detail from <prefix>timeline where job_id = ?1 order by at, seq, rank"""
     workers = """
-        select name, host, pid, queues, concurrency, version, started_at, beat, beat_at,
+        select name, host, pid, queues, concurrency, version, started_at, beat, beat_at, lease_ms, lock_path,
                (select count(*) from <job> indexed by <prefix>job_owned
                 where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
