@@ -102,6 +102,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     beat: int
     beat_at: datetime
+    lease_seconds: float
+    lock_path: str | None
     running: int
 
 

@@ -23,7 +23,11 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
         ("nowhere:jobs", "there is no module 'nowhere' in "),
         ("app.inner:jobs", "there is no module 'app.inner' in "),
         ("app:queue", "app has no 'queue'; did you mean app:jobs?"),
-        ("app:number", "app:number is of type int, not Rowcall"),
+        ("app:number", "app:number is of type int, not Rowcall; did you mean app:jobs?"),
+        ("app:hello", "app:hello is of type Task, not Rowcall; did you mean app:jobs?"),
+        ("app:Holder.outer", "app has no 'Holder.outer'; did you mean app:Holder.inner?"),
+        ("app.py:jobs", "'app.py:jobs' names a file, not a module; did you mean app:jobs?"),
+        ("./shop/app.py:jobs", "'./shop/app.py:jobs' names a file, not a module; did you mean shop.app:jobs?"),
     ],
 )
 def test_a_wrong_app_says_what_is_wrong(app: Path, name: str, problem: str) -> None:
@@ -47,6 +51,23 @@ def test_an_app_that_cannot_be_imported_says_why_and_where(folder: Path, source:
         load("wrong:jobs")
     assert caught.value.message.startswith(problem)
     assert "line" in caught.value.message
+
+
+def test_public_names_are_hinted_at_before_private_ones(app: Path, folder: Path) -> None:
+    (folder / "two.py").write_text("from app import jobs\n_inner = jobs\nnumber = 7\n")
+    (folder / "private.py").write_text("import app\n_inner = app.jobs\nnumber = 7\n")
+    for module, hint in (("two", "two:jobs"), ("private", "private:_inner")):
+        with pytest.raises(click.UsageError) as caught:
+            load(f"{module}:number")
+        assert caught.value.message.endswith(f"; did you mean {hint}?")
+
+
+def test_an_import_that_fails_deep_in_a_library_names_the_line_of_the_app(folder: Path) -> None:
+    (folder / "deep.py").write_text("import json\njson.loads('{')\n")
+    with pytest.raises(click.UsageError) as caught:
+        load("deep:jobs")
+    assert f"({folder / 'deep.py'}, line 2)" in caught.value.message
+    assert caught.value.message.endswith("python -c 'import deep'")
 
 
 def test_the_database_is_found_by_app_url_environment_and_default(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-import click
 import msgspec
 
 from rowcall.job import Job
@@ -28,14 +28,27 @@ STYLES = {
     "cancelled": "bright_black",
     "lost": "red",
 }
-_PIPE_WIDTH = 4000
+NARROW_COLUMNS = 100
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = ("lease", "duplicate")
 
 
 def print_json(value: object) -> None:
     """One object on one line."""
-    click.echo(msgspec.json.encode(value).decode())
+    encoded = msgspec.json.encode(value).decode()
+    escaped = encoded if has_unicode() else json.dumps(json.loads(encoded), separators=(",", ":"))
+    write(f"{escaped}\n")
+
+
+def write(printed: str) -> None:
+    """To standard output as it is set up: `click.echo` would send UTF-8 to one that is set to ASCII."""
+    sys.stdout.write(printed)
+    sys.stdout.flush()
+
+
+def has_unicode() -> bool:
+    """Whether standard output takes all letters; where it does not, lines and bars are drawn in ASCII."""
+    return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
 
 def job_as_json(job: Job) -> dict[str, object]:
@@ -45,17 +58,28 @@ def job_as_json(job: Job) -> dict[str, object]:
 
 def console() -> Console:
     """Colours on a terminal unless $NO_COLOR is set; no line is broken on its way into a pipe."""
+    if not sys.stdout.isatty():
+        from rowcall.cli.piped import PipedConsole
+
+        return PipedConsole()
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
+    return Console(highlight=False, soft_wrap=False)
 
 
-def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
-    """A table without lines; `whole` columns are never broken, however narrow the terminal is."""
+def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = (), line: bool = True) -> Table:
+    """A table with no line but one under its head; `whole` columns are never broken, however narrow the terminal is."""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    lines = box.SIMPLE_HEAD if has_unicode() else box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
+    made = Table(
+        box=lines if line else None,
+        header_style="bold",
+        padding=(0, 1 if line else 2, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in right else "left"
         made.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole or column in right)
@@ -112,5 +136,7 @@ def bar(part: int, whole: int, width: int = 20) -> str:
     """
     if part <= 0 or whole <= 0:
         return ""
+    if not has_unicode():
+        return "#" * max(1, round(part / whole * width))
     eighths = max(1, round(part / whole * width * 8))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

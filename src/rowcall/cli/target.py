@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -70,21 +71,38 @@ def split_app(words: tuple[str, ...]) -> tuple[str | None, list[int]]:
     return app, list(dict.fromkeys(int(word) for word in ids))
 
 
+def work_command_for(app: str | None) -> str:
+    """What to type for a worker of this queue."""
+    return f"rowcall work {app or 'app:jobs'}"
+
+
 def load(app: str) -> Rowcall:
     """Import `module:name`, from the current folder first."""
     module_name, mark, names = app.partition(":")
     if not (mark and module_name and names):
         raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
+    if module_name.endswith(".py") or os.sep in module_name:
+        raise click.UsageError(f"{app!r} names a file, not a module; did you mean {_module_of(module_name)}:{names}?")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: object = _imported(module_name)
+    path, hint = f"{module_name}:", ""
     for name in names.split("."):
-        if not hasattr(found, name):
-            raise click.UsageError(f"{module_name} has no {names!r}{_instead(found, module_name)}")
-        found = getattr(found, name)
+        holder, hint = found, _instead(found, path)
+        if not hasattr(holder, name):
+            raise click.UsageError(f"{module_name} has no {names!r}{hint}")
+        found, path = getattr(holder, name), f"{path}{name}."
     if not isinstance(found, Rowcall):
-        raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{_instead(found, module_name)}")
+        raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
     return found
+
+
+def _module_of(path: str) -> str:
+    """
+    >>> _module_of("./shop/app.py")
+    'shop.app'
+    """
+    return os.path.normpath(path).removesuffix(".py").strip(os.sep).replace(os.sep, ".")
 
 
 def _imported(name: str) -> ModuleType:
@@ -103,9 +121,21 @@ def _import_failure(name: str, error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
         return said
-    return f"{said} ({frames[-1].filename}, line {frames[-1].lineno})"
+    place = next((frame for frame in reversed(frames) if _is_of_the_app(frame.filename)), frames[-1])
+    return f"{said} ({place.filename}, line {place.lineno}); for the traceback: python -c 'import {name}'"
 
 
-def _instead(found: object, module_name: str) -> str:
-    names = sorted(name for name, value in getattr(found, "__dict__", {}).items() if isinstance(value, Rowcall))
-    return f"; did you mean {' or '.join(f'{module_name}:{name}' for name in names)}?" if names else ""
+def _is_of_the_app(filename: str) -> bool:
+    """Neither this file, nor Python's own, nor installed."""
+    libraries = {os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    real = os.path.realpath(filename)
+    return (
+        filename != __file__ and os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
+    )
+
+
+def _instead(holder: object, path: str) -> str:
+    """The queues that stand beside a wrong name; private ones only where there is no other."""
+    names = sorted(name for name, value in getattr(holder, "__dict__", {}).items() if isinstance(value, Rowcall))
+    names = [name for name in names if not name.startswith("_")] or names
+    return f"; did you mean {' or '.join(f'{path}{name}' for name in names)}?" if names else ""

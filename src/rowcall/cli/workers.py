@@ -1,13 +1,15 @@
-"""`rowcall workers`: the worker processes that are registered."""
+"""`rowcall workers`: the worker processes that are registered, and whether they live."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
+from rowcall.cli.liveness import Liveness, described, liveness_of
 from rowcall.cli.output import ago, console, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, url_option, work_command_for
 from rowcall.job import WorkerInfo
 
 
@@ -18,32 +20,36 @@ from rowcall.job import WorkerInfo
 def workers_command(app: str | None, url: str | None, as_json: bool) -> None:
     """List the worker processes that are registered now.
 
+    A worker that was killed stays on the list, as "gone", until another one gives its jobs back.
+
     With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "beat",
-    "beat_at", "running"}, …]}.
+    "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent"}, …]}.
     """
     with existing(app, url) as jobs:
         workers = jobs.workers()
     if as_json:
-        print_json({"workers": workers})
-        return
-    _print(workers)
+        print_json({"workers": [{**msgspec.to_builtins(worker), "state": liveness_of(worker)} for worker in workers]})
+    elif not workers:
+        console().print(text(f"no workers; start one with: {work_command_for(app)}"))
+    else:
+        _print(workers)
 
 
 def _print(workers: list[WorkerInfo]) -> None:
-    out = console()
-    if not workers:
-        out.print("no workers; start one with: rowcall work app:jobs")
-        return
     now = datetime.now(UTC)
-    shown = table("worker", "pid", "queues", "running", "of", "started", "last beat", right=("pid", "running", "of"))
+    shown = table(
+        *("worker", "pid", "state", "queues", "running", "of", "started", "last beat"), right=("pid", "running", "of")
+    )
     for worker in workers:
+        state = described(worker)
         shown.add_row(
             text(worker.name),
             str(worker.pid),
+            text(state, "" if state == Liveness.ALIVE else "red"),
             text(worker.queues),
             str(worker.running),
             str(worker.concurrency),
             ago(worker.started_at, now),
             ago(worker.beat_at, now),
         )
-    out.print(shown)
+    console().print(shown)

@@ -132,7 +132,8 @@ def test_jobs_that_nobody_works_on(queue: Rowcall, examine: Examine) -> None:
     found = examine()
     assert (found.exit_code, found.level["waiting"]) == (0, "warn")
     assert found.what["waiting"].startswith("1 job that is due waits, for ")
-    assert "no worker is registered" in found.what["waiting"]
+    assert "no worker is alive" in found.what["waiting"]
+    assert found.advice["waiting"] == "Start one: rowcall work app:jobs"
 
 
 def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine) -> None:
@@ -153,9 +154,17 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
         [worker] = eventually(queue.workers)
         process.send(signal.SIGKILL)
         process.wait()
+    queue.enqueue("hello")
     found = examine()
     assert found.level["workers"] == "warn"
     assert found.what["workers"] == f"{worker.name} has died, with 0 jobs"
+    assert found.level["waiting"] == "warn"
+    assert found.what["waiting"].endswith("and no worker is alive")
+
+
+def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:
+    queue.enqueue("hello")
+    assert examine("app:Holder.inner").advice["waiting"] == "Start one: rowcall work app:Holder.inner"
 
 
 def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine) -> None:

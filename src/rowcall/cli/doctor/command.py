@@ -11,8 +11,8 @@ from rowcall.app import Rowcall
 from rowcall.cli.doctor.content import check_content
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
-from rowcall.cli.output import console, print_json, table, text
-from rowcall.cli.target import app_argument, find, json_option, url_option
+from rowcall.cli.output import console, has_unicode, print_json, table, text
+from rowcall.cli.target import app_argument, find, json_option, url_option, work_command_for
 
 _MARKS = {Level.OK: ("ok", "green"), Level.WARN: ("warn", "yellow"), Level.PROBLEM: ("problem", "bold red")}
 
@@ -30,7 +30,7 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
     "advice"}, …]}.
     """
     jobs = find(app, url)
-    findings = examine(jobs)
+    findings = examine(jobs, work_command_for(app))
     well = all(finding.level != Level.PROBLEM for finding in findings)
     if as_json:
         print_json({"path": jobs.database.path, "ok": well, "findings": findings})
@@ -40,22 +40,23 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-def examine(jobs: Rowcall) -> list[Finding]:
+def examine(jobs: Rowcall, work_command: str) -> list[Finding]:
     if jobs.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
     path = os.path.realpath(jobs.database.path)
     findings = list(check_place(path))
     if os.path.isfile(path) and os.access(path, os.R_OK):
-        findings += check_content(path, jobs.config.table_prefix)
+        findings += check_content(path, jobs.config.table_prefix, work_command)
     return findings
 
 
 def _print(findings: list[Finding]) -> None:
     shown = table("level", "check", "what", right=("level",), whole=("check",))
     shown.show_header = False
+    arrow = "→" if has_unicode() else "->"
     for finding in findings:
         mark, style = _MARKS[finding.level]
-        said = f"{finding.what}\n→ {finding.advice}" if finding.advice else finding.what
+        said = f"{finding.what}\n{arrow} {finding.advice}" if finding.advice else finding.what
         shown.add_row(text(mark, style), text(finding.check), text(said))
     out = console()
     out.print(shown)

@@ -5,33 +5,34 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
+from rowcall.cli.liveness import Liveness, liveness
 from rowcall.cli.output import span
 from rowcall.cli.probe import looking, version_in
 from rowcall.drivers.sqlite_connection import WAL_LIMIT_BYTES
 from rowcall.drivers.sqlite_errors import explained, lock_holders
 from rowcall.errors import StoreUnavailable
 from rowcall.store.sqlite.schema import CLOCK, NEWEST_VERSION, TABLES, render
-from rowcall.worker import ledger
 
 OVERSIZED_WAL_BYTES = 4 * WAL_LIMIT_BYTES
 MOST_SHOWN = 5
 
 
-def check_content(path: str, prefix: str) -> Iterator[Finding]:
+def check_content(path: str, prefix: str, work_command: str) -> Iterator[Finding]:
     """Look into an existing file, without changing it."""
     try:
         with looking(path) as raw:
             raw.execute("select count(*) from sqlite_master").fetchone()
-            yield from _checks(raw, path, prefix)
+            yield from _checks(raw, path, prefix, work_command)
     except sqlite3.Error as error:
         said = explained(error, path)
         what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
         yield problem("database", what, advice or "Nothing further was looked at")
 
 
-def _checks(raw: sqlite3.Connection, path: str, prefix: str) -> Iterator[Finding]:
+def _checks(raw: sqlite3.Connection, path: str, prefix: str, work_command: str) -> Iterator[Finding]:
     yield _integrity(raw)
     yield _journal(raw)
     yield _vacuum(raw)
@@ -41,8 +42,9 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str) -> Iterator[Finding
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
-        yield from _workers(raw, prefix)
-        yield _waiting(raw, prefix)
+        workers = _read_workers(raw, prefix)
+        yield from _workers(workers, work_command)
+        yield _waiting(raw, prefix, any(worker.state == Liveness.ALIVE for worker in workers), work_command)
         yield _future(raw, prefix)
 
 
@@ -143,33 +145,43 @@ from <worker>
 """
 
 
-def _workers(raw: sqlite3.Connection, prefix: str) -> Iterator[Finding]:
-    rows = raw.execute(render(_WORKERS, prefix)).fetchall()
-    dead = 0
-    for name, lock_path, lease_ms, silent_ms, running in rows:
-        if ledger.is_dead(lock_path):
-            dead += 1
-            what = f"{name} has died, with {running} jobs"
-            yield warn("workers", what, "Any living worker gives them back within 2 s: rowcall work app:jobs")
-        elif silent_ms > lease_ms:
-            dead += 1
-            what = f"{name} was last heard of {span(silent_ms / 1000)} ago, with {running} jobs"
+class _Worker(NamedTuple):
+    name: str
+    state: Liveness
+    silent_seconds: float
+    running: int
+
+
+def _read_workers(raw: sqlite3.Connection, prefix: str) -> list[_Worker]:
+    return [
+        _Worker(name, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
+        for name, lock_path, lease_ms, silent_ms, running in raw.execute(render(_WORKERS, prefix))
+    ]
+
+
+def _workers(workers: list[_Worker], work_command: str) -> Iterator[Finding]:
+    for worker in workers:
+        if worker.state == Liveness.GONE:
+            what = f"{worker.name} has died, with {worker.running} jobs"
+            yield warn("workers", what, f"Any living worker gives them back within 2 s: {work_command}")
+        elif worker.state == Liveness.SILENT:
+            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {worker.running} jobs"
             yield warn("workers", what, "If it hangs, end it; any living worker gives its jobs back after its lease")
-    if len(rows) > dead:
-        yield ok("workers", f"{len(rows) - dead} alive")
+    alive = sum(worker.state == Liveness.ALIVE for worker in workers)
+    if alive:
+        yield ok("workers", f"{alive} alive")
 
 
-def _waiting(raw: sqlite3.Connection, prefix: str) -> Finding:
+def _waiting(raw: sqlite3.Connection, prefix: str, worked_on: bool, work_command: str) -> Finding:
     waiting, longest_ms = raw.execute(render(_DUE, prefix)).fetchone()
-    workers = raw.execute(f"select count(*) from {prefix}worker").fetchone()[0]
     if not waiting:
         return ok("waiting", "no job that is due waits")
     longest = span(longest_ms / 1000)
     said = f"{waiting:,} jobs that are due wait, the first for {longest}"
     if waiting == 1:
         said = f"1 job that is due waits, for {longest}"
-    if not workers:
-        return warn("waiting", f"{said}, and no worker is registered", "Start one: rowcall work app:jobs")
+    if not worked_on:
+        return warn("waiting", f"{said}, and no worker is alive", f"Start one: {work_command}")
     if longest_ms > _LONG_WAIT_MS:
         return warn(
             "waiting", said, "Add workers or concurrency, or see whether their workers know these tasks and queues"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.schema import LARGEST, render
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -207,7 +207,8 @@ class Sql:
             f"""
             select json_group_array(json_array({_READY_COLUMNS}))
             from ({arms} order by priority desc, id limit ?3) as first cross join <job> as job on job.id = first.id
-            where job.expires_at is null or job.expires_at > <now> or job.attempt > 0""",
+            where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)
+              and max(job.attempt, job.lease) < {LARGEST}""",
             self._prefix,
         )
 
@@ -219,8 +220,8 @@ class Sql:
         proof, order = "", "job.id"
         if tag:
             source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
-        elif status == "pending":
-            source, order = _pending_source(given), "first.id"
+        elif status in _TWO_STEPS:
+            source, order = _first_ids(_TWO_STEPS[status], given), "first.id"
         else:
             # without a status the table's own order: two more indexes would cost each enqueue two more pages
             access = _BY_STATUS.get(status or "", _Access("", ""))
@@ -234,12 +235,19 @@ class Sql:
         )
 
 
-def _pending_source(given: list[str]) -> str:
-    """The last pending ids: those that may run and those that are held lie in two indexes."""
+# what waits is found by its ids first, so that no more rows are read than are shown
+_TWO_STEPS = {
+    "pending": {"ready": "status = 'pending' and held is null", "held": "status = 'pending' and held is not null"},
+    "scheduled": {"due": "status = 'scheduled'"},
+}
+
+
+def _first_ids(indexes: dict[str, str], given: list[str]) -> str:
+    """The last ids of some partial indexes."""
     arms = " union all ".join(
         f"select id from <job> as job indexed by <prefix>job_{index}"
-        f" where status = 'pending' and held is {held} and id < ?2 and {' and '.join(given)}"
-        for index, held in (("ready", "null"), ("held", "not null"))
+        f" where {proof} and id < ?2 and {' and '.join(given)}"
+        for index, proof in indexes.items()
     )
     return f"(select id from ({arms}) order by id desc limit ?1) as first cross join <job> as job on job.id = first.id"
 
@@ -254,7 +262,6 @@ class _Access(NamedTuple):
 _BY_STATUS = {
     "running": _Access("owned", "job.status = 'running'"),
     "blocked": _Access("blocked", "job.status = 'blocked'"),
-    "scheduled": _Access("due", "job.status = 'scheduled'"),
     "succeeded": _Access("finished", "job.finished_at is not null"),
     "failed": _Access("finished", "job.finished_at is not null"),
     "cancelled": _Access("finished", "job.finished_at is not null"),
