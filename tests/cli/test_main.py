@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
     ("words", "problem"),
     [
         (["nonsense"], "No such command 'nonsense'"),
+        (["wrok"], "No such command 'wrok'; did you mean work?"),
         (["stats", "--nonsense"], "No such option '--nonsense'"),
         (["work"], "Missing argument 'APP'"),
         (["stats", "--url", "mysql://host/db"], "mysql:// is not a kind of database known here"),
@@ -48,10 +50,11 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
         (["jobs", "--limit", "0"], "0 is not in the range"),
     ],
 )
-def test_wrong_use_is_one_line_and_exit_code_2(run: Run, words: list[str], problem: str) -> None:
+def test_wrong_use_is_told_under_the_usage_with_exit_code_2(run: Run, words: list[str], problem: str) -> None:
     result = run(*words)
     assert result.exit_code == 2
     assert result.stdout == ""
+    assert len(result.stderr.splitlines()) <= 2
     assert problem in result.stderr.splitlines()[-1]
     assert result.stderr.splitlines()[-1].startswith("error: ")
 
@@ -70,3 +73,56 @@ def test_a_reader_that_leaves_is_no_error(queue: Rowcall) -> None:
     os.close(reading)
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (1, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [("jobs", "app:jobs"), ("stats", "app:jobs", "--json"), ("jobs", "--help")])
+def test_output_that_cannot_be_written_is_one_line(queue: Rowcall, words: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rowcall", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: writing failed: No space left on device\n"
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_a_closed_output_is_no_error(queue: Rowcall, option: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "rowcall", "stats", "app:jobs", *option]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("command", ["jobs", "stats", "workers", "doctor", "show"])
+def test_an_ascii_output_is_drawn_in_ascii(queue: Rowcall, command: str) -> None:
+    job = queue.enqueue("hello", {"name": "Zoë"}, queue="naïve")
+    done = in_ascii(command, "app:jobs", *([str(job.id)] if command == "show" else []))
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.decode("ascii")
+    expected = {
+        "jobs": ["----", "na\\xefve"],
+        "stats": ["----", "#" * 30],
+        "workers": ["no workers"],
+        "doctor": ["-> Start one: rowcall work app:jobs"],
+        "show": ["Zo\\xeb", "na\\xefve"],
+    }
+    assert [said for said in expected[command] if said not in printed] == []
+    assert "\\u" not in printed
+
+
+def test_json_is_json_in_ascii_too(queue: Rowcall) -> None:
+    queue.enqueue("hello", {"name": "Zoë 😀"})
+    printed = in_ascii("jobs", "app:jobs", "--json").stdout.decode("ascii")
+    assert json.loads(printed)["jobs"][0]["payload"] == {"name": "Zoë 😀"}
+
+
+@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])
+def test_help_in_ascii(words: tuple[str, ...]) -> None:
+    done = in_ascii(*words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u" not in done.stdout
+
+
+def in_ascii(*words: str) -> subprocess.CompletedProcess[bytes]:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    return subprocess.run([sys.executable, "-m", "rowcall", *words], env=env, capture_output=True, timeout=30)

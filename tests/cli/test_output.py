@@ -57,6 +57,18 @@ def test_a_narrow_terminal_folds_and_loses_nothing(queue: Rowcall) -> None:
     assert max(len(line) for line in printed.splitlines()) <= 60
 
 
+def test_a_narrow_terminal_tells_errors_under_the_table(queue: Rowcall) -> None:
+    queue.enqueue("hello", max_attempts=1)
+    queue.fail(queue.claim("somebody", limit=1)[0], "INTERNAL:ValueError", "that was not to be expected")
+    printed = on_a_terminal("jobs", "app:jobs", COLUMNS="60", NO_COLOR="1")
+    lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", printed).splitlines()]
+    assert ["id", "type", "queue", "status", "attempt", "when"] in lines
+    assert ["id", "what"] in lines
+    assert ["1", "INTERNAL:ValueError:", "that", "was", "not", "to", "be"] in [line[:7] for line in lines]
+    wide = on_a_terminal("jobs", "app:jobs", COLUMNS="140", NO_COLOR="1")
+    assert re.search(r"ended .* ago +INTERNAL:ValueError: that was not to be expected", wide)
+
+
 def test_a_pipe_breaks_no_line(queue: Rowcall) -> None:
     long = "q" * 200
     queue.enqueue("hello", queue=long)

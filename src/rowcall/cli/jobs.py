@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from rowcall.cli.output import ago, console, job_as_json, print_json, span, status_text, table, text
+from rowcall.cli.liveness import Liveness, described
+from rowcall.cli.output import NARROW_COLUMNS, ago, console, job_as_json, print_json, span, status_text, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Job, Page, Status
 from rowcall.store.plans.inspect import LONGEST_PAGE
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _DETAIL_LENGTH = 60
 
@@ -42,22 +48,33 @@ def jobs_command(
     """
     with existing(app, url) as jobs:
         page = jobs.list(status=status, queue=queue, type=kind, tag=tag, limit=limit, cursor=cursor)
+        workers = jobs.workers() if any(job.status == Status.RUNNING for job in page.jobs) else []
     if as_json:
         print_json({"jobs": [job_as_json(job) for job in page.jobs], "next_cursor": page.next_cursor})
         return
-    _print(page)
+    _print(page, {worker.name: state for worker in workers if (state := described(worker)) != Liveness.ALIVE})
 
 
-def _print(page: Page) -> None:
+def _print(page: Page, missing: Mapping[str, str]) -> None:
     out = console()
     if not page.jobs:
         out.print("no jobs")
         return
+    narrow = out.width < NARROW_COLUMNS
+    said = {job.id: what(job, missing) for job in page.jobs}
+    out.print(_table(page.jobs, {} if narrow else said))
+    if narrow and any(said.values()):
+        out.print()
+        out.print(_notes(said))
+    if page.next_cursor is not None:
+        out.print(f"\nmore: add --cursor {shlex.quote(page.next_cursor)}", style="dim")
+
+
+def _table(jobs: list[Job], said: Mapping[int, str]) -> Table:
     now = datetime.now(UTC)
-    shown = table(
-        "id", "type", "queue", "status", "attempt", "when", "what", right=("id", "attempt"), whole=("status",)
-    )
-    for job in page.jobs:
+    columns = ["id", "type", "queue", "status", "attempt", "when", *(["what"] if said else [])]
+    shown = table(*columns, right=("id", "attempt"), whole=("status",))
+    for job in jobs:
         shown.add_row(
             str(job.id),
             text(job.type),
@@ -65,11 +82,18 @@ def _print(page: Page) -> None:
             status_text(job.status),
             f"{job.attempt}/{job.max_attempts}",
             when(job, now),
-            text(what(job)),
+            *([text(said[job.id])] if said else []),
         )
-    out.print(shown)
-    if page.next_cursor is not None:
-        out.print(f"\nmore: add --cursor {shlex.quote(page.next_cursor)}", style="dim")
+    return shown
+
+
+def _notes(said: Mapping[int, str]) -> Table:
+    """What a narrow terminal has no column for."""
+    shown = table("id", "what", right=("id",))
+    for job_id, note in said.items():
+        if note:
+            shown.add_row(str(job_id), text(note))
+    return shown
 
 
 def when(job: Job, now: datetime) -> str:
@@ -85,10 +109,13 @@ def when(job: Job, now: datetime) -> str:
             return f"waiting for {span((now - job.run_at).total_seconds())}"
 
 
-def what(job: Job) -> str:
-    """The error, or who is at it."""
-    if job.error_code is not None:
-        said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
-        first = said.splitlines()[0]
-        return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 1]}…"
-    return f"on {job.worker}" if job.status == Status.RUNNING else ""
+def what(job: Job, missing: Mapping[str, str]) -> str:
+    """The error, or who is at it; `missing` are the workers that do not live, and what is known of them."""
+    if job.status == Status.RUNNING:
+        state = missing.get(job.worker or "")
+        return f"on {job.worker} ({state})" if state else f"on {job.worker}"
+    if job.error_code is None:
+        return ""
+    said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
+    first = said.splitlines()[0]
+    return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 class JobFormatter(logging.Formatter):
     """One line for a record, with the job that it carries: `… INFO     [9108] job 12 send_email attempt 2: sent`."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging names it)
         return f"{_moment(record)} {record.levelname:8} [{record.process}] {_about(record)}{record.message}"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ COMMANDS = {
     "demo": "demo",
 }
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+_WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class Commands(click.Group):
@@ -43,12 +46,22 @@ class Commands(click.Group):
         command: click.Command = getattr(module, f"{name}_command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = difflib.get_close_matches(args[0], COMMANDS, 1) if args[0] not in COMMANDS else []
+        if close:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]}?")
+        return super().resolve_command(ctx, args)
+
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         extra["standalone_mode"] = False
+        _make_writable()
         try:
             code = super().main(args, "rowcall", **extra)
+            sys.stdout.flush()
         except Exception as error:
             code = _report(error)
         sys.exit(code if isinstance(code, int) else 0)
@@ -73,10 +86,34 @@ def _report(error: Exception) -> int:
         case RowcallError():
             return _say(str(error), FAILED)
         case OSError(errno=errno.EPIPE):
-            # whoever read our output has gone; what Python flushes at its end must go nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _drop_output()  # whoever read it has gone
             return FAILED
+        case OSError(errno=number, filename=None) if number in _WRITING_ERRORS:
+            if not _output_can_be_written():
+                _drop_output()
+            return _say(f"writing failed: {error.strerror}", FAILED)
     raise error
+
+
+def _make_writable() -> None:
+    """Output that was closed goes nowhere; a letter that its encoding does not have is written as an escape."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open as long as the process lives)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _output_can_be_written() -> bool:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _drop_output() -> None:
+    """What Python flushes at its end goes nowhere, so that it says nothing more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _say(problem: str, code: int) -> int:

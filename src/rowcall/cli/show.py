@@ -40,6 +40,9 @@ def _print(job: Job, attempts: list[Attempt], timeline: list[Event]) -> None:
     if attempts:
         out.print("\nattempts", style="bold")
         out.print(_attempts(attempts))
+    if any(attempt.error_code for attempt in attempts):
+        out.print("\nerrors of attempts", style="bold")
+        out.print(_errors(attempts))
     out.print("\ntimeline", style="bold")
     out.print(_timeline(timeline))
     failures = [attempt for attempt in attempts if attempt.traceback]
@@ -55,7 +58,7 @@ def _fields(job: Job) -> object:
         if name in ("id", "type", "status", "lease", "duplicate") or value is None or value == ():
             continue
         if name in _TIMES:
-            value = moment(value)
+            value = f"{moment(value)} UTC"
         elif name in _JSON_FIELDS:
             value = msgspec.json.encode(value).decode()
         shown.add_row(text(name, "dim"), text(value))
@@ -64,26 +67,34 @@ def _fields(job: Job) -> object:
 
 def _attempts(attempts: list[Attempt]) -> object:
     shown = table(
-        "no.", "status", "claimed", "took", "worker", "error", right=("no.", "took"), whole=("status", "claimed")
+        *("no.", "status", "claimed (UTC)", "took", "worker"), right=("no.", "took"), whole=("status", "claimed (UTC)")
     )
     for attempt in attempts:
         took = ""
         if attempt.started_at is not None and attempt.finished_at is not None:
             took = span((attempt.finished_at - attempt.started_at).total_seconds())
-        error = ": ".join(part for part in (attempt.error_code, attempt.error_detail) if part)
         shown.add_row(
             str(attempt.attempt),
             status_text(attempt.status),
             moment(attempt.claimed_at),
             took,
             text(attempt.worker or ""),
-            text(error),
         )
     return shown
 
 
+def _errors(attempts: list[Attempt]) -> object:
+    """Apart from the other columns, which a long error would push away."""
+    shown = table("no.", "error", right=("no.",), line=False)
+    for attempt in attempts:
+        error = ": ".join(part for part in (attempt.error_code, attempt.error_detail) if part)
+        if error:
+            shown.add_row(str(attempt.attempt), text(error))
+    return shown
+
+
 def _timeline(timeline: list[Event]) -> object:
-    shown = table("at", "event", "by", "detail", whole=("at", "event"))
+    shown = table("at (UTC)", "event", "by", "detail", whole=("at (UTC)", "event"), line=False)
     for event in timeline:
         shown.add_row(moment(event.at), text(event.event), text(event.actor or ""), text(event.detail or ""))
     return shown

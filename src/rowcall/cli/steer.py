@@ -12,6 +12,7 @@ from rowcall.app import Rowcall
 from rowcall.cli.output import console, print_json, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.errors import JobNotFound, RowcallError, StoreUnavailable, WrongState
+from rowcall.job import FINISHED, Status
 
 _words = click.argument("words", nargs=-1, metavar="[APP] ID…")
 
@@ -38,7 +39,10 @@ def retry_command(words: tuple[str, ...], url: str | None, as_json: bool) -> Non
 
     def retry(jobs: Rowcall, job_id: int) -> Outcome:
         job = jobs.retry(job_id)
-        return Outcome(id=job_id, ok=True, status=job.status, said=f"is {job.status} again")
+        more = job.max_attempts - job.attempt
+        said = f"is {job.status} again, with {more} {'attempt' if more == 1 else 'attempts'} more"
+        said += f" ({job.attempt} of {job.max_attempts} used)"
+        return Outcome(id=job_id, ok=True, status=job.status, said=said)
 
     _steer(words, url, as_json, retry)
 
@@ -98,9 +102,19 @@ def _outcome(jobs: Rowcall, job_id: int, act: Callable[[Rowcall, int], Outcome])
     except JobNotFound as error:
         return Outcome(id=job_id, ok=False, error=str(error))
     except WrongState as error:
-        return Outcome(id=job_id, ok=False, status=error.status, error=str(error))
+        return Outcome(id=job_id, ok=False, status=error.status, error=explained(error))
     except RowcallError as error:
         return Outcome(id=job_id, ok=False, error=str(error))
+
+
+def explained(error: WrongState) -> str:
+    """What the job's state means for whoever asked, and what to do."""
+    said = f"cannot {error.move} job {error.job_id}: it is {error.status}"
+    if error.status == Status.RUNNING:
+        return f"{said}; wait until it has ended, or stop its worker first"
+    if error.status in FINISHED:
+        return f"{said} already"
+    return f"{said}, and will run by itself" if error.move == "retry" else said
 
 
 def _as_json(outcome: Outcome) -> dict[str, object]:
