@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
-from rowcall.errors import InvalidOption
+from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
@@ -68,7 +68,12 @@ class Enqueuer(Generic[P]):
 
     def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
         to_json = self._declared.arguments.to_json
-        return [to_json((), row) for row in mappings(self._declared.name, rows)]
+        payloads: list[str] = []
+        try:
+            payloads.extend(to_json((), row) for row in mappings(self._declared.name, rows))
+        except InvalidArguments as error:
+            raise InvalidArguments(error.task, f"row {len(payloads)}: {error.problem}") from error
+        return payloads
 
 
 class BaseTask(Enqueuer[P], Generic[P, R]):

@@ -30,6 +30,7 @@ class Gate:
         self._paths = (os.path.join(folder, "turn"), os.path.join(folder, "gate"))
         self._limit_seconds = limit_seconds
         self._pass: _Pass | None = None
+        self._stuck: _Pass | None = None
         self._held = False
         self._passed_by_until = 0.0
 
@@ -37,17 +38,23 @@ class Gate:
         """Return with the gate held, or after the time limit without it."""
         if _locking is None:
             return
+        if self._stuck is not None and not self._stuck.is_over:
+            return  # the last one still waits behind a holder that does not go on: no second one is sent after it
+        self._stuck = None
         if self._pass is None:
             self._pass = _Pass(*(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666) for path in self._paths))
         if self._pass.try_now():
             self._held = True
         elif time.monotonic() < self._passed_by_until:
             self._pass.give_up_turn()
-        elif self._pass.wait(self._limit_seconds):
-            self._held = True
         else:
-            self._pass = None  # its thread closes it once the kernel lets go
-            self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
+            waiting, self._pass = self._pass, None
+            self._held = waiting.wait(self._limit_seconds)
+            if self._held:
+                self._pass = waiting
+            else:
+                self._stuck = waiting  # its thread closes it once the kernel lets go
+                self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
 
     def leave(self) -> None:
         if self._held and self._pass is not None:
@@ -73,6 +80,7 @@ class _Pass:
         self._gate = gate
         self._guard = threading.Lock()
         self._given_up = False
+        self._closed = False
         self._entered = threading.Event()
 
     def try_now(self) -> bool:
@@ -97,11 +105,24 @@ class _Pass:
         """Wait in the kernel, from a thread of its own, because such a wait cannot be timed."""
         self._entered.clear()
         threading.Thread(target=self._wait_in_kernel, name="rowcall-gate", daemon=True).start()
-        if self._entered.wait(limit_seconds):
-            return True
+        try:
+            if self._entered.wait(limit_seconds):
+                return True
+        except BaseException:
+            if not self._give_up():
+                self.close()  # entered at the last moment, for somebody who is gone
+            raise
+        return not self._give_up()
+
+    def _give_up(self) -> bool:
         with self._guard:
             self._given_up = not self._entered.is_set()
-        return not self._given_up
+            return self._given_up
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a pass that was given up has been let through, and closed, meanwhile."""
+        return self._closed
 
     def _wait_in_kernel(self) -> None:
         assert _locking is not None
@@ -119,5 +140,6 @@ class _Pass:
         _locking.flock(self._gate, _locking.LOCK_UN)
 
     def close(self) -> None:
+        self._closed = True
         os.close(self._turn)
         os.close(self._gate)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
+from rowcall.errors import StoreUnavailable
+
 M = TypeVar("M")
 T = TypeVar("T")
 
@@ -61,7 +63,11 @@ class GroupCommit(Generic[M, T]):
         self._waiting.append(Entry(member, future))
         if not self._flush_asked:
             self._flush_asked = True
-            self._executor().submit(self._flush)
+            try:
+                self._executor().submit(self._flush)
+            except BaseException:
+                self._flush_asked = False
+                raise
         return await future
 
     def _flush(self) -> None:
@@ -72,20 +78,27 @@ class GroupCommit(Generic[M, T]):
 
     def _commit_some(self) -> None:
         entries: list[Entry[M, T]] = []
-        while self._waiting and len(entries) < MOST_MEMBERS:
-            entries.append(self._waiting.popleft())
-        if not entries:
-            return
         try:
-            self._commit(entries)
+            while self._waiting and len(entries) < MOST_MEMBERS:
+                entries.append(self._waiting.popleft())
+            if entries:
+                self._commit(entries)
         except BaseException as error:
+            ours = isinstance(error, Exception)
             for entry in entries:
                 if not entry.done:
-                    entry.error, entry.done = error, True
-            if not isinstance(error, Exception):
+                    entry.error, entry.done = error if ours else _interrupted(), True
+            if not ours:
                 raise
         finally:
             _resolve(entries)
+
+
+def _interrupted() -> StoreUnavailable:
+    """For the others of a group whose committer was interrupted by what concerns it alone, such as Ctrl-C."""
+    return StoreUnavailable(
+        "the thread that wrote for this one was interrupted", "The job may have been written or not"
+    )
 
 
 def _resolve(entries: list[Entry[M, T]]) -> None:

@@ -52,6 +52,7 @@ class SqliteDatabase(Generic[M, E]):
 
     def _start_afresh(self) -> None:
         self._lock = threading.Lock()
+        self.setup_lock = threading.Lock()
         self._writer: SqliteConnection | None = None
         self._readers: list[SqliteConnection] = []
         self._threads: ThreadPoolExecutor | None = None

@@ -76,8 +76,8 @@ class SqliteConnection:
     def write_one_statement(self, plan: Plan[T]) -> T:
         """`write` for a plan of one statement: SQLite makes it a transaction by itself, in a third of the calls."""
         with self._in_use:
-            self._enter_gate()
             try:
+                self._enter_gate()
                 return run(plan, self.execute)
             except sqlite3.Error as error:
                 raise explained(error, self._path) from error
@@ -87,8 +87,8 @@ class SqliteConnection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         with self._in_use:
-            self._enter_gate()
             try:
+                self._enter_gate()
                 self._raw.execute("begin immediate")
                 try:
                     yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from rowcall.clock import Clock
@@ -37,7 +36,6 @@ class Core:
         self.tasks: dict[str, Declared] = {}
         self._turns = itertools.count()
         self._schema_ready = False
-        self._schema_lock = threading.Lock()
 
     def now_ms(self) -> int | None:
         """A test's clock, or None for the database's own."""
@@ -75,7 +73,7 @@ class Core:
         """Once per process: the tables are there and of this version, or are made so."""
         if self._schema_ready:
             return
-        with self._schema_lock:
+        with self.database.setup_lock:
             if self._schema_ready:
                 return
             found = self.database.read(self.dialect.version())

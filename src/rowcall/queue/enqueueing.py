@@ -88,9 +88,9 @@ class Enqueueing(Core):
 
 
 def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
-    for number, row in enumerate(rows):
+    for row in rows:
         if not isinstance(row, Mapping):
-            raise InvalidArguments(task, f"row {number} wants a dict of argument names to values, not {row!r}")
+            raise InvalidArguments(task, f"wants a dict of argument names to values, not {row!r}")
         yield row
 
 

@@ -25,7 +25,7 @@ from rowcall.worker.tell import tell, tell_dropped
 
 LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 MARK_AFTER_SECONDS = 1.0
 STALE_SECONDS = 5 * AHEAD_SECONDS
 _MOVE_OF = attrgetter("transition.move")
@@ -76,7 +76,7 @@ class Loop:
             while True:
                 self._take_ended()
                 self._dispatcher.give_up_overdue()
-                if not self._unsettled and finished():
+                if finished():
                     break
                 self._step()
         except BaseException:
@@ -97,8 +97,8 @@ class Loop:
         self._unsettled += ended
 
     @property
-    def nothing_unsettled(self) -> bool:
-        return not self._unsettled
+    def unsettled(self) -> int:
+        return len(self._unsettled)
 
     @property
     def idle(self) -> bool:
@@ -142,6 +142,8 @@ class Loop:
         try:
             self._round()
         except DataRefused:
+            if not self._unsettled:
+                raise  # not what we settle, but what is there to stage or claim
             self._settle_one_by_one()
 
     def _round(self) -> None:
@@ -243,7 +245,7 @@ class Loop:
         if self._pause_seconds == 0.0:
             logger.error("the database is out of reach, trying again until it is back: %s", error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
-        self._lookout.pause(self._pause_seconds)
+        self._lookout.pause(min(self._pause_seconds, STOPPING_PAUSE_SECONDS) if self.stopping else self._pause_seconds)
 
     # waiting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from types import TracebackType
 
 from rowcall.context import logger
@@ -46,6 +47,7 @@ class Worker:
         self._stop_asked = threading.Event()
         self._forced = False
         self._worn_out = False
+        self._forced_at = 0.0
         self._timer: threading.Timer | None = None
         self._process = os.getpid()
         self.name = ""
@@ -56,6 +58,8 @@ class Worker:
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Begin; async handlers run on `loop`, or on an event loop of the worker's own."""
+        if self.ended.is_set():
+            raise RuntimeError("a worker runs once; make another with jobs.worker()")
         if self._thread is not None:
             return
         self._prepare(loop)
@@ -65,6 +69,9 @@ class Worker:
     def ask_to_stop(self, grace_seconds: float | None = None) -> None:
         """Stop claiming and finish what runs within the grace period; returns at once."""
         grace = self._settings.grace_seconds if grace_seconds is None else grace_seconds
+        running = len(self._dispatcher.running()) if self._dispatcher is not None else 0
+        if running and grace and not self._stop_asked.is_set():
+            logger.warning("worker %s stops; %d running jobs have up to %g s to finish", self.name, running, grace)
         self._stop_asked.set()
         if self._loop is not None:
             self._loop.stopping = True
@@ -222,7 +229,19 @@ class Worker:
         if self._forced:
             for run in self._dispatcher.running():
                 self._dispatcher.abandon(run, Released())
-        return not self._dispatcher.has_ended and loop.nothing_unsettled and (self._forced or not self._dispatcher.busy)
+        if self._dispatcher.has_ended or loop.unsettled:
+            return self._is_overdue(loop)
+        return self._forced or not self._dispatcher.busy
+
+    def _is_overdue(self, loop: Loop) -> bool:
+        """Whether the last words cannot be written: nothing is lost by leaving, as others will find the jobs."""
+        if not self._forced:
+            return False
+        self._forced_at = self._forced_at or time.monotonic()
+        overdue = time.monotonic() - self._forced_at > LAST_WORDS_SECONDS
+        if overdue:
+            logger.error("%d jobs could not be settled or given back; others will find them", loop.unsettled)
+        return overdue
 
     def _force(self) -> None:
         """The grace period is over: ask the handlers to end, give them a moment, release what goes on."""

@@ -38,7 +38,7 @@ _STATUS_CHECK = " or ".join(
 )
 
 
-_LARGEST = 2**62  # far from where adding one would make a float of it
+LARGEST = 2**62  # far from where adding one would make a float of it
 
 
 def _name_check(column: str) -> str:
@@ -51,7 +51,7 @@ def _name_check(column: str) -> str:
 def _whole_check(column: str) -> str:
     return (
         f"constraint {column}_is_a_whole_number"
-        f" check (typeof({column}) = 'integer' and {column} between 0 and {_LARGEST})"
+        f" check (typeof({column}) = 'integer' and {column} between 0 and {LARGEST})"
     )
 
 
@@ -71,7 +71,7 @@ def _time_check(column: str) -> str:
 _JOB = f"""
 create table <job> (
   id integer primary key autoincrement
-    constraint id_is_a_small_positive_number check (id between 1 and {_LARGEST}),
+    constraint id_is_a_small_positive_number check (id between 1 and {LARGEST}),
   type text not null {_name_check("type")},
   queue text not null default 'default' {_name_check("queue")},
   status text not null default 'scheduled' constraint status_is_known check ({_STATUS_CHECK}),
@@ -79,7 +79,7 @@ create table <job> (
   attempt integer not null default 0 {_whole_check("attempt")},
   max_attempts integer not null default 5
     constraint max_attempts_is_a_whole_number
-    check (typeof(max_attempts) = 'integer' and max_attempts between 1 and {_LARGEST}),
+    check (typeof(max_attempts) = 'integer' and max_attempts between 1 and {LARGEST}),
   lease integer not null default 0 {_whole_check("lease")},
   lost integer not null default 0 {_whole_check("lost")},
   held text {_optional_check("held", "text")},
