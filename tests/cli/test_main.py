@@ -18,6 +18,7 @@ def test_help_names_every_command(run: Run) -> None:
     assert [line.split()[0] for line in result.stdout.split("Commands:\n")[1].splitlines()[: len(COMMANDS)]] == [
         *COMMANDS
     ]
+    assert "..." not in result.stdout.split("Commands:\n")[1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -93,6 +93,6 @@ def test_times_in_one_unit() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert ago(now - timedelta(seconds=90), now) == "90 s ago"
     assert ago(now + timedelta(hours=5), now) == "in 5 h"
-    assert [span(seconds) for seconds in (0, 0.5, 119, 120, 7200, 172_800)] == [
-        *("0 ms", "500 ms", "119 s", "2 min", "2 h", "2 d")
+    assert [span(seconds) for seconds in (0, 0.5, 119, 120, 7200, 172_800, 86400 * 26710)] == [
+        *("0 ms", "500 ms", "119 s", "2 min", "2 h", "2 d", "73 years")
     ]

@@ -38,7 +38,7 @@ class Figures(msgspec.Struct, kw_only=True, frozen=True):
     seconds: float
 
 
-@click.command("bench")
+@click.command("bench", short_help="Measure Rowcall on this machine and disk.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),

@@ -27,12 +27,12 @@ GIVE_UP_SECONDS = 14.0
 LOOK_SECONDS = 0.1
 
 
-@click.command("demo")
+@click.command("demo", short_help="Watch thousands of jobs, a killed worker, and nothing lost.")
 @json_option
 def demo_command(as_json: bool) -> None:
     """Watch Rowcall work: thousands of jobs, two worker processes, one killed half way, nothing lost.
 
-    Uses a temporary file, takes about ten seconds, and leaves nothing behind. Exit code 1 if any job was lost.
+    Uses a temporary file, takes five to ten seconds, and leaves nothing behind. Exit code 1 if any job was lost.
 
     With --json: {"kinds": [{"kind", "enqueued", "succeeded", "attempts", "retried", "recovered", "lost"}, …],
     "enqueued", "lost", "killed_pid", "seconds"}.
@@ -103,7 +103,7 @@ class _Watch:
         os.kill(victim.pid, signal.SIGKILL)
         self._killed = victim
         self._known = {worker.name for worker in workers}
-        self._say(f"killed worker process {victim.pid} (SIGKILL) while it held {victim.running} jobs")
+        self._say(f"killed worker process {victim.pid} (SIGKILL) while it held {victim.running} jobs, begun or not")
 
     def _note_replacement(self, workers: list[WorkerInfo]) -> None:
         if self._killed is None or self._replaced:

@@ -90,4 +90,6 @@ def show(report: Report) -> None:
     style = "bold red" if report.lost else "bold green"
     killed = "" if report.killed_pid is None else ", one of two worker processes killed on the way"
     out.print(f"{report.lost} lost, in {report.seconds:.1f} s{killed}", style=style)
-    out.print("recovered: attempts that died with their worker and were made again by another one", style="dim")
+    out.print(
+        "recovered: attempts that had begun, died with their worker, and were made again by another one", style="dim"
+    )

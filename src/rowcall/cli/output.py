@@ -29,6 +29,7 @@ STYLES = {
     "lost": "red",
 }
 NARROW_COLUMNS = 100
+_DAY, _YEAR = 86400, 365.25 * 86400
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = ("lease", "duplicate")
 
@@ -126,7 +127,9 @@ def span(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 2 * 3600:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+    if seconds < 2 * _DAY:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / _DAY:.0f} d" if seconds < 2 * _YEAR else f"{seconds / _YEAR:.0f} years"
 
 
 def bar(part: int, whole: int, width: int = 20) -> str:

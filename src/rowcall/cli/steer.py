@@ -27,7 +27,7 @@ class Outcome(msgspec.Struct, kw_only=True, frozen=True):
     said: str = ""
 
 
-@click.command("retry")
+@click.command("retry", short_help="Run finished jobs again.")
 @_words
 @url_option
 @json_option

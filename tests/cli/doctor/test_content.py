@@ -149,6 +149,32 @@ def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine)
         assert "2 jobs that are due wait, the first for 60 min" in found.what["waiting"]
 
 
+def test_queues_that_no_living_worker_serves(queue: Rowcall, examine: Examine) -> None:
+    queue.enqueue("hello", queue="mail")
+    queue.enqueue("hello", queue="mail")
+    queue.enqueue("hello", queue="odd=1,name")
+    assert "queues" not in examine().level
+    with queue.worker(queues={"mails": 2, "odd=1,name": None}):
+        found = examine()
+        assert (found.exit_code, found.level["queues"]) == (0, "warn")
+        assert found.what["queues"] == (
+            "no living worker serves mail (2 waiting); the living ones serve mails=2,odd=1,name"
+        )
+        with queue.worker(queues="mail"):
+            assert "queues" not in examine().level
+
+
+def test_tasks_that_the_app_does_not_declare(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    for kind in ("hello", "helo"):
+        queue.enqueue(kind)
+    assert "tasks" not in examine().level
+    change(folder, "update rowcall_job set run_at = run_at - 30000")
+    found = examine()
+    assert (found.exit_code, found.level["tasks"]) == (0, "warn")
+    assert found.what["tasks"] == "app:jobs declares no task for helo (1 waiting)"
+    assert "tasks" not in examine("--url", "sqlite:///queue.db").level
+
+
 def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> None:
     with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         [worker] = eventually(queue.workers)

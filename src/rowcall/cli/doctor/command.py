@@ -8,16 +8,16 @@ import sys
 import click
 
 from rowcall.app import Rowcall
-from rowcall.cli.doctor.content import check_content
+from rowcall.cli.doctor.content import Asked, check_content
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
 from rowcall.cli.output import console, has_unicode, print_json, table, text
-from rowcall.cli.target import app_argument, find, json_option, url_option, work_command_for
+from rowcall.cli.target import app_argument, find, json_option, url_option
 
 _MARKS = {Level.OK: ("ok", "green"), Level.WARN: ("warn", "yellow"), Level.PROBLEM: ("problem", "bold red")}
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what is wrong, and what to do.")
 @app_argument
 @url_option
 @json_option
@@ -30,7 +30,7 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
     "advice"}, …]}.
     """
     jobs = find(app, url)
-    findings = examine(jobs, work_command_for(app))
+    findings = examine(jobs, Asked(app, frozenset(jobs.tasks)))
     well = all(finding.level != Level.PROBLEM for finding in findings)
     if as_json:
         print_json({"path": jobs.database.path, "ok": well, "findings": findings})
@@ -40,13 +40,13 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-def examine(jobs: Rowcall, work_command: str) -> list[Finding]:
+def examine(jobs: Rowcall, asked: Asked) -> list[Finding]:
     if jobs.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
     path = os.path.realpath(jobs.database.path)
     findings = list(check_place(path))
     if os.path.isfile(path) and os.access(path, os.R_OK):
-        findings += check_content(path, jobs.config.table_prefix, work_command)
+        findings += check_content(path, jobs.config.table_prefix, asked)
     return findings
 
 

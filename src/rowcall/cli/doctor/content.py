@@ -11,6 +11,7 @@ from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
 from rowcall.cli.liveness import Liveness, liveness
 from rowcall.cli.output import span
 from rowcall.cli.probe import looking, version_in
+from rowcall.cli.target import work_command_for
 from rowcall.drivers.sqlite_connection import WAL_LIMIT_BYTES
 from rowcall.drivers.sqlite_errors import explained, lock_holders
 from rowcall.errors import StoreUnavailable
@@ -20,19 +21,30 @@ OVERSIZED_WAL_BYTES = 4 * WAL_LIMIT_BYTES
 MOST_SHOWN = 5
 
 
-def check_content(path: str, prefix: str, work_command: str) -> Iterator[Finding]:
+class Asked(NamedTuple):
+    """The app that was named, if one was, and the tasks it declares."""
+
+    app: str | None
+    tasks: frozenset[str]
+
+    @property
+    def work_command(self) -> str:
+        return work_command_for(self.app)
+
+
+def check_content(path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
     """Look into an existing file, without changing it."""
     try:
         with looking(path) as raw:
             raw.execute("select count(*) from sqlite_master").fetchone()
-            yield from _checks(raw, path, prefix, work_command)
+            yield from _checks(raw, path, prefix, asked)
     except sqlite3.Error as error:
         said = explained(error, path)
         what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
         yield problem("database", what, advice or "Nothing further was looked at")
 
 
-def _checks(raw: sqlite3.Connection, path: str, prefix: str, work_command: str) -> Iterator[Finding]:
+def _checks(raw: sqlite3.Connection, path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
     yield _integrity(raw)
     yield _journal(raw)
     yield _vacuum(raw)
@@ -43,8 +55,11 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, work_command: str) 
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
         workers = _read_workers(raw, prefix)
-        yield from _workers(workers, work_command)
-        yield _waiting(raw, prefix, any(worker.state == Liveness.ALIVE for worker in workers), work_command)
+        alive = [worker for worker in workers if worker.state == Liveness.ALIVE]
+        yield from _workers(workers, asked.work_command)
+        yield _waiting(raw, prefix, bool(alive), asked.work_command)
+        yield from _unserved(raw, prefix, alive)
+        yield from _undeclared(raw, prefix, asked)
         yield _future(raw, prefix)
 
 
@@ -139,7 +154,7 @@ where type = 'table' and name like '%migration'
 
 
 _WORKERS = """
-select name, lock_path, lease_ms, <clock> - beat_at,
+select name, queues, lock_path, lease_ms, <clock> - beat_at,
        (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
 from <worker>
 """
@@ -147,6 +162,7 @@ from <worker>
 
 class _Worker(NamedTuple):
     name: str
+    queues: str
     state: Liveness
     silent_seconds: float
     running: int
@@ -154,8 +170,8 @@ class _Worker(NamedTuple):
 
 def _read_workers(raw: sqlite3.Connection, prefix: str) -> list[_Worker]:
     return [
-        _Worker(name, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
-        for name, lock_path, lease_ms, silent_ms, running in raw.execute(render(_WORKERS, prefix))
+        _Worker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
+        for name, queues, lock_path, lease_ms, silent_ms, running in raw.execute(render(_WORKERS, prefix))
     ]
 
 
@@ -197,6 +213,59 @@ select (select count(*) from <job> where status = 'pending')
        <clock> - min(
          ifnull((select run_at from <job> where status = 'pending' order by id limit 1), <clock>),
          ifnull((select min(run_at) from <job> where status = 'scheduled'), <clock>))
+"""
+
+
+def _unserved(raw: sqlite3.Connection, prefix: str, alive: list[_Worker]) -> Iterator[Finding]:
+    """Queues in which jobs wait, and which no living worker looks at; where none lives, that is said already."""
+    if not alive:
+        return
+    counts = raw.execute(f"select queue, count(*) from {prefix}job {_READY} group by queue").fetchall()
+    unserved = [(queue, count) for queue, count in counts if not any(_serves(worker, queue) for worker in alive)]
+    if unserved:
+        served = ", ".join(sorted({worker.queues for worker in alive}))
+        yield warn(
+            "queues",
+            f"no living worker serves {_listed(unserved)}; the living ones serve {served}",
+            "Start a worker for them, or correct the --queues of those that run",
+        )
+
+
+def _serves(worker: _Worker, queue: str) -> bool:
+    if worker.queues == "*" or queue in (part.partition("=")[0] for part in worker.queues.split(",")):
+        return True
+    # given by a mapping, a name may have what separates names: then it cannot be told apart for sure
+    return ("," in queue or "=" in queue) and queue in worker.queues
+
+
+def _undeclared(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Finding]:
+    """Jobs that wait because the app that was named has no function for them."""
+    if asked.app is None:
+        return
+    counts = raw.execute(render(_BY_TYPE, prefix)).fetchall()
+    unknown = [
+        (kind, count)
+        for kind, count, waited_ms in counts
+        if kind not in asked.tasks and waited_ms > _NOTICEABLE_WAIT_MS
+    ]
+    if unknown:
+        yield warn(
+            "tasks",
+            f"{asked.app} declares no task for {_listed(unknown)}",
+            "Nothing to do if workers of another app run them; otherwise declare the tasks, or delete the jobs",
+        )
+
+
+def _listed(counts: list[tuple[str, int]]) -> str:
+    said = ", ".join(f"{name} ({count:,} waiting)" for name, count in counts[:MOST_SHOWN])
+    return said if len(counts) <= MOST_SHOWN else f"{said} and {len(counts) - MOST_SHOWN} more"
+
+
+_NOTICEABLE_WAIT_MS = 5000
+_READY = "where status = 'pending' and held is null"
+_BY_TYPE = f"""
+select type, number, <clock> - (select run_at from <job> where id = first)
+from (select type, count(*) as number, min(id) as first from <job> {_READY} group by type)
 """
 
 
