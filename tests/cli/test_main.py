@@ -76,7 +76,6 @@ def test_a_reader_that_leaves_is_no_error(queue: Rowcall) -> None:
     assert (process.returncode, said) == (1, b"")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("words", [("jobs", "app:jobs"), ("stats", "app:jobs", "--json"), ("jobs", "--help")])
 def test_output_that_cannot_be_written_is_one_line(queue: Rowcall, words: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
