@@ -84,7 +84,12 @@ def path_of(url: str | Path | None) -> str:
     if not isinstance(url, str):
         raise InvalidOption("url", f"wants a URL or a pathlib.Path, not {type(url).__name__}")
     if url.startswith("sqlite:///"):
-        path = unquote(url.removeprefix("sqlite:///"))
+        rest = url.removeprefix("sqlite:///")
+        if "?" in rest or "#" in rest:
+            raise InvalidOption(
+                "url", f"{url!r} has options, and SQLite URLs here take none (in a file name, ? is %3F)"
+            )
+        path = unquote(rest)
         if path and "\0" not in path:
             return path
         raise InvalidOption("url", f"{url!r} names no file; write sqlite:///app.db")

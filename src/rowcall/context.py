@@ -16,6 +16,7 @@ class Attempted(Protocol):
     """What runs a handler: the worker's side of a context."""
 
     cancelled: bool
+    saw_cancelled: bool
 
     @property
     def context(self) -> Context: ...
@@ -46,6 +47,8 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for this attempt any more: its time is over, or the worker is stopping."""
+        if self._attempt.cancelled:
+            self._attempt.saw_cancelled = True
         return self._attempt.cancelled
 
     @property

@@ -187,7 +187,10 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
             return _retry_or_fail(tries, policy, chance, error, code, detail, traceback)
         case TimedOut(seconds=seconds):
             detail = f"the handler ran longer than its timeout of {seconds:g} s"
-            return _retry_or_fail(tries, policy, chance, TimeoutError(detail), TIMEOUT_CODE, detail, None)
+            late = TimeoutError(detail)
+            if isinstance(policy, Backoff) and policy.gives_up_on(late):
+                return _fail(TIMEOUT_CODE, detail, None)
+            return _retry_or_fail(tries, policy, chance, late, TIMEOUT_CODE, detail, None)
         case Reported(code=code, detail=detail):
             return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):

@@ -153,7 +153,7 @@ def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again
             gate.enter()
             gate.leave()
         assert time.monotonic() - began < 1
-        assert descriptors_in(folder) == 4  # its own, and those of the wait that was given up
+        assert descriptors_in(folder) == 2  # those of the wait that was given up, however often it is passed by
         holder.kill()
     eventually(lambda: descriptors_in(folder) == 2)
     gate.enter()

@@ -171,7 +171,9 @@ def test_queues_narrow_a_claim(jobs: Rowcall) -> None:
     jobs.enqueue("a", queue="mail")
     jobs.enqueue("b", queue="media")
     assert [job.type for job in jobs.claim("me", limit=5, queues=["media", "other"])] == ["b"]
-    assert jobs.dequeue("me", queues=[]) is None
+    for wrong in ([], "mail", [3]):
+        with pytest.raises(InvalidOption, match="queues"):
+            jobs.dequeue("me", queues=wrong)  # type: ignore[arg-type]
     assert [job.type for job in asyncio.run(jobs.aclaim("me", limit=5, queues=("mail",)))] == ["a"]
 
 

@@ -91,9 +91,9 @@ def test_in_bulk_of_none(jobs: Rowcall, send: Task[..., None], path: Path) -> No
 def test_a_bulk_is_all_or_nothing(jobs: Rowcall, send: Task[..., None]) -> None:
     rows: list[dict[str, object]] = [{"to": "a"}, {"to": "b"}, {"to": 5}]
     for wrong in (rows, [{"to": "a"}, {}], [{"to": "a"}, {"cc": "a"}]):
-        with pytest.raises(InvalidArguments):
+        with pytest.raises(InvalidArguments, match=f"row {len(wrong) - 1}: "):
             send.enqueue_many(wrong)
-    with pytest.raises(InvalidArguments, match="row 1 wants a dict of argument names to values, not 'b'"):
+    with pytest.raises(InvalidArguments, match="row 1: wants a dict of argument names to values, not 'b'"):
         send.enqueue_many([{"to": "a"}, "b"])  # type: ignore[list-item]
     assert jobs.list().jobs == []
 

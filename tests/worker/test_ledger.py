@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import ledger
-from rowcall.worker.ledger import PAIRS, Ledger
+from rowcall.worker.ledger import NO_PLACE, PAIRS, Ledger
 
 HOLD = """
 import signal, sys
@@ -26,7 +26,7 @@ def test_a_living_owner_is_not_dead(tmp_path: Path) -> None:
     held.close()
     assert not os.path.exists(held.path)
     assert not ledger.is_dead(held.path)  # gone in order, not dead
-    assert ledger.started_jobs(held.path) == set()
+    assert ledger.started_jobs(held.path) is None
 
 
 def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
@@ -44,14 +44,29 @@ def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
     ledger.remove(path)
 
 
-def test_the_ring_keeps_the_newest(tmp_path: Path) -> None:
+def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
     held = Ledger(str(tmp_path), "worker-x")
-    for number in range(1, PAIRS + 11):
-        held.mark_started(number, 1)
+    slow = held.mark_started(1, 1)
+    places = [held.mark_started(number, 1) for number in range(2, PAIRS + 1)]
+    assert held.mark_started(PAIRS + 1, 1) == NO_PLACE
+    held.free(places)
+    for number in range(PAIRS + 1, 3 * PAIRS):
+        held.free([held.mark_started(number, 1)])
     found = ledger.started_jobs(held.path)
-    assert len(found) == PAIRS
-    assert (PAIRS + 10, 1) in found
-    assert (10, 1) not in found
+    assert found is not None
+    assert (1, 1) in found
+    assert (3 * PAIRS - 1, 1) in found
+    held.free([slow, NO_PLACE])
+    held.close()
+    assert held.mark_started(1, 2) == NO_PLACE
+
+
+def test_what_was_written_before_the_machine_started_anew_says_nothing(tmp_path: Path) -> None:
+    held = Ledger(str(tmp_path), "worker-x")
+    held.mark_started(7, 3)
+    with open(held.path, "r+b") as file:
+        file.write(b"another boot id.")
+    assert ledger.started_jobs(held.path) is None
     held.close()
 
 
@@ -59,5 +74,5 @@ def test_nothing_is_known_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     missing = str(tmp_path / "nothing")
     for path in (missing, None):
         assert not ledger.is_dead(path)
-        assert ledger.started_jobs(path) == set()
+        assert ledger.started_jobs(path) is None
         ledger.remove(path)

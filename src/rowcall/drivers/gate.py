@@ -12,6 +12,8 @@ import threading
 import time
 from types import ModuleType
 
+from rowcall.drivers.beside import open_file
+
 try:
     import fcntl as _fcntl
 except ImportError:  # not on Windows: SQLite's own busy handler has to do
@@ -26,8 +28,9 @@ PASSED_BY_SECONDS = 10.0
 class Gate:
     """One writer's way to the gate; a connection has its own."""
 
-    def __init__(self, folder: str, limit_seconds: float) -> None:
+    def __init__(self, folder: str, limit_seconds: float, database: str = "") -> None:
         self._paths = (os.path.join(folder, "turn"), os.path.join(folder, "gate"))
+        self._database = database
         self._limit_seconds = limit_seconds
         self._pass: _Pass | None = None
         self._stuck: _Pass | None = None
@@ -42,7 +45,13 @@ class Gate:
             return  # the last one still waits behind a holder that does not go on: no second one is sent after it
         self._stuck = None
         if self._pass is None:
-            self._pass = _Pass(*(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666) for path in self._paths))
+            if time.monotonic() < self._passed_by_until:
+                return
+            try:
+                self._pass = self._open_pass()
+            except OSError:
+                self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
+                raise
         if self._pass.try_now():
             self._held = True
         elif time.monotonic() < self._passed_by_until:
@@ -55,6 +64,15 @@ class Gate:
             else:
                 self._stuck = waiting  # its thread closes it once the kernel lets go
                 self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
+
+    def _open_pass(self) -> _Pass:
+        turn, gate = self._paths
+        opened = open_file(turn, self._database)
+        try:
+            return _Pass(opened, open_file(gate, self._database))
+        except OSError:
+            os.close(opened)
+            raise
 
     def leave(self) -> None:
         if self._held and self._pass is not None:
@@ -69,6 +87,9 @@ class Gate:
     def forget(self) -> None:
         """After a fork: let go of the parent's descriptors; its locks stay with it."""
         self.close()
+        if self._stuck is not None and not self._stuck.is_over:
+            self._stuck.close()
+        self._stuck = None
         self._held = False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from rowcall.config import Config
+from rowcall.drivers.beside import make_folder
 from rowcall.drivers.gate import Gate
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_errors import explained
@@ -19,6 +21,8 @@ from rowcall.errors import StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
+
+logger = logging.getLogger("rowcall")
 
 OLDEST_SQLITE = (3, 35, 0)
 CACHE_KIB = 8192
@@ -41,13 +45,14 @@ class SqliteConnection:
                 "Use a newer Python or system SQLite",
             )
         self._path = path
-        self._gate = Gate(side_folder, config.gate_seconds)
+        self._told_of_gate = False
+        self._gate = Gate(side_folder, config.gate_seconds, path)
         self._in_use = threading.RLock()  # for the sake of those who fork: see _before_fork
         with self._in_use:
             _open_connections.add(self)
             try:
                 self._raw = _open(path, config)
-                os.makedirs(side_folder, exist_ok=True)
+                make_folder(side_folder, path)
             except sqlite3.Error as error:
                 raise explained(error, path) from error
             except OSError as error:
@@ -133,9 +138,9 @@ class SqliteConnection:
         try:
             self._gate.enter()
         except OSError as error:
-            raise StoreUnavailable(
-                f"the files beside {self._path} cannot be opened: {error.strerror}", "Check their permissions"
-            ) from error
+            if not self._told_of_gate:  # it only makes waiting fair: without it SQLite's own lock has to do
+                self._told_of_gate = True
+                logger.warning("the files beside %s cannot be opened (%s): writers wait less fairly", self._path, error)
 
 
 def _open(path: str, config: Config) -> sqlite3.Connection:

@@ -107,12 +107,16 @@ class ByHand(Core):
         lease_ms = round(seconds_of("lease", lease) * 1000)
         if lease_ms < 1:
             raise InvalidOption("lease", "wants more than 0 seconds")
-        if isinstance(queues, str):
-            raise InvalidOption("queues", f"wants a list of names, not {queues!r}")
+        names = None if queues is None else list(queues)
+        if isinstance(queues, str) or names == []:
+            raise InvalidOption("queues", f"wants a list of names, or None for all, not {queues!r}")
+        for name in names or ():
+            if complaint := name_complaint(name):
+                raise InvalidOption("queues", complaint)
         appetite = Appetite(
             worker=worker,
             slots=limit,
-            queues=None if queues is None else dict.fromkeys(queues),
+            queues=None if names is None else dict.fromkeys(names),
             first_queue=next(self._turns),
             lease_ms=lease_ms,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowcall.context import logger
@@ -28,7 +29,8 @@ def guarded(policy: RetryCallable) -> RetryCallable:
 
     def delay_seconds(attempt: int, error: BaseException) -> float:
         try:
-            return float(policy(attempt, error))
+            answer: object = policy(attempt, error)
+            return answer.total_seconds() if isinstance(answer, timedelta) else float(answer)  # type: ignore[arg-type]
         except Exception:
             logger.exception("a retry policy failed; the default one decides instead")
             return DEFAULT_BACKOFF.delay_seconds(attempt, chance=1.0)

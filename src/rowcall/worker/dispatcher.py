@@ -171,7 +171,7 @@ class Dispatcher:
             self._ring()
         if run_next is None:
             return None
-        self._mark(run_next)
+        self._watch(run_next)
         if run_next.task.is_async is run.task.is_async:
             return run_next
         self._hand_over(run_next)
@@ -181,7 +181,7 @@ class Dispatcher:
         with self._lock:
             run = self._pop_buffered() if len(self._running) < self._concurrency else None
         if run is not None:
-            self._mark(run)
+            self._watch(run)
         return run
 
     def _pop_buffered(self) -> Run | None:
@@ -190,11 +190,6 @@ class Dispatcher:
         run = self._buffer.popleft()
         self._running.add(run)
         return run
-
-    def _mark(self, run: Run) -> None:
-        if self.ledger is not None:
-            self.ledger.mark_started(run.ready.id, run.ready.lease)
-        self._watch(run)
 
     def _start(self, run: Run) -> None:
         if run.marked:

@@ -112,10 +112,10 @@ class Watcher:
         return path if os.path.exists(path) else None
 
     def _recover(self, peer: Peer) -> int:
-        started = ledger.started_jobs(self._ledger_of(peer))
+        begun = ledger.started_jobs(self._ledger_of(peer))
         total = 0
         while True:
-            recovered = self._core.write(recover_worker(self._core.dialect, peer.name, started, self._core.now_ms()))
+            recovered = self._core.write(recover_worker(self._core.dialect, peer.name, begun, self._core.now_ms()))
             total += recovered
             if recovered < RECOVERED_AT_ONCE:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -85,7 +86,8 @@ class AsyncLane:
 
     def cancel(self, run: Run) -> None:
         if self._loop is not None and run.task.is_async:
-            self._loop.call_soon_threadsafe(self._cancel_task, run)
+            with contextlib.suppress(RuntimeError):  # the caller's loop is closed, and the handler gone with it
+                self._loop.call_soon_threadsafe(self._cancel_task, run)
 
     def _start_incoming(self) -> None:
         while self._incoming:
@@ -131,6 +133,7 @@ class AsyncLane:
     def _cancel_task(self, run: Run) -> None:
         # a task cancelled before its first step would never say that it has ended; _call looks by itself
         if run.async_task is not None and run.started_at and not run.async_task.done():
+            run.saw_cancelled = True
             run.async_task.cancel()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
@@ -139,8 +142,9 @@ class AsyncLane:
         return loop
 
     def close(self) -> None:
-        if self._owned and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._owned and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # closed already
+                self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

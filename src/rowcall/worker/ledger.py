@@ -1,4 +1,4 @@
-"""A file of the worker's own: locked while it lives, and telling which jobs left its buffer.
+"""A file of the worker's own: locked while it lives, and telling which of its jobs have begun.
 
 The kernel frees the lock when the process dies, however it dies. What was written to the mapped file outlives the
 process too, so that whoever recovers its jobs knows which of them had been started, at no cost in commits.
@@ -7,11 +7,15 @@ process too, so that whoever recovers its jobs knows which of them had been star
 from __future__ import annotations
 
 import contextlib
-import itertools
 import mmap
 import os
 import struct
+import uuid
 import weakref
+from collections import deque
+from collections.abc import Iterable
+
+from rowcall.drivers.beside import open_file
 
 try:
     import fcntl
@@ -20,27 +24,51 @@ except ImportError:
 
 _PAIR = struct.Struct("<qq")
 PAIRS = 8192
-_SIZE = _PAIR.size * PAIRS
+NO_PLACE = 0
+_SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are
+
+
+def _boot() -> bytes:
+    """What was written but not synced is gone with the boot it was written in."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return uuid.UUID(file.read().strip()).bytes
+    except (OSError, ValueError):
+        return bytes(range(16))
+
+
+_BOOT = _boot()
 _open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 class Ledger:
-    """The (id, lease) of started jobs, in a ring larger than all that can be unsettled at once."""
+    """The (id, lease) of jobs whose handlers have begun, each in a place of its own until it is settled."""
 
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(self, folder: str, name: str, database: str = "") -> None:
         self.path = os.path.join(folder, name)
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._fd = open_file(self.path, database, os.O_EXCL)
         if fcntl is not None:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _allocate(self._fd)
         self._map = mmap.mmap(self._fd, _SIZE)
-        self._next = itertools.count()
+        self._map[: len(_BOOT)] = _BOOT
+        self._free = deque(range(1, PAIRS + 1))
+        self._closed = False
         _open_ledgers.add(self)
 
-    def mark_started(self, job_id: int, lease: int) -> None:
-        _PAIR.pack_into(self._map, next(self._next) % PAIRS * _PAIR.size, job_id, lease)
+    def mark_started(self, job_id: int, lease: int) -> int:
+        """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled."""
+        if self._closed or not self._free:
+            return NO_PLACE
+        place = self._free.popleft()
+        _PAIR.pack_into(self._map, place * _PAIR.size, job_id, lease)
+        return place
+
+    def free(self, places: Iterable[int]) -> None:
+        self._free.extend(place for place in places if place != NO_PLACE)
 
     def close(self) -> None:
+        self._closed = True
         _open_ledgers.discard(self)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -85,16 +113,18 @@ def is_dead(path: str | None) -> bool:
         os.close(fd)
 
 
-def started_jobs(path: str | None) -> set[tuple[int, int]]:
-    """What a dead worker had started, as far as its file tells."""
+def started_jobs(path: str | None) -> set[tuple[int, int]] | None:
+    """What a dead worker had begun, by its file; None where that cannot be told from here."""
     if path is None:
-        return set()
+        return None
     try:
         with open(path, "rb") as file:
             data = file.read(_SIZE)
     except OSError:
-        return set()
-    return {pair for pair in _PAIR.iter_unpack(data[: len(data) // _PAIR.size * _PAIR.size]) if pair != (0, 0)}
+        return None
+    if len(data) != _SIZE or not data.startswith(_BOOT):
+        return None
+    return {pair for pair in _PAIR.iter_unpack(data[_PAIR.size :]) if pair != (0, 0)}
 
 
 def remove(path: str | None) -> None:

@@ -97,6 +97,11 @@ class Loop:
         self._unsettled += ended
 
     @property
+    def out_of_reach(self) -> bool:
+        """Whether the last try to write failed."""
+        return self._pause_seconds > 0
+
+    @property
     def unsettled(self) -> int:
         return len(self._unsettled)
 
@@ -155,6 +160,7 @@ class Loop:
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
         del self._unsettled[: len(runs)]
+        self._free_places(runs)
         self._gathering_since = time.monotonic()
         self._count(runs, taken.settled)
         self._turn += 1
@@ -171,6 +177,10 @@ class Loop:
         if appetite.room > 0:
             self._warn_of_unknown(taken.look)
 
+    def _free_places(self, runs: list[Run]) -> None:
+        if self._dispatcher.ledger is not None:
+            self._dispatcher.ledger.free(run.place for run in runs)
+
     def _dispatch(self, taken: Taken) -> None:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
         if self._busy_since is None:
@@ -183,7 +193,8 @@ class Loop:
 
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
         monotonic = self._core.clock.monotonic
-        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, monotonic, buffered=buffered)
+        ledger = self._dispatcher.ledger
+        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, monotonic, ledger, buffered=buffered)
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())
@@ -235,6 +246,7 @@ class Loop:
                 run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
                 settled = self._settle(run, now)
             self._count([run], settled)
+            self._free_places([run])
             del self._unsettled[0]
 
     def _settle(self, run: Run, now: float) -> set[int]:
@@ -243,7 +255,8 @@ class Loop:
     def _bear(self, error: StoreUnavailable) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
         if self._pause_seconds == 0.0:
-            logger.error("the database is out of reach, trying again until it is back: %s", error)
+            trouble = "refuses a round" if isinstance(error, DataRefused) else "is out of reach"
+            logger.error("the database %s, trying again until that is over: %s", trouble, error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
         self._lookout.pause(min(self._pause_seconds, STOPPING_PAUSE_SECONDS) if self.stopping else self._pause_seconds)
 

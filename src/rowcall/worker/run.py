@@ -18,6 +18,7 @@ from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
 from rowcall.text import DETAIL_LENGTH, storable
+from rowcall.worker.ledger import NO_PLACE, Ledger
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 
@@ -26,6 +27,7 @@ class Run:
     __slots__ = (
         "_claimed_at_ms",
         "_context",
+        "_ledger",
         "_monotonic",
         "_worker",
         "abandoned",
@@ -33,7 +35,9 @@ class Run:
         "cancelled",
         "finished_at",
         "marked",
+        "place",
         "ready",
+        "saw_cancelled",
         "settled",
         "started_at",
         "stopped_because",
@@ -49,6 +53,7 @@ class Run:
         worker: str,
         claimed_at_ms: int,
         monotonic: Callable[[], float],
+        ledger: Ledger | None = None,
         *,
         buffered: bool,
     ) -> None:
@@ -61,6 +66,7 @@ class Run:
         self.settled = False
         self.abandoned = False
         self.cancelled = False
+        self.saw_cancelled = False
         self.stopped_because: Outcome | None = None
         self.transition: Transition | None = None
         self.async_task: AsyncTask[None] | None = None
@@ -68,6 +74,8 @@ class Run:
         self._worker = worker
         self._claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
+        self._ledger = ledger
+        self.place = NO_PLACE
 
     @property
     def context(self) -> Context:
@@ -81,6 +89,8 @@ class Run:
 
     def start(self) -> tuple[list[object], dict[str, object]]:
         """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
+        if self._ledger is not None:
+            self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
@@ -89,7 +99,8 @@ class Run:
 
     def succeed(self, result: object) -> None:
         self.finished_at = self._monotonic()
-        if self.stopped_because is not None:
+        # asked to stop and done all the same: unless it looked, it cannot have stopped half way
+        if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
             self.transition = self._decide(self.stopped_because)
         elif result is None:
             self.transition = SUCCESS

@@ -29,12 +29,17 @@ def tell_dropped(run: Run) -> None:
     _log(run, logging.WARNING, "this attempt was given to somebody else meanwhile; its outcome is dropped", None)
 
 
+def _one_line(text: str) -> str:
+    """Without what would break the line, or colour the terminal of whoever reads the log."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def _log(run: Run, level: int, what: str, transition: Transition | None) -> None:
     ready = run.ready
     reason = ""
     if transition is not None and transition.error_code:
-        reason = f" ({transition.error_code}: {transition.error_detail})" if transition.error_detail else ""
-        reason = reason or f" ({transition.error_code})"
+        detail = f": {transition.error_detail}" if transition.error_detail else ""
+        reason = _one_line(f" ({transition.error_code}{detail})")
     logger.log(
         level,
         "job %d (%s): %s%s",

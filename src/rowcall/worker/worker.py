@@ -9,6 +9,7 @@ import time
 from types import TracebackType
 
 from rowcall.context import logger
+from rowcall.drivers.beside import make_folder
 from rowcall.errors import RowcallError, StoreUnavailable
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
@@ -169,9 +170,10 @@ class Worker:
     def _register(self) -> str:
         """Take a new name, a lock that goes with it, and a row that others watch."""
         name = worker_name()
-        os.makedirs(self._core.database.side_folder, exist_ok=True)
+        database = self._core.database
         try:
-            ledger = Ledger(self._core.database.side_folder, f"worker-{name.rpartition(':')[2]}")
+            make_folder(database.side_folder, database.path)
+            ledger = Ledger(database.side_folder, f"worker-{name.rpartition(':')[2]}", database.path)
         except OSError as error:
             raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
         registration = Registration(
@@ -235,7 +237,7 @@ class Worker:
 
     def _is_overdue(self, loop: Loop) -> bool:
         """Whether the last words cannot be written: nothing is lost by leaving, as others will find the jobs."""
-        if not self._forced:
+        if not self._forced or not loop.out_of_reach:
             return False
         self._forced_at = self._forced_at or time.monotonic()
         overdue = time.monotonic() - self._forced_at > LAST_WORDS_SECONDS

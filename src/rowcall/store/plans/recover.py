@@ -13,39 +13,37 @@ RECOVERED_AT_ONCE = 500
 
 
 def recover_worker(
-    dialect: Dialect, worker: str, started: Collection[tuple[int, int]], now_ms: int | None
+    dialect: Dialect, worker: str, begun: Collection[tuple[int, int]] | None, now_ms: int | None
 ) -> Plan[int]:
     """Give back what a lost worker owned, some at a time, and strike it off once it owns nothing.
 
-    `started` holds (id, lease) of jobs known to have left its buffer, from the file it kept beside its lock.
+    `begun` holds (id, lease) of those whose handlers had begun, from the file that it kept; None where there is no
+    such file, and the rows must do: they say what went into a free slot, and of the rest what ran for long.
     """
     owned = yield from dialect.owned_by(worker, RECOVERED_AT_ONCE)
     if len(owned) < RECOVERED_AT_ONCE:
         yield from dialect.retire(worker)
-    return (yield from _recover(dialect, owned, started, now_ms))
+    return (yield from _recover(dialect, owned, begun, now_ms))
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Running jobs of workers that are not registered at all."""
     owned = yield from dialect.orphans(RECOVERED_AT_ONCE)
-    return (yield from _recover(dialect, owned, (), now_ms))
+    return (yield from _recover(dialect, owned, None, now_ms))
 
 
 def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Jobs claimed by hand whose lease ran out."""
     owned = yield from dialect.lease_expired(RECOVERED_AT_ONCE, now_ms)
-    return (yield from _recover(dialect, owned, (), now_ms))
+    return (yield from _recover(dialect, owned, None, now_ms))
 
 
 def _recover(
-    dialect: Dialect, owned: Sequence[Owned], started: Collection[tuple[int, int]], now_ms: int | None
+    dialect: Dialect, owned: Sequence[Owned], begun: Collection[tuple[int, int]] | None, now_ms: int | None
 ) -> Plan[int]:
-    ended = [
-        Ended(
-            job.id,
-            job.lease,
-            decide(Tries(job.attempt, job.max_attempts), Lost(started=job.started or (job.id, job.lease) in started)),
-        )
-        for job in owned
-    ]
+    ended = []
+    for job in owned:
+        started = job.started if begun is None else (job.id, job.lease) in begun
+        transition = decide(Tries(job.attempt, job.max_attempts), Lost(started=started))
+        ended.append(Ended(job.id, job.lease, transition))
     return len((yield from settle(dialect, ended, now_ms)))

@@ -34,7 +34,7 @@ from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fe
 R = TypeVar("R")
 
 HIGHEST_ID = 2**63 - 1
-MOST_TYPES_MERGED = 100  # SQLite merges 500 at the most
+MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
 class SqliteDialect:
@@ -91,7 +91,11 @@ class SqliteDialect:
         return execute(_plain(self._sql.expire, now_ms, limit))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        merged = list(types[:MOST_TYPES_MERGED])
+        if len(types) > MOST_TYPES_MERGED:
+            found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit, now_ms)
+            found += yield from self.ready_jobs(queue, types[MOST_TYPES_MERGED:], limit, now_ms)
+            return sorted(found, key=_by_priority)[:limit]
+        merged = list(types)
         # one text per power of two keeps the statement cache small; a type that is given twice would be claimed twice
         arms = 1 << (len(merged) - 1).bit_length()
         sql = self._ready_jobs.get(arms) or self._ready_jobs.setdefault(arms, self._sql.ready_jobs(arms))
@@ -217,6 +221,10 @@ class SqliteDialect:
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
         return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+
+def _by_priority(job: Ready) -> tuple[int, int]:
+    return -job.priority, job.id
 
 
 def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:

@@ -108,8 +108,8 @@ class Sql:
     back_to_mark = "rollback to rowcall_settle"
     settle_successes = """
         update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null,
-          started_at = coalesce(max(claimed_at, <now> - given.started_age), started_at),
-          finished_at = max(claimed_at, <now> - given.finished_age), result = given.result
+          started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
+          finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
                      json_extract(value, '$[4]') as result from json_each(?2)) given
@@ -118,8 +118,9 @@ class Sql:
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
         select job.id, job.attempt, json_extract(given.value, '$[3]'), coalesce(job.claimed_at, job.created_at),
-               coalesce(max(job.claimed_at, <now> - json_extract(given.value, '$[4]')), job.started_at),
-               max(job.claimed_at, <now> - json_extract(given.value, '$[5]')), job.worker,
+               coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[4]')),
+                        job.started_at),
+               max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[5]')), job.worker,
                json_extract(given.value, '$[10]'), json_extract(given.value, '$[11]'),
                json_extract(given.value, '$[12]'), <now> + json_extract(given.value, '$[6]')
         from json_each(?2) as given cross join <job> as job
@@ -129,8 +130,10 @@ class Sql:
         update <job> set status = given.status, lease = <job>.lease + 1, lease_until = null,
           attempt = max(0, attempt - given.returned), lost = <job>.lost + given.lost,
           claimed_at = case when given.final then claimed_at end,
-          started_at = case when given.final then coalesce(max(claimed_at, <now> - given.started_age), started_at) end,
-          finished_at = case when given.final then max(claimed_at, <now> - given.finished_age) end,
+          started_at = case when given.final
+            then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at) end,
+          finished_at = case when given.final
+            then max(coalesce(claimed_at, created_at), <now> - given.finished_age) end,
           run_at = coalesce(<now> + given.delay, run_at),
           expires_at = case when given.returned and given.recorded then null else expires_at end,
           result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback

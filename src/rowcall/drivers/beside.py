@@ -1,0 +1,36 @@
+"""Files beside the database, for whoever may use the database itself: SQLite gives its own the same mode."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+
+def make_folder(folder: str, database: str) -> None:
+    """Make the folder, with the database's permissions; one that is there is left as it is."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+    mode = _mode_of(database)
+    searchable = mode | ((mode & 0o444) >> 2)
+    with contextlib.suppress(OSError):  # a file system without permissions
+        os.chmod(folder, searchable | (os.stat(folder).st_mode & stat.S_ISGID))
+
+
+def open_file(path: str, database: str, flags: int = 0) -> int:
+    """Open for reading and writing; a file that is made now gets the database's permissions."""
+    existed = os.path.exists(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o666)
+    if not existed:
+        with contextlib.suppress(OSError):
+            os.fchmod(descriptor, _mode_of(database))
+    return descriptor
+
+
+def _mode_of(database: str) -> int:
+    try:
+        return os.stat(database).st_mode & 0o666
+    except OSError:
+        return 0o600
