@@ -155,7 +155,7 @@ def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again
         assert time.monotonic() - began < 1
         assert descriptors_in(folder) == 2  # those of the wait that was given up, however often it is passed by
         holder.kill()
-    eventually(lambda: descriptors_in(folder) == 2)
+    eventually(lambda: descriptors_in(folder) == 0)
     gate.enter()
     entered = enter_in_a_thread(other)
     assert not entered.wait(0.05)

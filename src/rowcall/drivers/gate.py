@@ -41,9 +41,11 @@ class Gate:
         """Return with the gate held, or after the time limit without it."""
         if _locking is None:
             return
-        if self._stuck is not None and not self._stuck.is_over:
-            return  # the last one still waits behind a holder that does not go on: no second one is sent after it
-        self._stuck = None
+        if self._stuck is not None:
+            if not self._stuck.is_over:
+                return  # the last one still waits behind a holder that does not go on: no second one is sent after it
+            self._stuck = None
+            self._passed_by_until = 0.0
         if self._pass is None:
             if time.monotonic() < self._passed_by_until:
                 return
@@ -54,8 +56,6 @@ class Gate:
                 raise
         if self._pass.try_now():
             self._held = True
-        elif time.monotonic() < self._passed_by_until:
-            self._pass.give_up_turn()
         else:
             waiting, self._pass = self._pass, None
             self._held = waiting.wait(self._limit_seconds)
@@ -63,7 +63,6 @@ class Gate:
                 self._pass = waiting
             else:
                 self._stuck = waiting  # its thread closes it once the kernel lets go
-                self._passed_by_until = time.monotonic() + PASSED_BY_SECONDS
 
     def _open_pass(self) -> _Pass:
         turn, gate = self._paths
@@ -117,10 +116,6 @@ class _Pass:
             return False  # the turn is kept: wait() goes on from here
         _locking.flock(self._turn, _locking.LOCK_UN)
         return True
-
-    def give_up_turn(self) -> None:
-        assert _locking is not None
-        _locking.flock(self._turn, _locking.LOCK_UN)
 
     def wait(self, limit_seconds: float) -> bool:
         """Wait in the kernel, from a thread of its own, because such a wait cannot be timed."""
