@@ -11,9 +11,9 @@ from rowcall.wake.watch import Bell, watch
 # a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.25, 5.0
 # a hint may stand for several commits, of which one is seen and the next is still on its way to the disk
-AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.02
+AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
 # beside an app that commits all the time, several of its commits are one hint
-NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.008
+NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.018
 
 
 class News(Enum):

@@ -12,7 +12,7 @@ from rowcall.errors import DataRefused, RowcallError, StoreUnavailable
 from rowcall.failure import detail_of
 from rowcall.lifecycle import SUCCESS, Released, Tries, Unfit, decide
 from rowcall.queue.core import Core
-from rowcall.store.dialect import Look, Ready
+from rowcall.store.dialect import Look, Ready, Success
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.wake.watch import Bell
@@ -391,8 +391,11 @@ class Loop:
                 )
 
 
-def ended_of(run: Run, now: float) -> Ended:
-    assert run.transition is not None
+def ended_of(run: Run, now: float) -> Ended | Success:
+    ready, transition = run.ready, run.transition
+    assert transition is not None
     started_age = int((now - run.started_at) * 1000) if run.started_at else None
     finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
-    return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age)
+    if transition is SUCCESS:
+        return Success(ready.id, ready.lease, started_age, finished_age, None)
+    return Ended(ready.id, ready.lease, transition, started_age, finished_age)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -16,10 +17,13 @@ from rowcall.worker.worker import Worker
 AT_ONCE_SECONDS = 3.0
 SAME_SIGNAL_SECONDS = 0.1
 SIGNAL_CHECK_SECONDS = 0.5
+SWITCH_SECONDS = 0.001
+COLLECTED_AFTER = (10_000, 20, 50)
 
 
 def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
     """Run until SIGINT or SIGTERM: the first lets handlers finish, the second stops at once."""
+    _make_the_process_ours()
     signals = _Signals(worker)
     with signals:
         worker.start()
@@ -31,6 +35,18 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
         (replace or replace_process)()
     if worker.failure is not None:
         raise worker.failure
+
+
+def _make_the_process_ours() -> None:
+    """Settings that only the owner of a process may choose.
+
+    The loop lets go of the interpreter at each statement: beside a busy handler it should have it back soon. And what
+    was imported by now stays for good, so the collector need not look at it again and again.
+    """
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED_AFTER)
 
 
 def replace_process() -> None:

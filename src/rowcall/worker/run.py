@@ -24,27 +24,18 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 
 
 class Run:
-    __slots__ = (
-        "_claimed_at_ms",
-        "_context",
-        "_ledger",
-        "_monotonic",
-        "_worker",
-        "abandoned",
-        "async_task",
-        "cancelled",
-        "finished_at",
-        "marked",
-        "place",
-        "ready",
-        "saw_cancelled",
-        "settled",
-        "started_at",
-        "stopped_because",
-        "task",
-        "timeout_seconds",
-        "transition",
-    )
+    # what few runs ever change stands here once, and costs a run nothing
+    started_at = 0.0
+    finished_at = 0.0
+    place = NO_PLACE
+    settled = False
+    abandoned = False
+    cancelled = False
+    saw_cancelled = False
+    stopped_because: Outcome | None = None
+    transition: Transition | None = None
+    async_task: AsyncTask[None] | None = None
+    _context: Context | None = None
 
     def __init__(
         self,
@@ -61,21 +52,10 @@ class Run:
         self.task = task
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
         self.marked = not buffered  # whether the row says that it was started
-        self.started_at = 0.0
-        self.finished_at = 0.0
-        self.settled = False
-        self.abandoned = False
-        self.cancelled = False
-        self.saw_cancelled = False
-        self.stopped_because: Outcome | None = None
-        self.transition: Transition | None = None
-        self.async_task: AsyncTask[None] | None = None
-        self._context: Context | None = None
         self._worker = worker
         self._claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
         self._ledger = ledger
-        self.place = NO_PLACE
 
     @property
     def context(self) -> Context:

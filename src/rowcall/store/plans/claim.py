@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.store.dialect import Dialect, Look, Ready
+from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.store.statement import Plan
@@ -40,7 +40,9 @@ class Taken(msgspec.Struct):
     more: bool = False
 
 
-def round_of_work(dialect: Dialect, ended: Sequence[Ended], appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
+def round_of_work(
+    dialect: Dialect, ended: Sequence[Ended | Success], appetite: Appetite, now_ms: int | None
+) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
     settled = yield from settle(dialect, ended, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms)

@@ -23,11 +23,11 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     finished_age_ms: int = 0
 
 
-def settle(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan[set[int]]:
+def settle(dialect: Dialect, ended: Sequence[Ended | Success], now_ms: int | None) -> Plan[set[int]]:
     """Write what ended; gives back the ids that were still ours. Of all others nothing is changed."""
     if not ended:
         return set()
-    rows = [settlement_of(one) for one in ended]
+    rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]

@@ -122,14 +122,25 @@ class SqliteDialect:
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         # nearly always all are still ours, which their number tells; who is not is asked only when it must be
         yield from execute(_plain(self._sql.mark))
-        yield from execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
-        changed = yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+        changed = yield from self._write_successes(settled, now_ms)
         if changed == len(settled):
             return {row.id for row in settled}
         yield from execute(_plain(self._sql.back_to_mark))
         live = yield from self._live(settled)
-        yield from execute(_plain(self._sql.settle_successes, now_ms, _json(settled)))
+        yield from self._write_successes(settled, now_ms)
         return live
+
+    def _write_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[int]:
+        """Write them, and give the number of rows that it changed."""
+        changed = 0
+        packed, others = _packed(settled)
+        if packed:
+            yield from execute(_plain(self._sql.settle_packed, now_ms, _json(packed)))
+            changed += yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+        if others:
+            yield from execute(_plain(self._sql.settle_successes, now_ms, _json(others)))
+            changed += yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+        return changed
 
     def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
         live = yield from self._live(settled)
@@ -221,6 +232,18 @@ class SqliteDialect:
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
         return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+
+def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
+    """Those that fit into 63 bits (31 for the id, 12 for the lease, 10 for each age), and the others."""
+    packed, others = [], []
+    for row in settled:
+        started = row.started_age_ms
+        if row.result is None and started is not None and started < 1024 and row.id < 2**31 and row.lease < 4096:
+            packed.append(row.id << 32 | row.lease << 20 | started << 10 | min(row.finished_age_ms, started))
+        else:
+            others.append(row)
+    return packed, others
 
 
 def _by_priority(job: Ready) -> tuple[int, int]:

@@ -114,6 +114,13 @@ class Sql:
                      json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
                      json_extract(value, '$[4]') as result from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
+    # id, lease and both ages in one number: reading five values out of an array took half of the settle
+    settle_packed = """
+        update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null, result = null,
+          started_at = max(coalesce(claimed_at, created_at), <now> - ((given.value >> 10) & 1023)),
+          finished_at = max(coalesce(claimed_at, created_at), <now> - (given.value & 1023))
+        from json_each(?2) as given
+        where <job>.id = given.value >> 32 and <job>.lease = ((given.value >> 20) & 4095)"""
     record_attempts = """
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
