@@ -17,6 +17,7 @@ from rowcall.worker.run import Run
 Finished = Callable[[Run], Run | None]
 
 CANCEL_AGAIN_SECONDS = 1.0
+RUNS_BETWEEN_BREATHS = 16
 CANCEL_PATIENCE_SECONDS = 5.0
 
 
@@ -95,11 +96,33 @@ class AsyncLane:
 
     def _begin(self, run: Run) -> None:
         assert self._loop is not None
-        # from a copy of its own: what one handler sets must not be seen by the next
-        run.async_task = self._loop.create_task(self._call(run), context=self._base.copy())
+        self._loop.create_task(self._run_in_turn(run), context=self._base.copy())
+
+    async def _run_in_turn(self, run: Run) -> None:
+        """One run after the other in one task, as long as each leaves it as it was found."""
+        task = asyncio.current_task()
+        assert task is not None
+        ran = 0
+        while True:
+            run.async_task = task
+            running.set(run)
+            context = contextvars.copy_context()
+            await self._call(run)
+            # the task holds the run: a circle would be left to the collector
+            run.async_task = None
+            run_next = self._finished(run)
+            if run_next is None:
+                return
+            if run.stopped_because is not None or task.cancelling() or contextvars.copy_context() != context:
+                # cancelled, or with variables of its own: the next one begins in a task that knows nothing of that
+                self._begin(run_next)
+                return
+            run = run_next
+            ran += 1
+            if ran % RUNS_BETWEEN_BREATHS == 0:
+                await asyncio.sleep(0)  # handlers that never wait must not keep the loop from everybody else
 
     async def _call(self, run: Run) -> None:
-        running.set(run)
         timer: asyncio.TimerHandle | None = None
         try:
             args, kwargs = run.start()
@@ -113,10 +136,6 @@ class AsyncLane:
             run.fail(error)
         if timer is not None:
             timer.cancel()
-        run.async_task = None  # the task holds the run: a circle would be left to the collector
-        run_next = self._finished(run)
-        if run_next is not None:
-            self._begin(run_next)
 
     def _time_out(self, run: Run, waited_seconds: float) -> None:
         """Cancel the handler, and again while it goes on; after some patience settle without it."""
