@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 from rowcall.clock import Clock, SystemClock
 from rowcall.config import configure
 from rowcall.context import Context
-from rowcall.errors import DuplicateTask, UnknownTask
+from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
 from rowcall.job import Summary
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
@@ -65,7 +65,10 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         auto_migrate: bool = True,
         busy_timeout: float = 5.0,
         clock: Clock | None = None,
+        retention: object = None,
     ) -> None:
+        if retention is not None:
+            raise InvalidOption("retention", "is not possible in this version: nothing is deleted by itself")
         config = configure(
             url,
             table_prefix=table_prefix,

@@ -55,6 +55,8 @@ class SqliteDatabase(Generic[M, E]):
         self.setup_lock = threading.Lock()
         self._writer: SqliteConnection | None = None
         self._readers: list[SqliteConnection] = []
+        self._tidier: SqliteConnection | None = None
+        self._tidied = -1
         self._threads: ThreadPoolExecutor | None = None
         self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
 
@@ -104,12 +106,22 @@ class SqliteDatabase(Generic[M, E]):
     def run_lent(self, connection: object, plan: Plan[T]) -> T:
         return self._lent.run(connection, plan)
 
+    def tidy(self) -> None:
+        """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""
+        if self._tidier is None:
+            self._tidier = self.connect()
+        counter = self._tidier.change_counter()
+        if counter != self._tidied:
+            self._tidied = counter
+            self._tidier.checkpoint()
+
     def close(self) -> None:
         """Close every connection. The next use opens anew."""
         with self._lock:
-            connections = [*self._readers, *([self._writer] if self._writer else [])]
+            kept = (self._writer, self._tidier)
+            connections = [*self._readers, *(connection for connection in kept if connection is not None)]
             self._readers.clear()
-            self._writer = None
+            self._writer = self._tidier = None
             for connection in connections:
                 connection.close()
             threads, self._threads = self._threads, None

@@ -120,6 +120,14 @@ class SqliteConnection:
             raise explained(error, self._path) from error
         return version
 
+    def checkpoint(self) -> None:
+        """Fold the WAL back as far as that hinders nobody."""
+        try:
+            with self._in_use:
+                self._raw.execute("pragma wal_checkpoint(passive)").fetchall()
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+
     def close(self) -> None:
         with self._in_use:
             _open_connections.discard(self)

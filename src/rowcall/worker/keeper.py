@@ -15,6 +15,7 @@ from rowcall.worker import ledger
 
 BEATS_PER_LEASE = 5
 CHECK_SECONDS = 0.5
+CHECKS_PER_TIDY = 4
 
 
 class Heart:
@@ -68,9 +69,13 @@ class Watcher:
         self._stopped.set()
 
     def _watch(self) -> None:
+        checks = 0
         while not self._stopped.is_set():
             try:
                 self.check()
+                checks += 1
+                if checks % CHECKS_PER_TIDY == 0:
+                    self._core.database.tidy()
             except RowcallError as error:
                 self._seen.clear()  # nobody is to blame for what we could not see
                 logger.warning("other workers could not be looked at: %s", error)

@@ -13,7 +13,7 @@ FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.25, 5.0
 # a hint may stand for several commits, of which one is seen and the next is still on its way to the disk
 AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
 # beside an app that commits all the time, several of its commits are one hint
-NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.05, 0.018
+NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.012, 0.018
 
 
 class News(Enum):
@@ -56,25 +56,26 @@ class Lookout:
         rung, changed = self._watch.wait(seconds, hints=True)
         if changed and self._watch.early:
             self._doubt_seconds = FIRST_DOUBT_SECONDS
-            rung = self._let_commit(at_once=rung) or rung
+            rung = self._let_commit(0.0 if rung else seconds) or rung
         return News.RUNG if rung else self._compare(changed=changed)
 
     @property
     def _is_noisy(self) -> bool:
         return self._vain_hints >= NOISY_HINTS
 
-    def _let_commit(self, *, at_once: bool) -> bool:
+    def _let_commit(self, most_seconds: float) -> bool:
         """Give a write the time to be committed; gives whether the bell rang meanwhile."""
         now = time.monotonic()
         if now - self._hinted_at > NOISE_GAP_SECONDS:
             self._vain_hints = 0
         self._hinted_at = now
-        if at_once:
-            return True
         if not self._is_noisy:
-            time.sleep(FIRST_DOUBT_SECONDS)  # most commits are over by then, and the writes of one are one hint
+            # most commits are over by then, and the writes of one are one hint
+            time.sleep(min(FIRST_DOUBT_SECONDS, most_seconds))
             return False
-        return self._watch.wait(NOISE_PAUSE_SECONDS, hints=False)[0]
+        rung = self._watch.wait(min(NOISE_PAUSE_SECONDS, most_seconds), hints=False)[0]
+        self._hinted_at = time.monotonic()  # the gap to the next hint begins now
+        return rung
 
     def _compare(self, *, changed: bool) -> News:
         counter = self._connection.change_counter()
