@@ -1,6 +1,7 @@
 """Background jobs as rows in the database you already have."""
 
 from rowcall.app import Rowcall
+from rowcall.config import VERSION
 from rowcall.context import Context, current
 from rowcall.errors import (
     Cancel,
@@ -24,7 +25,7 @@ from rowcall.errors import (
 from rowcall.job import Attempt, Event, Job, Page, Stats, Status, Summary, WorkerInfo
 from rowcall.retry import Backoff
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Attempt",

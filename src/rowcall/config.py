@@ -12,6 +12,8 @@ import msgspec
 
 from rowcall.errors import InvalidOption
 
+VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
+
 Durability = Literal["full", "normal"]
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")

@@ -8,6 +8,7 @@ import threading
 import time
 from types import TracebackType
 
+from rowcall.config import VERSION
 from rowcall.context import logger
 from rowcall.drivers.beside import make_folder
 from rowcall.errors import RowcallError, StoreUnavailable
@@ -24,7 +25,6 @@ from rowcall.worker.ledger import Ledger
 from rowcall.worker.loop import Loop
 from rowcall.worker.settings import Settings
 
-VERSION = "0.1.0"
 LAST_WORDS_SECONDS = 2.0
 
 
