@@ -18,7 +18,6 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
-WAITING = (Status.BLOCKED, Status.SCHEDULED, Status.PENDING)
 FINISHED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Concatenate, Generic, ParamSpec, TypeVar, Unpack
+from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
@@ -129,7 +129,3 @@ def declare(function: Callable[..., object], options: Options) -> Declared:
     if not name or name == "<lambda>":
         raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
     return Declared(name, function, options)
-
-
-PlainFunction = Callable[P, R]
-ContextFunction = Callable[Concatenate[Context, P], R]

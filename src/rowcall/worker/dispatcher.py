@@ -42,7 +42,7 @@ class Dispatcher:
         self._abandoned = 0
         self.ledger: Ledger | None = None
         self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
-        self._threads = ThreadLane(concurrency, self.finished)
+        self._threads = ThreadLane(self.finished)
         self._loop = async_lane or AsyncLane(None)
         self._loop.connect(self.finished, self.overdue)
 
@@ -135,7 +135,6 @@ class Dispatcher:
             if run.settled or run not in self._running:
                 return
             run.settled = True
-            run.abandoned = True
             self._abandoned += 1
         run.give_up(outcome)
         self._ended.append(run)

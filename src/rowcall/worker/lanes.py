@@ -24,8 +24,7 @@ CANCEL_PATIENCE_SECONDS = 5.0
 class ThreadLane:
     """Threads that are made when they are first needed, and take one run after the other."""
 
-    def __init__(self, most_threads: int, finished: Finished) -> None:
-        self._most_threads = most_threads
+    def __init__(self, finished: Finished) -> None:
         self._finished = finished
         self._waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._threads = 0

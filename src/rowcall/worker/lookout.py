@@ -51,12 +51,13 @@ class Lookout:
 
     def wait(self, seconds: float) -> News:
         """Wait for any news."""
+        deadline = time.monotonic() + seconds
         if self._doubt_seconds is not None:
             seconds = min(seconds, self._doubt_seconds)
         rung, changed = self._watch.wait(seconds, hints=True)
         if changed and self._watch.early:
             self._doubt_seconds = FIRST_DOUBT_SECONDS
-            rung = self._let_commit(0.0 if rung else seconds) or rung
+            rung = self._let_commit(0.0 if rung else max(0.0, deadline - time.monotonic())) or rung
         return News.RUNG if rung else self._compare(changed=changed)
 
     @property

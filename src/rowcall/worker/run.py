@@ -29,7 +29,6 @@ class Run:
     finished_at = 0.0
     place = NO_PLACE
     settled = False
-    abandoned = False
     cancelled = False
     saw_cancelled = False
     stopped_because: Outcome | None = None
