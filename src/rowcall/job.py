@@ -18,6 +18,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+WAITING = (Status.BLOCKED, Status.SCHEDULED, Status.PENDING)
 FINISHED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.errors import WrongState
-from rowcall.job import Job
+from rowcall.job import WAITING, Job
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.inspect import get
@@ -19,9 +19,8 @@ def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, 
 
 def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
     job = yield from get(dialect, job_id)
-    waiting = [status for status in sources(Move.CANCEL) if status != "running"]
-    if job.status not in waiting:
-        raise WrongState(job_id, job.status, "cancel", [str(status) for status in waiting])
+    if job.status not in WAITING:
+        raise WrongState(job_id, job.status, "cancel", [str(status) for status in WAITING])
     yield from dialect.cancel(job_id, CANCELLED_BY_HAND_CODE, reason, now_ms)
     yield from dialect.record_event(job_id, "CANCELLED", actor, reason, now_ms)
     return (yield from get(dialect, job_id))
