@@ -1,0 +1,241 @@
+"""A real PostgreSQL server for tests and benchmarks, without root and without a service set up by hand."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from rowcall.testing import postgres_database
+from rowcall.testing.postgres_programs import Account, find_programs
+from rowcall.testing.waiting import eventually
+
+StopMode = Literal["fast", "immediate"]
+
+# quick, and safe against everything but a crash of the operating system
+FAST_SETTINGS: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+# what PostgreSQL does by itself; for measuring
+DURABLE_SETTINGS: Mapping[str, str] = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+
+PATIENCE_SECONDS = 60.0
+LONGEST_SOCKET_PATH = 100
+# below the ports that systems hand to outgoing connections: a client that knocks on a stopped server's port
+# could otherwise be given that very port, and be connected with itself
+PORTS = range(15_000, 32_000)
+PORT_TRIES = 10
+SIGNALS: Mapping[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+# reads until its owner is gone, however it went; then ends the server and removes what it is told to
+WATCHDOG = """
+read -r _
+kill -QUIT "$1" 2>/dev/null
+rounds=0
+while kill -0 "$1" 2>/dev/null && [ $rounds -lt 100 ]; do sleep 0.1; rounds=$((rounds + 1)); done
+shift
+[ $# -eq 0 ] || rm -rf -- "$@"
+"""
+
+
+class PostgresServer:
+    """A private server. Everybody on this machine may connect to it as `postgres`, without a password.
+
+    with PostgresServer() as server:
+        jobs = Rowcall(server.create_database())
+        server.restart("immediate")
+
+    Without a folder it lives in a temporary one, which goes with it. Port and socket stay the same over restarts.
+    The server ends with its owner's process, even one that is killed.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, *, settings: Mapping[str, str] = FAST_SETTINGS, tcp: bool = True
+    ) -> None:
+        self._temporary: list[Path] = []
+        self._folder = self._temporary_folder() if folder is None else folder.absolute()
+        self._settings = dict(settings)
+        self._tcp = tcp
+        self._port: int | None = None
+        self._account = Account.for_servers()
+        self._sockets = self._folder
+        self._programs: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._owner_pid = os.getpid()
+
+    @property
+    def data(self) -> Path:
+        return self._folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the server has to say, from every start."""
+        return self._folder / "log"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's first process, while it runs."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def url(self, database: str = "postgres") -> str:
+        """Over TCP, on this machine only."""
+        if not self._tcp:
+            return self.socket_url(database)
+        return f"postgresql://postgres@127.0.0.1:{self._started_port()}/{database}"
+
+    def socket_url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self._sockets}&port={self._started_port()}"
+
+    def start(self) -> None:
+        """Start, and wait until it takes connections; a server that runs is left alone."""
+        if self.running:
+            return
+        self._prepare()
+        first = self._port is None
+        for _ in range(PORT_TRIES if first else 1):
+            if first:
+                self._port = _free_port()
+            if self._launch():
+                break
+        else:
+            tail = self.log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"PostgreSQL does not start; the end of its log:\n{tail}")
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """End it: `fast` cuts its clients off and shuts down; `immediate` is a crash."""
+        if self._watchdog is not None:
+            # first, so that it never sees a process id that the server no longer has
+            self._watchdog.kill()
+            self._watchdog.communicate()
+            self._watchdog = None
+        if self._process is None:
+            return
+        self._process.send_signal(SIGNALS[mode])
+        try:
+            self._process.wait(PATIENCE_SECONDS)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove the temporary folder."""
+        if os.getpid() != self._owner_pid:
+            return
+        self.stop("immediate" if self._folder in self._temporary else "fast")
+        atexit.unregister(self.close)
+        while self._temporary:
+            shutil.rmtree(self._temporary.pop(), ignore_errors=True)
+
+    def create_database(self, name: str | None = None) -> str:
+        """Make an empty database, and give its URL."""
+        return postgres_database.create_database(self.url(), name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, whoever is connected to it."""
+        postgres_database.drop_database(self.url(), name)
+
+    def terminate_connections(self, database: str | None = None, *, at_most: int | None = None) -> int:
+        """Cut off all clients, those of one database, or some, picked at random; gives how many."""
+        return postgres_database.terminate_connections(self.url(), database, at_most=at_most)
+
+    def __enter__(self) -> PostgresServer:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _prepare(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._programs is None:
+            self._programs = find_programs(self._account, copies=self._folder)
+        if len(str(self._folder / ".s.PGSQL.00000")) > LONGEST_SOCKET_PATH and self._sockets == self._folder:
+            self._sockets = self._temporary_folder()
+        self._account.give(self._folder)
+        self._account.give(self._sockets)
+        atexit.unregister(self.close)
+        atexit.register(self.close)
+        if not (self.data / "PG_VERSION").exists():
+            options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+            self._account.run([str(self._programs / "initdb"), f"--pgdata={self.data}", *options], cwd=self._folder)
+
+    def _launch(self) -> bool:
+        assert self._programs is not None
+        settings = {
+            **self._settings,
+            "listen_addresses": "127.0.0.1" if self._tcp else "",
+            "port": str(self._port),
+            "unix_socket_directories": str(self._sockets),
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with self.log.open("ab") as log:
+            process = self._account.start(
+                [str(self._programs / "postgres"), "-D", str(self.data), *options], cwd=self._folder, output=log
+            )
+        self._process = process
+        removed = [str(folder) for folder in self._temporary]
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", WATCHDOG, "sh", str(process.pid), *removed],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        eventually(lambda: self._ready() or not self.running, within=PATIENCE_SECONDS, message="PostgreSQL's start")
+        if self.running:
+            return True
+        self.stop()
+        return False
+
+    def _ready(self) -> bool:
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        assert self._process is not None
+        return len(lines) >= 8 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready"
+
+    def _started_port(self) -> int:
+        if self._port is None:
+            raise RuntimeError("the server has no address before its first start")
+        return self._port
+
+    def _temporary_folder(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="rowcall-pg-"))
+        self._temporary.append(folder)
+        return folder
+
+
+def _free_port() -> int:
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as candidate:
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("found no free port")

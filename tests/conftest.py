@@ -1,0 +1,58 @@
+"""Fixtures for all tests: a real PostgreSQL server, one for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from tests.shared_postgres import SharedPostgres, ask, other_server
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+SHARED = pytest.StashKey[SharedPostgres]()
+PORT = "rowcall_postgres_port"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[SHARED] = SharedPostgres()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[PORT] = node.config.stash[SHARED].port()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SHARED in config.stash:
+        config.stash[SHARED].close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url(pytestconfig: pytest.Config) -> str:
+    """A server that all tests share; `ROWCALL_TEST_POSTGRES_URL` names another one."""
+    if other := other_server():
+        return other
+    if SHARED in pytestconfig.stash:
+        return pytestconfig.stash[SHARED].url()
+    return ask(pytestconfig.workerinput[PORT])  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def postgres_url(postgres_server_url: str) -> Iterator[str]:
+    """A new, empty database."""
+    url = create_database(postgres_server_url)
+    yield url
+    drop_database(postgres_server_url, database_of(url))
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[PostgresServer]:
+    """A server of the test's own, which it may stop, restart or crash."""
+    with PostgresServer() as server:
+        yield server
