@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 SHARED = pytest.StashKey[SharedPostgres]()
 PORT = "rowcall_postgres_port"
+REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,3 +59,14 @@ def private_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, which it may stop, restart or crash."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture
+def pgbouncer(postgres_server_url: str) -> Iterator[PgBouncer]:
+    """A pooler in transaction mode, in front of the shared server: `pgbouncer.url(database_of(postgres_url))`."""
+    if find_pgbouncer() is None:
+        if os.environ.get(REQUIRE_PGBOUNCER) == "1":
+            pytest.fail(f"pgbouncer is not installed, and {REQUIRE_PGBOUNCER} asks for it")
+        pytest.skip("pgbouncer is not installed (on Debian: apt-get install pgbouncer)")
+    with PgBouncer(postgres_server_url) as bouncer:
+        yield bouncer

@@ -18,6 +18,7 @@ from typing import Literal
 from rowcall.testing import postgres_database
 from rowcall.testing.postgres_programs import Account, find_programs
 from rowcall.testing.waiting import eventually
+from rowcall.testing.watchdog import Watchdog
 
 StopMode = Literal["fast", "immediate"]
 
@@ -33,16 +34,6 @@ LONGEST_SOCKET_PATH = 100
 PORTS = range(15_000, 32_000)
 PORT_TRIES = 10
 SIGNALS: Mapping[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
-
-# reads until its owner is gone, however it went; then ends the server and removes what it is told to
-WATCHDOG = """
-read -r _
-kill -QUIT "$1" 2>/dev/null
-rounds=0
-while kill -0 "$1" 2>/dev/null && [ $rounds -lt 100 ]; do sleep 0.1; rounds=$((rounds + 1)); done
-shift
-[ $# -eq 0 ] || rm -rf -- "$@"
-"""
 
 
 class PostgresServer:
@@ -68,7 +59,7 @@ class PostgresServer:
         self._sockets = self._folder
         self._programs: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._watchdog: Watchdog | None = None
         self._owner_pid = os.getpid()
 
     @property
@@ -102,23 +93,22 @@ class PostgresServer:
         """Start, and wait until it takes connections; a server that runs is left alone."""
         if self.running:
             return
+        self.stop()  # clears away after one that died
         self._prepare()
-        first = self._port is None
-        for _ in range(PORT_TRIES if first else 1):
-            if first:
-                self._port = _free_port()
+        settled = self._port is not None
+        for tries_left in reversed(range(PORT_TRIES)):
+            if not settled:
+                self._port = free_port()
             if self._launch():
-                break
-        else:
-            tail = self.log.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"PostgreSQL does not start; the end of its log:\n{tail}")
+                return
+            said = self.log.read_text(errors="replace")[-2000:]
+            if settled or not tries_left or "Address already in use" not in said:
+                raise RuntimeError(f"PostgreSQL does not start; the end of its log:\n{said}")
 
     def stop(self, mode: StopMode = "fast") -> None:
         """End it: `fast` cuts its clients off and shuts down; `immediate` is a crash."""
         if self._watchdog is not None:
-            # first, so that it never sees a process id that the server no longer has
-            self._watchdog.kill()
-            self._watchdog.communicate()
+            self._watchdog.dismiss()
             self._watchdog = None
         if self._process is None:
             return
@@ -196,14 +186,7 @@ class PostgresServer:
                 [str(self._programs / "postgres"), "-D", str(self.data), *options], cwd=self._folder, output=log
             )
         self._process = process
-        removed = [str(folder) for folder in self._temporary]
-        self._watchdog = subprocess.Popen(
-            ["/bin/sh", "-c", WATCHDOG, "sh", str(process.pid), *removed],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._watchdog = Watchdog(process.pid, by=signal.SIGQUIT, remove=self._temporary)
         eventually(lambda: self._ready() or not self.running, within=PATIENCE_SECONDS, message="PostgreSQL's start")
         if self.running:
             return True
@@ -229,7 +212,8 @@ class PostgresServer:
         return folder
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on, and that no client is given by chance."""
     for port in random.sample(PORTS, 100):
         with socket.socket() as candidate:
             candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import uuid
 
+from rowcall.testing.waiting import eventually
+
 try:
     import psycopg
     from psycopg import sql
@@ -61,7 +63,7 @@ def terminate_connections(server_url: str, database: str | None = None, *, at_mo
     with psycopg.connect(server_url, autocommit=True) as connection:
         rows = connection.execute(
             """
-            select pg_terminate_backend(pid, 10000) from (
+            select pid, pg_terminate_backend(pid) from (
                 select pid from pg_stat_activity
                 where backend_type = 'client backend' and pid <> pg_backend_pid()
                   and (%(database)s::text is null or datname = %(database)s)
@@ -70,7 +72,13 @@ def terminate_connections(server_url: str, database: str | None = None, *, at_mo
             """,
             {"database": database, "at_most": at_most},
         ).fetchall()
-    return sum(ended for (ended,) in rows)
+        cut = [pid for pid, was_there in rows if was_there]
+
+        def gone() -> bool:
+            return not connection.execute("select from pg_stat_activity where pid = any(%s)", [cut]).fetchall()
+
+        eventually(gone, message="the end of the connections")
+    return len(cut)
 
 
 def _parts(url: str) -> dict[str, str | None]:
