@@ -57,7 +57,7 @@ def postgres_url(postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture
 def private_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, which it may stop, restart or crash."""
-    with PostgresServer() as server:
+    with PostgresServer(in_memory=True) as server:
         yield server
 
 

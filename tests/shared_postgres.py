@@ -24,7 +24,7 @@ class SharedPostgres:
     def url(self) -> str:
         with self._lock:
             if self._server is None:
-                server = PostgresServer()
+                server = PostgresServer(in_memory=True)
                 server.__enter__()
                 self._server = server
             return self._server.url()

@@ -23,7 +23,12 @@ from rowcall.testing.watchdog import Watchdog
 StopMode = Literal["fast", "immediate"]
 
 # quick, and safe against everything but a crash of the operating system
-FAST_SETTINGS: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+FAST_SETTINGS: Mapping[str, str] = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "max_wal_size": "256MB",
+}
 # what PostgreSQL does by itself; for measuring
 DURABLE_SETTINGS: Mapping[str, str] = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
@@ -33,6 +38,8 @@ LONGEST_SOCKET_PATH = 100
 # could otherwise be given that very port, and be connected with itself
 PORTS = range(15_000, 32_000)
 PORT_TRIES = 10
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED_BYTES = 2 * 1024**3
 SIGNALS: Mapping[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
@@ -43,15 +50,22 @@ class PostgresServer:
         jobs = Rowcall(server.create_database())
         server.restart("immediate")
 
-    Without a folder it lives in a temporary one, which goes with it. Port and socket stay the same over restarts.
-    The server ends with its owner's process, even one that is killed.
+    Without a folder it lives in a temporary one, which goes with it: on disk, or `in_memory` where there is room.
+    Port and socket stay the same over restarts. The server ends with its owner's process, even one that is killed.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, settings: Mapping[str, str] = FAST_SETTINGS, tcp: bool = True
+        self,
+        folder: Path | None = None,
+        *,
+        settings: Mapping[str, str] = FAST_SETTINGS,
+        tcp: bool = True,
+        in_memory: bool = False,
     ) -> None:
         self._temporary: list[Path] = []
-        self._folder = self._temporary_folder() if folder is None else folder.absolute()
+        if folder is None:
+            folder = self._temporary_folder(MEMORY if in_memory and _memory_has_room() else None)
+        self._folder = folder.absolute()
         self._settings = dict(settings)
         self._tcp = tcp
         self._port: int | None = None
@@ -206,8 +220,8 @@ class PostgresServer:
             raise RuntimeError("the server has no address before its first start")
         return self._port
 
-    def _temporary_folder(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="rowcall-pg-"))
+    def _temporary_folder(self, inside: Path | None = None) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="rowcall-pg-", dir=inside))
         self._temporary.append(folder)
         return folder
 
@@ -223,3 +237,7 @@ def free_port() -> int:
                 continue
             return port
     raise RuntimeError("found no free port")
+
+
+def _memory_has_room() -> bool:
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED_BYTES
