@@ -1,19 +1,25 @@
-"""Measure Rowcall beside the bare database and beside huey, print the table, and write it to docs/benchmarks."""
+"""Measure Rowcall beside the bare databases and beside other queues, print the tables, and write docs/benchmarks."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
+from benchmarks.bench import Bench
+from benchmarks.database import Kind
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.machine import facts
 from benchmarks.report.page import write
-from benchmarks.report.table import HEADINGS, figure_rows, target_rows, text_table
-from benchmarks.run import run
+from benchmarks.report.sections import measured_sections
+from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, target_rows, text_table
+from benchmarks.run import Results, run
 from benchmarks.sizes import FULL, QUICK
 from benchmarks.workers import ROOT
+from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 
 PUBLISHED = ROOT / "docs" / "benchmarks"
 TRIED = ROOT / "build" / "benchmarks"
@@ -22,24 +28,14 @@ TRIED = ROOT / "build" / "benchmarks"
 def main() -> int:
     given = arguments()
     if given.list:
-        print("\n".join(f"{experiment.name:<10} {experiment.title}" for experiment in EXPERIMENTS))
+        print("\n".join(f"{experiment.name:<18} {experiment.title}" for experiment in EXPERIMENTS))
         return 0
-    chosen = [experiment for experiment in EXPERIMENTS if not given.only or experiment.name in given.only]
     # only a whole run is worth publishing
-    output: Path = given.output or (TRIED if given.quick or given.only else PUBLISHED)
-    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=given.folder) as folder:
-        machine = facts(Path(folder))
-        for name, fact in machine.items():
-            say(f"{name}: {fact}")
-        results = run(chosen, QUICK if given.quick else FULL, given.rounds, Path(folder), say)
+    partly = given.quick or given.only or given.database
+    output: Path = given.output or (TRIED if partly else PUBLISHED)
+    results, machine = measure(given)
     write(results, machine, output)
-    print()
-    print(text_table(figure_rows(results.measured), ("figure", "median", "min–max", "rounds")))
-    print()
-    print(text_table(target_rows(results.measured), HEADINGS))
-    print()
-    for name, text in results.failures.items():
-        print(f"{name} could not be measured: {text}")
+    show(results)
     place = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
     print(f"Written to {place} after {results.seconds:.0f} s.")
     if given.quick:
@@ -47,11 +43,43 @@ def main() -> int:
     return 1 if results.failures else 0
 
 
+def measure(given: argparse.Namespace) -> tuple[Results, dict[str, str]]:
+    chosen = [
+        experiment
+        for experiment in EXPERIMENTS
+        if (not given.only or experiment.name in given.only)
+        and (not given.database or experiment.kind == given.database)
+    ]
+    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=given.folder) as name, ExitStack() as stack:
+        folder = Path(name)
+        server = None
+        if any(experiment.kind == "postgres" for experiment in chosen):
+            folder.chmod(0o711)  # a server that root starts runs as somebody else
+            server = stack.enter_context(PostgresServer(folder / "postgres", settings=DURABLE_SETTINGS))
+        machine = facts(folder, server)
+        for fact_name, fact in machine.items():
+            say(f"{fact_name}: {fact}")
+        bench = Bench(QUICK if given.quick else FULL, folder, server)
+        return run(chosen, bench, given.rounds, say), machine
+
+
+def show(results: Results) -> None:
+    for section in measured_sections(results.measured):
+        print(f"\n{section.heading}\n")
+        print(text_table(figure_rows(section.labels, results.measured), FIGURE_HEADINGS))
+        print()
+        print(text_table(target_rows(section.targets, results.measured), TARGET_HEADINGS))
+    print()
+    for name, text in results.failures.items():
+        print(f"{name} could not be measured: {text}")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = [experiment.name for experiment in EXPERIMENTS]
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these experiments")
+    parser.add_argument("--database", choices=get_args(Kind), help="only the experiments on this database")
     parser.add_argument("--list", action="store_true", help="name the experiments, and end")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often each runs (5, with --quick 2)")
     parser.add_argument("--folder", type=Path, help="where to put the databases: a folder on the disk to measure")

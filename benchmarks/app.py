@@ -9,12 +9,10 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.noop import ARGUMENTS, MANY
 from rowcall import Rowcall
 from rowcall.task import Task
 
-NUMBER, TO = 1, "a@example.com"
-ARGUMENTS = {"n": NUMBER, "to": TO}
-MANY = 1_000
 STAMP = struct.Struct("qqq")
 
 AsyncResult = Coroutine[object, object, None]
@@ -36,9 +34,9 @@ class Stamp(NamedTuple):
     wall_ns: int
 
 
-def open_app(path: Path, stamps: Path | None = None) -> App:
-    """The queue in a file; the stamping tasks append to `stamps`."""
-    jobs = Rowcall(path)
+def open_app(url: str, stamps: Path | None = None) -> App:
+    """The queue at a URL; the stamping tasks append to `stamps`."""
+    jobs = Rowcall(url)
     descriptor = os.open(stamps, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stamps is not None else -1
 
     @jobs.task

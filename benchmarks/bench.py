@@ -1,48 +1,84 @@
-"""What an experiment is given: sizes, and folders to work in."""
+"""What an experiment is given: sizes, and places to work in."""
 
 from __future__ import annotations
 
 import random
 import shutil
-import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from benchmarks.database import Kind, url_of
 from benchmarks.sizes import Sizes
+from rowcall.testing.postgres import PostgresServer
 
 Figures = dict[str, float]
 """What one round of an experiment measured: one number for each name."""
+
+Share = Literal["all", "half", "one"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database for a queue, and a folder for what processes leave behind."""
+
+    url: str
+    folder: Path
 
 
 @dataclass(frozen=True)
 class Bench:
     sizes: Sizes
     folder: Path
+    server: PostgresServer | None = None
+    kind: Kind = "sqlite"
     chance: random.Random = field(default_factory=lambda: random.Random(1))
-
-    def kept(self, name: str) -> Path:
-        """A file that stays from round to round."""
-        return self.folder / name
+    _kept: dict[tuple[Kind, str], Place] = field(default_factory=dict)
 
     @contextmanager
-    def fresh_folder(self) -> Iterator[Path]:
-        """A folder for one measurement, gone afterwards."""
-        path = Path(tempfile.mkdtemp(dir=self.folder))
+    def fresh_place(self) -> Iterator[Place]:
+        """An empty database for one measurement, gone afterwards."""
+        place = self._new_place()
         try:
-            yield path
+            yield place
         finally:
-            shutil.rmtree(path)
+            if self.server is not None and self.kind == "postgres":
+                self.server.drop_database(place.folder.name)
+            shutil.rmtree(place.folder)
+
+    def kept_place(self, name: str, fill: Callable[[Place], None]) -> Place:
+        """A database that stays from round to round, filled when it is first asked for."""
+        if (self.kind, name) not in self._kept:
+            place = self._new_place()
+            fill(place)
+            self._kept[self.kind, name] = place
+        return self._kept[self.kind, name]
+
+    @property
+    def postgres(self) -> PostgresServer:
+        if self.server is None:
+            raise RuntimeError("there is no PostgreSQL server in this run")
+        return self.server
+
+    def _new_place(self) -> Place:
+        folder = self.folder / f"place_{uuid.uuid4().hex[:12]}"
+        folder.mkdir()
+        url = self.postgres.create_database(folder.name) if self.kind == "postgres" else url_of(folder / "queue.db")
+        return Place(url, folder)
 
 
 @dataclass(frozen=True)
 class Experiment:
+    """`share` is in how many of the rounds it takes part; a figure's full name begins with the experiment's."""
+
     name: str
     title: str
     measure: Callable[[Bench], Figures]
-    heavy: bool = False
+    share: Share = "all"
+    kind: Kind = "sqlite"
 
     def rounds(self, asked: int) -> int:
-        """Heavy ones go round about half as often."""
-        return (asked + 1) // 2 if self.heavy else asked
+        return {"all": asked, "half": (asked + 1) // 2, "one": 1}[self.share]

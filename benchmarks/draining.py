@@ -1,22 +1,24 @@
-"""How fast a worker process drains.
+"""How fast worker processes drain.
 
 The clock runs from the first claim, as its row says, until another process sees that the last job is settled. So the
-start of the worker's process is not counted, and every commit but the first is.
+start of the workers' processes is not counted, and every commit but the first is.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
+from benchmarks.bench import Place
 from benchmarks.observer import Observer
-from benchmarks.workers import worker_process
+from benchmarks.workers import worker_processes
 
 
-def drain_rate(path: Path, ids: range) -> float:
-    """Jobs per second of one worker process for these jobs, which are in the file already."""
-    with closing(Observer(path)) as observer:
-        with worker_process(path) as worker:
-            ended = observer.wait_until_settled(ids, worker)
+def drain_rate(place: Place, ids: range, *, processes: int = 1, settled_down: bool = True) -> float:
+    """Jobs per second of so many worker processes for these jobs, which are in the table already."""
+    with closing(Observer(place.url)) as observer:
+        if settled_down:
+            observer.settle_down()
+        with worker_processes(place, processes) as workers:
+            ended = observer.wait_until_settled(ids, workers[0])
         observer.check_all_succeeded(ids)
         return len(ids) / (ended - observer.first_claim(ids))

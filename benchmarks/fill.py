@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.app import ARGUMENTS, open_app
+from benchmarks.app import open_app
+from benchmarks.database import Database, connect, is_postgres
+from benchmarks.noop import ARGUMENTS
 
 DAY_MS = 86_400_000
 
 
-def make_queue(path: Path) -> None:
+class Words(NamedTuple):
+    """What each database calls it."""
+
+    counter: str
+    later_by_value: str
+    indexes: str
+    quickly: tuple[str, ...]
+    safely: tuple[str, ...]
+
+
+SQLITE = Words(
+    counter="with recursive counter (value) as (select 1 union all select value + 1 from counter where value < ?)",
+    later_by_value="? + value",
+    indexes="select name, sql from sqlite_master where type = 'index' and tbl_name = 'rowcall_job' and sql is not null",
+    quickly=("pragma synchronous = off", "pragma cache_size = -400000"),
+    safely=("pragma synchronous = full", "pragma wal_checkpoint(truncate)"),
+)
+
+POSTGRES = Words(
+    counter="with counter (value) as (select generate_series(1, ?::int))",
+    later_by_value="?::timestamptz + value * interval '1 millisecond'",
+    indexes="select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
+    " where indrelid = 'rowcall_job'::regclass and not indisprimary",
+    quickly=("set synchronous_commit = off", "set session_replication_role = replica"),
+    safely=("vacuum analyze", "checkpoint"),
+)
+
+
+def make_queue(url: str) -> None:
     """An empty queue, as Rowcall makes it."""
-    jobs = open_app(path).jobs
+    jobs = open_app(url).jobs
     jobs.migrate()
     jobs.close()
 
@@ -24,8 +53,9 @@ def make_queue(path: Path) -> None:
 class Filler:
     """Inserts rows into the jobs' table."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: Database, words: Words) -> None:
         self._database = database
+        self._words = words
         self._now_ms = time.time_ns() // 1_000_000
 
     def waiting(self, count: int, kind: str, *, priority: int = 0) -> range:
@@ -34,8 +64,8 @@ class Filler:
 
     def future(self, count: int, kind: str, *, priority: int) -> None:
         """Jobs that are due tomorrow, each a millisecond after the other."""
-        tomorrow = f"{self._now_ms + DAY_MS} + value"
-        self._insert(count, {"type": kind, "status": "scheduled", "priority": priority}, run_at=tomorrow)
+        columns = {"type": kind, "status": "scheduled", "priority": priority}
+        self._insert(count, columns, first_due_ms=self._now_ms + DAY_MS)
 
     def finished(self, count: int, kind: str) -> None:
         """Jobs that succeeded an hour ago."""
@@ -46,59 +76,59 @@ class Filler:
             "attempt": 1,
             "lease": 2,
             "worker": "long:gone:1",
-            "claimed_at": then,
-            "started_at": then,
-            "finished_at": then + 5,
+            "claimed_at": self._database.moment(then),
+            "started_at": self._database.moment(then),
+            "finished_at": self._database.moment(then + 5),
         }
         self._insert(count, columns)
 
-    def _insert(self, count: int, columns: Mapping[str, object], *, run_at: str = "") -> range:
-        values = {"payload": json.dumps(ARGUMENTS), "created_at": self._now_ms - DAY_MS, **columns}
-        names = ", ".join([*values, "run_at"])
-        marks = ", ".join(["?"] * len(values))
+    def _insert(self, count: int, columns: Mapping[str, object], *, first_due_ms: int | None = None) -> range:
+        yesterday = self._now_ms - DAY_MS
+        values = {
+            "payload": json.dumps(ARGUMENTS),
+            "created_at": self._database.moment(yesterday),
+            **columns,
+            "run_at": self._database.moment(yesterday if first_due_ms is None else first_due_ms),
+        }
+        run_at = "?" if first_due_ms is None else self._words.later_by_value
+        marks = ", ".join([*["?"] * (len(values) - 1), run_at])
         before = self._last_id()
-        self._database.execute(
-            "with recursive counter (value) as (select 1 union all select value + 1 from counter where value < ?)"
-            f" insert into rowcall_job ({names}) select {marks}, {run_at or self._now_ms - DAY_MS} from counter",
-            (count, *values.values()),
+        self._database.rows(
+            f"{self._words.counter} insert into rowcall_job ({', '.join(values)}) select {marks} from counter",
+            count,
+            *values.values(),
         )
         return range(before + 1, self._last_id() + 1)
 
     def _last_id(self) -> int:
-        last: int | None = self._database.execute("select max(id) from rowcall_job").fetchone()[0]
+        last: int | None = self._database.rows("select max(id) from rowcall_job")[0][0]
         return last or 0
 
 
 @contextmanager
-def filling(path: Path, *, indexes_last: bool = True) -> Iterator[Filler]:
-    """Fill a queue's file. Not durable meanwhile; all of it is on disk at the end."""
-    database = sqlite3.connect(path, isolation_level=None)
-    try:
-        database.execute("pragma synchronous = off")
-        database.execute("pragma cache_size = -400000")
-        database.execute("begin immediate")
-        indexes = database.execute(
-            "select name, sql from sqlite_master where type = 'index' and tbl_name = 'rowcall_job' and sql is not null"
-        ).fetchall()
-        if indexes_last:
-            for name, _ in indexes:
-                database.execute(f"drop index {name}")
-        yield Filler(database)
-        if indexes_last:
-            for _, sql in indexes:
-                database.execute(sql)
-        database.execute("commit")
-        database.execute("pragma synchronous = full")
-        database.execute("pragma wal_checkpoint(truncate)")
-    finally:
-        database.close()
+def filling(url: str, *, indexes_last: bool = True) -> Iterator[Filler]:
+    """Fill a queue's table. Not durable meanwhile; all of it is on disk, and settled down, at the end."""
+    words = POSTGRES if is_postgres(url) else SQLITE
+    with closing(connect(url)) as database:
+        for statement in words.quickly:
+            database.rows(statement)
+        database.rows("begin")
+        indexes = database.rows(words.indexes) if indexes_last else []
+        for name, _ in indexes:
+            database.rows(f"drop index {name}")
+        yield Filler(database, words)
+        for _, definition in indexes:
+            database.rows(definition)
+        database.rows("commit")
+        for statement in words.safely:
+            database.rows(statement)
 
 
-def refill(path: Path, kind: str, count: int, *, priority: int) -> None:
+def refill(url: str, kind: str, count: int, *, priority: int) -> None:
     """Put back what was taken, so that `count` jobs of this task and priority wait again."""
-    with closing(sqlite3.connect(path)) as database:
+    with closing(connect(url)) as database:
         query = "select count(*) from rowcall_job where status = 'pending' and type = ? and priority = ?"
-        waiting: int = database.execute(query, (kind, priority)).fetchone()[0]
+        waiting: int = database.rows(query, kind, priority)[0][0]
     if waiting < count:
-        with filling(path, indexes_last=False) as fill:
+        with filling(url, indexes_last=False) as fill:
             fill.waiting(count - waiting, kind, priority=priority)

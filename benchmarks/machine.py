@@ -7,17 +7,23 @@ import os
 import platform
 import sqlite3
 import time
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.database import connect
 from benchmarks.statistics import percentile
+from rowcall.testing.postgres import PostgresServer
 
 SYNCS = 50
 VIRTUAL = ("vd", "xvd", "nbd", "loop")
 
 
-def facts(folder: Path) -> dict[str, str]:
-    """About this machine, and about the disk that holds the folder."""
+PEERS = ("huey", "pgqueuer", "procrastinate", "saq")
+
+
+def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
+    """About this machine, about the disk that holds the folder, and about the server if there is one."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{_memory_gigabytes():.0f} GB",
@@ -26,7 +32,22 @@ def facts(folder: Path) -> dict[str, str]:
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
         "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
-        "huey": version("huey"),
+        **(_postgres_facts(server) if server is not None else {}),
+        "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS),
+    }
+
+
+def _postgres_facts(server: PostgresServer) -> dict[str, str]:
+    with closing(connect(server.url())) as database:
+        ((server_version,),) = database.rows("show server_version")
+        changed = database.rows(
+            "select name, setting from pg_settings where source = 'command line' and setting <> boot_val order by name"
+        )
+    private = {"config_file", "data_directory", "hba_file", "ident_file", "listen_addresses", "port"}
+    settings = [f"{name}={value}" for name, value in changed if name not in private | {"unix_socket_directories"}]
+    return {
+        "PostgreSQL": f"{server_version}, {', '.join(settings) or 'no setting changed'}, over TCP on the same machine",
+        "drivers": f"psycopg {version('psycopg')}; for PgQueuer asyncpg {version('asyncpg')}",
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+from benchmarks.database import connect
 from benchmarks.workers import WorkerProcess
 
 LONGEST_WAIT_SECONDS = 180.0
@@ -18,8 +17,8 @@ UNFINISHED = (
 
 
 class Observer:
-    def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None)
+    def __init__(self, url: str) -> None:
+        self._database = connect(url)
 
     def wait_until_settled(
         self, ids: range, worker: WorkerProcess, *, each_look: Callable[[], None] = lambda: None
@@ -38,33 +37,38 @@ class Observer:
 
     def first_claim(self, ids: range) -> float:
         """When the first of them was claimed, in seconds since 1970."""
-        query = "select min(claimed_at) from rowcall_job where id between ? and ?"
-        claimed_at: int = self._database.execute(query, (ids[0], ids[-1])).fetchone()[0]
-        return claimed_at / 1000
+        claimed_at = self._database.seconds("min(claimed_at)")
+        return float(self._one(f"select {claimed_at} from rowcall_job where id between ? and ?", ids[0], ids[-1]))
 
     def check_all_succeeded(self, ids: range) -> None:
         """A rate counts only if every job succeeded, at its first attempt."""
         query = "select count(*) from rowcall_job where id between ? and ? and status = 'succeeded' and attempt = 1"
-        succeeded: int = self._database.execute(query, (ids[0], ids[-1])).fetchone()[0]
+        succeeded = self._one(query, ids[0], ids[-1])
         if succeeded != len(ids):
             raise RuntimeError(f"{len(ids) - succeeded:,} of {len(ids):,} jobs did not succeed at once")
 
     def waiting(self) -> int:
         """How many jobs may run now."""
-        count: int = self._database.execute("select count(*) from rowcall_job where status = 'pending'").fetchone()[0]
-        return count
+        return self._one("select count(*) from rowcall_job where status = 'pending'")
 
     def wait_for_workers(self, count: int, worker: WorkerProcess) -> None:
         """Wait until so many workers are registered."""
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-        while self._database.execute("select count(*) from rowcall_worker").fetchone()[0] < count:
+        while self._one("select count(*) from rowcall_worker") < count:
             worker.check()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{count} workers did not register within {LONGEST_WAIT_SECONDS:.0f} s")
             time.sleep(LOOK_EVERY_SECONDS)
 
+    def settle_down(self) -> None:
+        self._database.settle_down()
+
     def close(self) -> None:
         self._database.close()
 
     def _settled(self, ids: range) -> bool:
-        return self._database.execute(UNFINISHED + " limit 1", (ids[0], ids[-1])).fetchone() is None
+        return not self._database.rows(UNFINISHED + " limit 1", ids[0], ids[-1])
+
+    def _one(self, query: str, *parameters: object) -> int:
+        value: int = self._database.rows(query, *parameters)[0][0]
+        return value

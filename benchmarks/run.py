@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 from benchmarks.bench import Bench, Experiment
 from benchmarks.sizes import Sizes
@@ -22,12 +20,9 @@ class Results:
     seconds: float = 0.0
 
 
-def run(
-    experiments: Sequence[Experiment], sizes: Sizes, rounds: int, folder: Path, say: Callable[[str], None]
-) -> Results:
+def run(experiments: Sequence[Experiment], bench: Bench, rounds: int, say: Callable[[str], None]) -> Results:
     """Measure all; an experiment that fails is named in the results, and the others go on."""
-    bench = Bench(sizes, folder, random.Random(1))
-    results = Results(rounds, sizes)
+    results = Results(rounds, bench.sizes)
     began = time.monotonic()
     for number in range(rounds):
         say_in_round = partial(_say_in_round, say, f"[{number + 1}/{rounds}]")
@@ -41,14 +36,14 @@ def run(
 def _measure(experiment: Experiment, bench: Bench, results: Results, say: Callable[[str], None]) -> None:
     began = time.monotonic()
     try:
-        figures = experiment.measure(bench)
+        figures = experiment.measure(replace(bench, kind=experiment.kind))
     except Exception as error:
         results.failures[experiment.name] = f"{type(error).__name__}: {error}"
         say(f"{experiment.title}: FAILED, {type(error).__name__}: {error}")
         return
     for name, value in figures.items():
-        results.measured.setdefault(name, []).append(value)
-    shown = ", ".join(f"{name.partition('.')[2]} {_short(value)}" for name, value in figures.items())
+        results.measured.setdefault(f"{experiment.name}.{name}", []).append(value)
+    shown = ", ".join(f"{name} {_short(value)}" for name, value in figures.items())
     say(f"{experiment.title} ({time.monotonic() - began:.0f} s): {shown}")
 
 

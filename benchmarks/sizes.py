@@ -29,6 +29,11 @@ class Sizes:
     crowd_backlog: int = 200_000
     crowd_enqueues: int = 4_000
     crowd_seconds: float = 20.0
+    postgres_drain_jobs: int = 80_000
+    procrastinate_jobs: int = 4_000
+    saq_jobs: int = 5_000
+    churn_jobs: int = 2_000_000
+    producing_seconds: float = 3.0
 
 
 FULL = Sizes()
@@ -54,4 +59,9 @@ QUICK = Sizes(
     crowd_backlog=5_000,
     crowd_enqueues=100,
     crowd_seconds=3.0,
+    postgres_drain_jobs=3_000,
+    procrastinate_jobs=100,
+    saq_jobs=100,
+    churn_jobs=12_000,
+    producing_seconds=0.5,
 )

@@ -8,20 +8,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from benchmarks.app import Stamp, read_stamps
+from benchmarks.bench import Place
 from benchmarks.fill import make_queue
 from benchmarks.observer import Observer
-from benchmarks.workers import WorkerProcess, worker_process
+from benchmarks.workers import WorkerProcess, worker_processes
 
 LONGEST_WAIT_SECONDS = 30.0
 SETTLE_DOWN_SECONDS = 0.3
 
 
 @contextmanager
-def idle_worker(path: Path, stamps: Path | None = None) -> Iterator[WorkerProcess]:
+def idle_worker(place: Place, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
     """A worker process on an empty queue that has nothing more to do for its start."""
-    make_queue(path)
-    with worker_process(path, stamps=stamps) as worker, closing(Observer(path)) as observer:
-        observer.wait_for_workers(1, worker)
+    make_queue(place.url)
+    with worker_processes(place, stamps=stamps, queue=queue) as (worker,):
+        with closing(Observer(place.url)) as observer:
+            observer.wait_for_workers(1, worker)
         time.sleep(SETTLE_DOWN_SECONDS)
         yield worker
 

@@ -72,8 +72,12 @@ _UNKNOWN = "drain behind 200,000 waiting jobs of a task this worker does not kno
 _PICK_UP = "pick-up by an idle worker in another process"
 _MEMORY = "worker's resident memory after 200,000 jobs"
 _CROWD = "single `enqueue` beside two draining workers and three other producers"
+_ONE = "drain of no-op async jobs, one process"
+_TWO = "drain of no-op async jobs, two processes"
+_CHURN = "drain after 2,000,000 jobs have gone through the same table"
+_PLAIN = "pick-up after a plain SQL insert"
 
-TARGETS = (
+SQLITE_TARGETS = (
     ratio(_ASYNC, "of the bare ceiling", 0.45, "of", "drain.async", "drain.ceiling"),
     ratio(_ASYNC, "times huey at its default durability", 15, "×", "drain.async", "drain.huey_default"),
     ratio(_ASYNC, "times huey at its fastest", 6, "×", "drain.async", "drain.huey_fastest"),
@@ -95,4 +99,44 @@ TARGETS = (
     at_most(_CROWD, "at p99.9", 100, "ms", "crowd.p99.9_ms"),
     never(_CROWD, "errors", "crowd.errors"),
     at_most("WAL file during a drain of 500,000", "at its largest", 64, "MB", "endurance.wal_mb"),
+)
+
+POSTGRES_TARGETS = (
+    ratio(_ONE, "of the bare ceiling", 0.6, "of", "postgres-drain.async", "postgres-drain.ceiling"),
+    ratio(_ONE, "times PgQueuer", 1, "×", "postgres-drain.async", "postgres-drain.pgqueuer"),
+    ratio(_ONE, "times procrastinate", 20, "×", "postgres-drain.async", "postgres-drain.procrastinate"),
+    ratio(_ONE, "times SAQ", 20, "×", "postgres-drain.async", "postgres-drain.saq"),
+    ratio(
+        _TWO,
+        "of the bare ceiling on two connections at once",
+        0.6,
+        "of",
+        "postgres-drain.async_of_two",
+        "postgres-drain.ceiling_of_two",
+    ),
+    ratio(
+        _TWO,
+        "times PgQueuer with two processes",
+        1,
+        "×",
+        "postgres-drain.async_of_two",
+        "postgres-drain.pgqueuer_of_two",
+    ),
+    ratio("single `enqueue`", "of a bare INSERT", 0.7, "of", "postgres-enqueue.single", "postgres-enqueue.bare_single"),
+    ratio(
+        "`enqueue_many` of 1,000",
+        "of the bare bulk insert",
+        0.35,
+        "of",
+        "postgres-enqueue.bulk",
+        "postgres-enqueue.bare_bulk",
+    ),
+    ratio(_FULL, "of the drain on an empty table", 0.8, "of", "postgres-backlog.full", "postgres-backlog.empty"),
+    ratio(_CHURN, "of the first", 0.8, "of", "postgres-churn.last", "postgres-churn.first"),
+    at_most(_PICK_UP, "at p50", 4, "ms", "postgres-pickup.p50_ms"),
+    at_most(_PICK_UP, "at p99", 20, "ms", "postgres-pickup.p99_ms"),
+    at_most(_PLAIN, "at p50", 4, "ms", "postgres-pickup.plain_p50_ms"),
+    at_most(_PLAIN, "at p99", 20, "ms", "postgres-pickup.plain_p99_ms"),
+    at_most("an idle worker", "of a core", 0.5, "%", "postgres-idle.quiet_percent"),
+    at_most("an idle worker", "statements a second", 1, "", "postgres-idle.statements_per_second"),
 )

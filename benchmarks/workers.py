@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench import Place
+
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 40.0
-RUN_SECONDS = 180.0
+RUN_SECONDS = 300.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -25,6 +27,17 @@ class WorkerProcess:
     def __init__(self, process: subprocess.Popen[bytes], errors: Path) -> None:
         self._process = process
         self._errors = errors
+
+    def wait_until_ready(self) -> None:
+        """Wait until it is about to open the queue."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            self._process.wait(STOP_SECONDS)
+            self.check()
+
+    def begin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def check(self) -> None:
         """Raise if it has ended by itself."""
@@ -59,19 +72,33 @@ class WorkerProcess:
 
 
 @contextmanager
-def worker_process(path: Path, *, stamps: Path | None = None) -> Iterator[WorkerProcess]:
-    """One worker on this file, in a process of its own."""
-    errors = path.parent / "worker-errors.txt"
-    arguments = [str(path)] if stamps is None else [str(path), "--stamps", str(stamps)]
-    with errors.open("ab") as sink:
-        process = subprocess.Popen(
-            command("worker", arguments), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
-        )
-    worker = WorkerProcess(process, errors)
+def worker_processes(
+    place: Place, count: int = 1, *, stamps: Path | None = None, queue: str | None = None
+) -> Iterator[list[WorkerProcess]]:
+    """So many workers, each in a process of its own, let loose together."""
+    errors = place.folder / "worker-errors.txt"
+    options = {"--stamps": stamps, "--queue": queue}
+    given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
+    workers: list[WorkerProcess] = []
     try:
-        yield worker
+        for _ in range(count):
+            with errors.open("ab") as sink:
+                process = subprocess.Popen(
+                    command("worker", [place.url, *given]),
+                    cwd=ROOT,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=sink,
+                )
+            workers.append(WorkerProcess(process, errors))
+        for worker in workers:
+            worker.wait_until_ready()
+        for worker in workers:
+            worker.begin()
+        yield workers
     finally:
-        worker.stop()
+        for worker in workers:
+            worker.stop()
 
 
 def command(name: str, arguments: Sequence[str]) -> list[str]:
@@ -91,5 +118,39 @@ def report_of(name: str, *arguments: object) -> dict[str, float]:
     )
     if ran.returncode:
         raise ProcessFailed(f"{name} ended with {ran.returncode}: {ran.stderr.strip()[-2000:]}")
-    figures: Any = json.loads(ran.stdout)
+    return _figures(ran.stdout)
+
+
+Ask = Callable[[str], dict[str, float]]
+
+
+@contextmanager
+def conversation(name: str, *arguments: object) -> Iterator[Ask]:
+    """One of `benchmarks/processes` that is told a line at a time, and prints the figures of each."""
+    process = subprocess.Popen(
+        command(name, [str(argument) for argument in arguments]),
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def ask(line: str) -> dict[str, float]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(line, file=process.stdin, flush=True)
+        answer = process.stdout.readline()
+        if not answer:
+            raise ProcessFailed(f"{name} ended with {process.wait(STOP_SECONDS)}")
+        return _figures(answer)
+
+    try:
+        yield ask
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _figures(printed: str) -> dict[str, float]:
+    figures: Any = json.loads(printed)
     return {key: float(value) for key, value in figures.items()}

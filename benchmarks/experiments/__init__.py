@@ -1,17 +1,36 @@
-"""Everything that is measured, in the order of the table."""
+"""Everything that is measured, in the order of the tables."""
 
 from __future__ import annotations
 
-from benchmarks.bench import Experiment
-from benchmarks.experiments import backlog, crowd, delay, drain, endurance, enqueue, idle, pickup
+from dataclasses import replace
 
-EXPERIMENTS = (
-    Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure),
+from benchmarks.bench import Experiment
+from benchmarks.experiments import backlog, churn, crowd, delay, drain, endurance, enqueue, idle, pickup, producers
+
+_SQLITE = (
+    Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure_sqlite),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
     Experiment("backlog", "drains from a large table", backlog.measure),
-    Experiment("pickup", "pick-up by an idle worker", pickup.measure, heavy=True),
-    Experiment("delay", "lateness of delayed jobs", delay.measure, heavy=True),
-    Experiment("idle", "processor time of an idle worker", idle.measure, heavy=True),
-    Experiment("endurance", "memory and WAL in a long drain", endurance.measure, heavy=True),
-    Experiment("crowd", "enqueueing in a crowd", crowd.measure, heavy=True),
+    Experiment("pickup", "pick-up by an idle worker", pickup.measure, "half"),
+    Experiment("delay", "lateness of delayed jobs", delay.measure, "half"),
+    Experiment("idle", "processor time of an idle worker", idle.measure_sqlite, "half"),
+    Experiment("endurance", "memory and WAL in a long drain", endurance.measure, "half"),
+    Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
 )
+
+_POSTGRES = (
+    Experiment("drain", "drains: the bare ceiling, Rowcall, PgQueuer, procrastinate, SAQ", drain.measure_postgres),
+    Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
+    Experiment("backlog", "drains from a large table", backlog.measure_full),
+    Experiment("pickup", "pick-up by an idle worker", pickup.measure_with_plain_sql, "half"),
+    Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),
+    Experiment("producers", "what it costs eight producers that workers are told", producers.measure, "half"),
+    Experiment("churn", "drains after many jobs have gone through the table", churn.measure, "one"),
+)
+
+
+def _on_postgres(one: Experiment) -> Experiment:
+    return replace(one, name=f"postgres-{one.name}", title=f"PostgreSQL: {one.title}", kind="postgres")
+
+
+EXPERIMENTS = (*_SQLITE, *map(_on_postgres, _POSTGRES))

@@ -6,10 +6,8 @@ those in front are timed. Unknown: jobs in front, of higher priority, of a task 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks.app import enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures
+from benchmarks.bench import Bench, Figures, Place
 from benchmarks.draining import drain_rate
 from benchmarks.fill import filling, make_queue, refill
 
@@ -18,45 +16,44 @@ BEHIND, AHEAD = -10, 100
 
 
 def measure(bench: Bench) -> Figures:
-    return {
-        "backlog.empty": _empty(bench),
-        "backlog.full": _full(bench),
-        "backlog.unknown": _unknown(bench),
-    }
+    return {**measure_full(bench), "unknown": _unknown(bench)}
+
+
+def measure_full(bench: Bench) -> Figures:
+    return {"empty": _empty(bench), "full": _full(bench)}
 
 
 def _empty(bench: Bench) -> float:
-    with bench.fresh_folder() as folder:
-        path = folder / "queue.db"
-        make_queue(path)
-        return _drain(bench, path)
+    with bench.fresh_place() as place:
+        return _drain(bench, place)
 
 
 def _full(bench: Bench) -> float:
-    """The same file in every round: what a worker took from behind before it was stopped is put back."""
-    sizes, path = bench.sizes, bench.kept("full.db")
-    if not path.exists():
-        make_queue(path)
-        with filling(path) as fill:
+    """The same table in every round: what a worker took from behind before it was stopped is put back."""
+    sizes = bench.sizes
+
+    def fill_it(place: Place) -> None:
+        make_queue(place.url)
+        with filling(place.url) as fill:
             fill.finished(sizes.finished_jobs, TASK)
             fill.future(sizes.future_jobs, TASK, priority=AHEAD)
             fill.waiting(sizes.waiting_jobs, TASK, priority=BEHIND)
-    else:
-        refill(path, TASK, sizes.waiting_jobs, priority=BEHIND)
-    return _drain(bench, path)
+
+    place = bench.kept_place("full", fill_it)
+    refill(place.url, TASK, sizes.waiting_jobs, priority=BEHIND)
+    return _drain(bench, place)
 
 
 def _unknown(bench: Bench) -> float:
-    with bench.fresh_folder() as folder:
-        path = folder / "queue.db"
-        make_queue(path)
-        with filling(path) as fill:
+    with bench.fresh_place() as place:
+        make_queue(place.url)
+        with filling(place.url) as fill:
             fill.waiting(bench.sizes.unknown_jobs, "task_of_another_app", priority=AHEAD)
-        return _drain(bench, path)
+        return _drain(bench, place)
 
 
-def _drain(bench: Bench, path: Path) -> float:
-    app = open_app(path)
+def _drain(bench: Bench, place: Place) -> float:
+    app = open_app(place.url)
     with app.jobs:
         ids = enqueue_jobs(app.noop_async, bench.sizes.drain_jobs)
-    return drain_rate(path, ids)
+    return drain_rate(place, ids)

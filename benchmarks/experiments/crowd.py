@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
-from benchmarks.app import NUMBER, TO, App, open_app
+from benchmarks.app import App, open_app
 from benchmarks.bench import Bench, Figures
 from benchmarks.fill import filling, make_queue
+from benchmarks.noop import NUMBER, TO
 from benchmarks.observer import Observer
 from benchmarks.statistics import percentile
-from benchmarks.workers import ROOT, ProcessFailed, command, worker_process
+from benchmarks.workers import ROOT, ProcessFailed, command, worker_processes
 from rowcall import RowcallError
 
 PRODUCERS = 3
@@ -23,30 +23,28 @@ STOP_SECONDS = 30.0
 
 
 def measure(bench: Bench) -> Figures:
-    with bench.fresh_folder() as folder:
-        path = folder / "queue.db"
-        make_queue(path)
-        with filling(path) as fill:
+    with bench.fresh_place() as place:
+        make_queue(place.url)
+        with filling(place.url) as fill:
             fill.waiting(bench.sizes.crowd_backlog, "noop_async", priority=1)
-        app = open_app(path)
+        app = open_app(place.url)
         with (
             app.jobs,
-            closing(Observer(path)) as observer,
-            worker_process(path) as worker,
-            worker_process(path),
-            producers(path) as counts,
+            closing(Observer(place.url)) as observer,
+            worker_processes(place, 2) as workers,
+            producers(place.url) as counts,
         ):
-            observer.wait_for_workers(2, worker)
+            observer.wait_for_workers(2, workers[0])
             millis, errors = _enqueue(bench, app)
             left = observer.waiting()
     return {
-        "crowd.p99.9_ms": percentile(millis, 99.9),
-        "crowd.p50_ms": percentile(millis, 50),
-        "crowd.most_ms": max(millis),
-        "crowd.errors": errors + counts["errors"],
-        "crowd.enqueues": len(millis),
-        "crowd.others_enqueued": counts["enqueued"],
-        "crowd.left_waiting": left,
+        "p99.9_ms": percentile(millis, 99.9),
+        "p50_ms": percentile(millis, 50),
+        "most_ms": max(millis),
+        "errors": errors + counts["errors"],
+        "enqueues": len(millis),
+        "others_enqueued": counts["enqueued"],
+        "left_waiting": left,
     }
 
 
@@ -66,11 +64,11 @@ def _enqueue(bench: Bench, app: App) -> tuple[list[float], int]:
 
 
 @contextmanager
-def producers(path: Path) -> Iterator[dict[str, int]]:
+def producers(url: str) -> Iterator[dict[str, int]]:
     """Three processes that enqueue; the counts are complete once they have ended."""
     counts = {"enqueued": 0, "errors": 0}
     started = [
-        subprocess.Popen(command("producer", [str(path)]), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(command("producer", [url]), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(PRODUCERS)
     ]
     try:

@@ -16,10 +16,10 @@ FIRST_IN_SECONDS_PER_JOB = 0.005
 def measure(bench: Bench) -> Figures:
     count, over = bench.sizes.delayed_jobs, bench.sizes.delayed_over_seconds
     first_in = 0.5 + count * FIRST_IN_SECONDS_PER_JOB
-    with bench.fresh_folder() as folder:
-        path, stamps = folder / "queue.db", folder / "stamps"
-        app = open_app(path)
-        with idle_worker(path, stamps) as worker, app.jobs:
+    with bench.fresh_place() as place:
+        stamps = place.folder / "stamps"
+        app = open_app(place.url)
+        with idle_worker(place, stamps) as worker, app.jobs:
             first_at = datetime.now(UTC) + timedelta(seconds=first_in)
             due = []
             for number in range(count):
@@ -31,8 +31,8 @@ def measure(bench: Bench) -> Figures:
             started = wait_for_stamps(stamps, count, worker)
     millis = [stamp.wall_ns / 1e6 - due[stamp.number] * 1000 for stamp in started]
     return {
-        "delay.p50_ms": percentile(millis, 50),
-        "delay.p99_ms": percentile(millis, 99),
-        "delay.most_ms": max(millis),
-        "delay.least_ms": min(millis),
+        "p50_ms": percentile(millis, 50),
+        "p99_ms": percentile(millis, 99),
+        "most_ms": max(millis),
+        "least_ms": min(millis),
     }

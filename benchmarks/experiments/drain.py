@@ -1,33 +1,53 @@
-"""Drains of no-op jobs, each in a process of its own, one after the other."""
+"""Drains of no-op jobs, each in processes of its own, one after the other."""
 
 from __future__ import annotations
 
-from benchmarks.app import App, enqueue_jobs, open_app
+from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures
+from benchmarks.database import path_of
 from benchmarks.draining import drain_rate
 from benchmarks.workers import report_of
 
 
-def measure(bench: Bench) -> Figures:
+def measure_sqlite(bench: Bench) -> Figures:
     sizes = bench.sizes
     return {
-        "drain.ceiling": _other(bench, "bare", sizes.drain_jobs),
-        "drain.async": _rowcall(bench, use_async=True),
-        "drain.sync": _rowcall(bench, use_async=False),
-        "drain.huey_default": _other(bench, "huey_drain", sizes.huey_jobs, "default"),
-        "drain.huey_fastest": _other(bench, "huey_drain", sizes.fastest_huey_jobs, "fastest"),
+        "ceiling": _in_a_file(bench, "bare", sizes.drain_jobs),
+        "async": _rowcall(bench, sizes.drain_jobs),
+        "sync": _rowcall(bench, sizes.drain_jobs, use_async=False),
+        "huey_default": _in_a_file(bench, "huey_drain", sizes.huey_jobs, "default"),
+        "huey_fastest": _in_a_file(bench, "huey_drain", sizes.fastest_huey_jobs, "fastest"),
     }
 
 
-def _rowcall(bench: Bench, *, use_async: bool) -> float:
-    with bench.fresh_folder() as folder:
-        path = folder / "queue.db"
-        app: App = open_app(path)
+def measure_postgres(bench: Bench) -> Figures:
+    sizes = bench.sizes
+    jobs = sizes.postgres_drain_jobs
+    return {
+        "ceiling": _contestant(bench, "bare", jobs),
+        "async": _rowcall(bench, jobs),
+        "pgqueuer": _contestant(bench, "pgqueuer", jobs),
+        "ceiling_of_two": _contestant(bench, "bare", jobs, processes=2),
+        "async_of_two": _rowcall(bench, jobs, processes=2),
+        "pgqueuer_of_two": _contestant(bench, "pgqueuer", jobs, processes=2),
+        "procrastinate": _contestant(bench, "procrastinate", sizes.procrastinate_jobs),
+        "saq": _contestant(bench, "saq", sizes.saq_jobs),
+    }
+
+
+def _rowcall(bench: Bench, jobs: int, *, use_async: bool = True, processes: int = 1) -> float:
+    with bench.fresh_place() as place:
+        app = open_app(place.url)
         with app.jobs:
-            ids = enqueue_jobs(app.noop_async if use_async else app.noop_sync, bench.sizes.drain_jobs)
-        return drain_rate(path, ids)
+            ids = enqueue_jobs(app.noop_async if use_async else app.noop_sync, jobs)
+        return drain_rate(place, ids, processes=processes)
 
 
-def _other(bench: Bench, process: str, *arguments: object) -> float:
-    with bench.fresh_folder() as folder:
-        return report_of(process, folder / "other.db", *arguments)["drain"]
+def _contestant(bench: Bench, name: str, jobs: int, *, processes: int = 1) -> float:
+    with bench.fresh_place() as place:
+        return report_of("contest", name, place.url, jobs, processes)["drain"]
+
+
+def _in_a_file(bench: Bench, process: str, *arguments: object) -> float:
+    with bench.fresh_place() as place:
+        return report_of(process, path_of(place.url), *arguments)["drain"]

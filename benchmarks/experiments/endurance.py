@@ -6,9 +6,10 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.bench import Bench, Figures
+from benchmarks.database import path_of
 from benchmarks.fill import filling, make_queue
 from benchmarks.observer import Observer
-from benchmarks.workers import worker_process
+from benchmarks.workers import worker_processes
 
 MEGABYTE = 1_000_000
 
@@ -27,13 +28,12 @@ class WalGauge:
 
 def measure(bench: Bench) -> Figures:
     sizes = bench.sizes
-    with bench.fresh_folder() as folder:
-        path = folder / "queue.db"
-        make_queue(path)
-        with filling(path) as fill:
+    with bench.fresh_place() as place:
+        make_queue(place.url)
+        with filling(place.url) as fill:
             ids = fill.waiting(sizes.endurance_jobs, "noop_async")
-        gauge = WalGauge(path)
-        with closing(Observer(path)) as observer, worker_process(path) as worker:
+        gauge = WalGauge(path_of(place.url))
+        with closing(Observer(place.url)) as observer, worker_processes(place) as (worker,):
             observer.wait_until_settled(ids[: sizes.memory_early_jobs], worker, each_look=gauge.look)
             early = worker.resident_megabytes()
             observer.wait_until_settled(ids[: sizes.memory_late_jobs], worker, each_look=gauge.look)
@@ -42,8 +42,8 @@ def measure(bench: Bench) -> Figures:
             end = worker.resident_megabytes()
             observer.check_all_succeeded(ids)
     return {
-        "endurance.memory_early_mb": early,
-        "endurance.memory_late_mb": late,
-        "endurance.memory_end_mb": end,
-        "endurance.wal_mb": gauge.most_bytes / MEGABYTE,
+        "memory_early_mb": early,
+        "memory_late_mb": late,
+        "memory_end_mb": end,
+        "wal_mb": gauge.most_bytes / MEGABYTE,
     }

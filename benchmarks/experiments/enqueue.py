@@ -1,4 +1,4 @@
-"""Enqueueing: one by one, by 100 tasks at once, and 1,000 in a call, beside bare inserts with the same pragmas."""
+"""Enqueueing: one by one, by 100 tasks at once, and 1,000 in a call, beside bare inserts with the same settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from benchmarks.workers import report_of
 
 def measure(bench: Bench) -> Figures:
     sizes = bench.sizes
-    with bench.fresh_folder() as folder:
-        rates = report_of("enqueue", folder, sizes.single_inserts, sizes.gathered_enqueues, sizes.bulk_inserts)
-    return {f"enqueue.{name}": rate for name, rate in rates.items()}
+    with bench.fresh_place() as place, bench.fresh_place() as bare_place:
+        return report_of(
+            "enqueue",
+            place.url,
+            bare_place.url,
+            sizes.single_inserts,
+            sizes.gathered_enqueues,
+            sizes.bulk_inserts,
+        )

@@ -1,28 +1,46 @@
-"""The processor time of a worker with nothing to do: on a quiet file, and beside an app that commits to it."""
+"""A worker with nothing to do: its processor time, alone and beside an app that commits, and what it asks a server."""
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 from benchmarks.bench import Bench, Figures
+from benchmarks.database import Database, connect
 from benchmarks.stamping import idle_worker
+from benchmarks.statement_log import StatementLog
 from benchmarks.workers import WorkerProcess
 
 COMMITS_A_SECOND = 200
+SETTLE_DOWN_SECONDS = 2.0
 
 
-def measure(bench: Bench) -> Figures:
+def measure_sqlite(bench: Bench) -> Figures:
     seconds = bench.sizes.idle_seconds
-    with bench.fresh_folder() as folder, idle_worker(path := folder / "queue.db") as worker:
+    with bench.fresh_place() as place, idle_worker(place) as worker:
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
-        with closing(_another_app(path)) as database:
+        with _another_app(place.url) as database:
             beside = _percent_of_a_core(worker, lambda: _commit(database, seconds))
-            rows: int = database.execute("select count(*) from app_note").fetchone()[0]
-    return {"idle.quiet_percent": quiet, "idle.beside_percent": beside, "idle.commits_per_second": rows / seconds}
+            rows: int = database.rows("select count(*) from app_note")[0][0]
+    return {"quiet_percent": quiet, "beside_percent": beside, "commits_per_second": rows / seconds}
+
+
+def measure_postgres(bench: Bench) -> Figures:
+    """Processor time first, then, with another worker on another database, the statements that its server logs."""
+    seconds = bench.sizes.idle_seconds
+    with bench.fresh_place() as place, idle_worker(place) as worker:
+        time.sleep(SETTLE_DOWN_SECONDS)
+        quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
+    with bench.fresh_place() as place:
+        log = StatementLog(bench.postgres, place.url)
+        with idle_worker(place) as worker:
+            time.sleep(SETTLE_DOWN_SECONDS)
+            before = log.count()
+            time.sleep(seconds)
+            worker.check()
+            statements = log.count() - before
+    return {"quiet_percent": quiet, "statements_per_second": statements / seconds}
 
 
 def _percent_of_a_core(worker: WorkerProcess, wait: Callable[[], None]) -> float:
@@ -32,14 +50,15 @@ def _percent_of_a_core(worker: WorkerProcess, wait: Callable[[], None]) -> float
     return (worker.cpu_seconds() - cpu_before) / (time.perf_counter() - began) * 100
 
 
-def _another_app(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("create table app_note (id integer primary key, text text not null)")
-    return database
+@contextmanager
+def _another_app(url: str) -> Iterator[Database]:
+    with closing(connect(url)) as database:
+        database.rows("create table app_note (id integer primary key, text text not null)")
+        yield database
 
 
-def _commit(database: sqlite3.Connection, seconds: float) -> None:
+def _commit(database: Database, seconds: float) -> None:
     began = time.perf_counter()
     for number in range(round(seconds * COMMITS_A_SECOND)):
-        database.execute("insert into app_note (text) values ('written for reasons of its own')")
+        database.rows("insert into app_note (text) values ('written for reasons of its own')")
         time.sleep(max(0.0, began + (number + 1) / COMMITS_A_SECOND - time.perf_counter()))

@@ -1,38 +1,59 @@
-"""From just before `enqueue` is called until the handler starts, in an idle worker of another process.
+"""From just before a job is enqueued until its handler starts, in an idle worker of another process.
 
 Every second handler is async, every second sync. Between two jobs lie 20 to 60 ms, so that the worker sleeps.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
+from contextlib import closing
 
 from benchmarks.app import App, open_app
-from benchmarks.bench import Bench, Figures
+from benchmarks.bench import Bench, Figures, Place
+from benchmarks.database import Database, connect
 from benchmarks.stamping import idle_worker, wait_for_stamps
 from benchmarks.statistics import percentile
 
 WARM_UP = 5
 SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.02, 0.06
+INSERT = "insert into rowcall_job (type, payload) values (?, ?)"
 
 
 def measure(bench: Bench) -> Figures:
-    with bench.fresh_folder() as folder:
-        path, stamps = folder / "queue.db", folder / "stamps"
-        app = open_app(path)
-        with idle_worker(path, stamps) as worker, app.jobs:
-            called_ns = [_enqueue(bench, app, number) for number in range(bench.sizes.pick_ups + WARM_UP)]
-            started = wait_for_stamps(stamps, len(called_ns), worker)
-    millis = [(stamp.monotonic_ns - called_ns[stamp.number]) / 1e6 for stamp in started if stamp.number >= WARM_UP]
-    return {
-        "pickup.p50_ms": percentile(millis, 50),
-        "pickup.p99_ms": percentile(millis, 99),
-        "pickup.most_ms": max(millis),
-    }
+    with bench.fresh_place() as place:
+        app = open_app(place.url)
+        with app.jobs:
+            return _figures(_pick_ups(bench, place, lambda number: _enqueue(app, number)))
 
 
-def _enqueue(bench: Bench, app: App, number: int) -> int:
-    time.sleep(bench.chance.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS))
-    called_ns = time.monotonic_ns()
+def measure_with_plain_sql(bench: Bench) -> Figures:
+    with bench.fresh_place() as place, closing(connect(place.url)) as database:
+        plain = _figures(_pick_ups(bench, place, lambda number: _insert(database, number)))
+    return {**measure(bench), **{f"plain_{name}": value for name, value in plain.items()}}
+
+
+def _pick_ups(bench: Bench, place: Place, enqueue: Callable[[int], None]) -> list[float]:
+    """Milliseconds, one for each job."""
+    stamps = place.folder / "stamps"
+    called_ns = []
+    with idle_worker(place, stamps) as worker:
+        for number in range(bench.sizes.pick_ups + WARM_UP):
+            time.sleep(bench.chance.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS))
+            called_ns.append(time.monotonic_ns())
+            enqueue(number)
+        started = wait_for_stamps(stamps, len(called_ns), worker)
+    return [(stamp.monotonic_ns - called_ns[stamp.number]) / 1e6 for stamp in started if stamp.number >= WARM_UP]
+
+
+def _figures(millis: list[float]) -> Figures:
+    return {"p50_ms": percentile(millis, 50), "p99_ms": percentile(millis, 99), "most_ms": max(millis)}
+
+
+def _enqueue(app: App, number: int) -> None:
     (app.stamp_sync if number % 2 else app.stamp_async).enqueue(number)
-    return called_ns
+
+
+def _insert(database: Database, number: int) -> None:
+    database.rows(INSERT, "stamp_sync" if number % 2 else "stamp_async", json.dumps({"number": number}))

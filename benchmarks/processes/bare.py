@@ -1,4 +1,4 @@
-"""The bare ceiling of a drain: bare FILE JOBS."""
+"""The bare ceiling of a drain from SQLite: bare FILE JOBS."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.bare import BareQueue
+from benchmarks.bare.sqlite import BareSqlite
 
 SINGLE_INSERTS = 1_000
 
 
 def main() -> None:
-    queue, jobs = BareQueue(Path(sys.argv[1])), int(sys.argv[2])
+    queue, jobs = BareSqlite(Path(sys.argv[1])), int(sys.argv[2])
     queue.insert_singly(min(SINGLE_INSERTS, jobs))
     queue.insert_many(jobs)
     print(json.dumps({"drain": queue.drain()}))

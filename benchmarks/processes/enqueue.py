@@ -1,4 +1,4 @@
-"""Enqueueing beside bare inserts, taking turns: enqueue FOLDER SINGLE GATHERED BULK."""
+"""Enqueueing beside bare inserts, taking turns: enqueue URL BARE_URL SINGLE GATHERED BULK."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 import json
 import sys
 import time
-from pathlib import Path
 
-from benchmarks.app import ARGUMENTS, MANY, NUMBER, TO, App, open_app
-from benchmarks.bare import BareQueue
+from benchmarks.app import App, open_app
+from benchmarks.bare import new_bare_queue
+from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
 
 TURNS = 10
 TASKS_AT_ONCE = 100
 
 
 def main() -> None:
-    folder, (single, gathered, bulk) = Path(sys.argv[1]), map(int, sys.argv[2:5])
+    url, bare_url, (single, gathered, bulk) = sys.argv[1], sys.argv[2], map(int, sys.argv[3:6])
     if single % TURNS or gathered % (TURNS * TASKS_AT_ONCE) or bulk % MANY:
         sys.exit(f"wants multiples of {TURNS}, {TURNS * TASKS_AT_ONCE} and {MANY}")
-    app, bare = open_app(folder / "queue.db"), BareQueue(folder / "bare.db")
+    app, bare = open_app(url), new_bare_queue(bare_url)
     app.noop_sync.enqueue(NUMBER, TO)
     seconds = dict.fromkeys(("bare_single", "single", "gathered", "bare_bulk", "bulk"), 0.0)
     with asyncio.Runner() as runner:

@@ -18,7 +18,7 @@ import time
 from huey import SqliteHuey
 from huey.consumer import Consumer
 
-from benchmarks.app import NUMBER, TO
+from benchmarks.noop import NUMBER, TO
 
 SETTINGS: dict[str, dict[str, object]] = {
     "default": {},

@@ -1,4 +1,4 @@
-"""Enqueues one job after the other until SIGTERM, then says how it went: producer FILE."""
+"""Enqueues one job after the other until SIGTERM, then says how it went: producer URL."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import signal
 import sys
 import threading
-from pathlib import Path
 
-from benchmarks.app import NUMBER, TO, open_app
+from benchmarks.app import open_app
+from benchmarks.noop import NUMBER, TO
 from rowcall import RowcallError
 
 
 def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    app = open_app(Path(sys.argv[1]))
+    app = open_app(sys.argv[1])
     app.noop_async.enqueue(NUMBER, TO)
     print("ready", flush=True)
     enqueued = errors = 0

@@ -1,4 +1,4 @@
-"""The page that is kept: table, pictures, machine, and how each figure was taken."""
+"""The page that is kept: tables and pictures for each database, the machine, and how each figure was taken."""
 
 from __future__ import annotations
 
@@ -7,72 +7,56 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.report.method import METHOD
 from benchmarks.report.picture import draw_drains, draw_targets
-from benchmarks.report.table import HEADINGS, NAMES, figure_rows, markdown_table, target_rows
+from benchmarks.report.sections import Section, label_of, measured_sections
+from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, markdown_table, target_rows
 from benchmarks.run import Results
 from benchmarks.sizes import FULL
-from benchmarks.targets import TARGETS
-
-METHOD = """\
-Everything runs in one go, in rounds: one of each, then one of each again, so that a slow minute of the machine meets
-all of them. A ratio is taken within a round and then over the rounds; the tables show medians, with the least and the
-most. Rowcall runs with its defaults: `durability="full"`, ten jobs at once.
-
-- **Bare ceiling**: one loop that claims and settles in groups of 500 on a table with the columns and indexes a queue
-  needs, and does nothing else. No worker, no handlers, no wake-up. Journal, durability and foreign keys are set as
-  Rowcall sets them (WAL, `synchronous=full`, on); Rowcall also has `auto_vacuum=incremental` and a limit on the WAL.
-- **Drain**: one worker process, no-op handlers. The clock runs from the first claim, as its row says, until another
-  process sees that the last job is settled; the start of the process is not counted. Every job must have succeeded at
-  its first attempt. For huey it runs from the start of the consumer until the last handler is called.
-- **huey**: `SqliteHuey` and its own `Consumer` with one thread (more threads share one connection; a short
-  trial with two and four was no quicker), logging and periodic tasks off. Default: nothing else is set,
-  which is `synchronous=full`. Fastest: `fsync=False`, `results=False`, `cache_mb=64`; a power cut may then cost jobs
-  or the file.
-- **Enqueue**: bare inserts, into the ceiling's table, and Rowcall take turns within one process.
-- **Large table**: finished jobs, future jobs of high priority and 200,000 waiting jobs of the same task and lower
-  priority, written by plain SQL; the jobs in front of those are enqueued and timed. Unknown task: its jobs have the
-  higher priority, and stay where they are.
-- **Pick-up**: from just before `enqueue` is called until the handler starts in another process, 20 to 60 ms apart, sync
-  and async handlers in turn. **Lateness**: from `run_at` until the handler starts.
-- **Idle**: processor time of all threads of the worker's process.
-- **Memory and WAL**: one drain of 500,000 jobs; resident memory after 50,000, 200,000 and all; the size of the WAL file
-  looked at every 5 ms. A megabyte is 1,000,000 bytes.
-- **Crowd**: one process enqueues and is timed, three more enqueue without pause, two workers drain.
-"""
 
 
 def write(results: Results, machine: dict[str, str], folder: Path) -> None:
     """Write README.md, the pictures and figures.json into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = []
-    if any(results.measured.get(name) for name in ("drain.ceiling", "drain.async")):
-        draw_drains(results.measured, folder / "drains.svg")
-        pictures.append("![Jobs a second](drains.svg)")
-    if any(target.limit > 0 and target.spread(results.measured) is not None for target in TARGETS):
-        draw_targets(results.measured, folder / "targets.svg")
-        pictures.append("![Targets](targets.svg)")
-    (folder / "README.md").write_text(page(results, machine, pictures), encoding="utf-8")
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    parts = [_part(section, results, folder) for section in measured_sections(results.measured)]
+    (folder / "README.md").write_text(page(results, machine, parts), encoding="utf-8")
     (folder / "figures.json").write_text(raw(results, machine), encoding="utf-8")
 
 
-def page(results: Results, machine: dict[str, str], pictures: list[str]) -> str:
-    parts = [
+def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
+    halved = (results.rounds + 1) // 2
+    paragraphs = [
         "# Benchmarks",
         *([] if results.sizes == FULL else ["**A trial run with small sizes: these figures mean nothing.**"]),
         f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}, {results.rounds} rounds (those that take long go"
-        f" round {(results.rounds + 1) // 2} times), {results.seconds / 60:.0f} minutes. Edit `benchmarks/`, not this"
-        " page. The figures of every round are in [figures.json](figures.json).",
-        markdown_table(target_rows(results.measured), HEADINGS),
+        f" round {halved} times or once), {results.seconds / 60:.0f} minutes. Edit `benchmarks/`, not this page."
+        " The figures of every round are in [figures.json](figures.json).",
         *(f"Not measured, because of an error: {name}." for name in results.failures),
-        *pictures,
-        "## All figures",
-        markdown_table(figure_rows(results.measured), ("figure", "median", "min–max", "rounds")),
+        *parts,
         "## The machine",
         "\n".join(f"- {name}: {fact}" for name, fact in machine.items()),
         "## How it is measured",
         METHOD.rstrip(),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _part(section: Section, results: Results, folder: Path) -> str:
+    """All about one database: its targets, its pictures, its figures."""
+    measured = results.measured
+    drains, targets = f"{section.kind}-drains.svg", f"{section.kind}-targets.svg"
+    paragraphs = [f"## {section.heading}", markdown_table(target_rows(section.targets, measured), TARGET_HEADINGS)]
+    if draw_drains(section, measured, folder / drains):
+        paragraphs.append(f"![Jobs a second on {section.heading}]({drains})")
+    if draw_targets(section, measured, folder / targets):
+        paragraphs.append(f"![Targets on {section.heading}]({targets})")
+    paragraphs += [
+        f"### All figures on {section.heading}",
+        markdown_table(figure_rows(section.labels, measured), FIGURE_HEADINGS),
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def raw(results: Results, machine: dict[str, str]) -> str:
@@ -81,7 +65,7 @@ def raw(results: Results, machine: dict[str, str]) -> str:
         "rounds": results.rounds,
         "sizes": dataclasses.asdict(results.sizes),
         "figures": {
-            name: {"label": NAMES.get(name, name), "values": [float(f"{value:.6g}") for value in values]}
+            name: {"label": label_of(name), "values": [float(f"{value:.6g}") for value in values]}
             for name, values in results.measured.items()
         },
         "failures": sorted(results.failures),

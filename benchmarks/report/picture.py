@@ -1,4 +1,4 @@
-"""Two pictures: jobs per second side by side, and every target with what was reached of it."""
+"""Two pictures of a section: jobs per second side by side, and every target with what was reached of it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from benchmarks.report.sections import Section
 from benchmarks.report.table import short, with_unit
 from benchmarks.statistics import spread
-from benchmarks.targets import TARGETS, Measured, Target
+from benchmarks.targets import Measured, Target
 
-DRAINS = (
-    ("drain.ceiling", "bare ceiling\n(no worker at all)", "#b8bec7"),
-    ("drain.async", "Rowcall\nasync handlers", "#2f6f9f"),
-    ("drain.sync", "Rowcall\nsync handlers, threads", "#6ba3c8"),
-    ("drain.huey_default", "huey\ndefault durability", "#d9a066"),
-    ("drain.huey_fastest", "huey fastest\n(fsync off)", "#e6c39c"),
-)
 REACHED, MISSED, INK = "#4f9d69", "#c8553d", "#333333"
 LEAST_SCORE, MOST_SCORE = 0.1, 10.0
 STYLE: dict[Any, Any] = {"svg.hashsalt": "rowcall", "font.size": 10.0, "text.color": INK, "axes.labelcolor": INK}
 
 
-def draw_drains(measured: Measured, path: Path) -> None:
-    """Bars of jobs per second, with the range over the rounds."""
-    shown = [(label, colour, spread(measured[name])) for name, label, colour in DRAINS if measured.get(name)]
+def draw_drains(section: Section, measured: Measured, path: Path) -> bool:
+    """Bars of jobs per second, with the range over the rounds; nothing if there are none."""
+    shown = [
+        (bar.label, bar.colour, spread(measured[bar.figure])) for bar in section.drains if measured.get(bar.figure)
+    ]
+    if not shown:
+        return False
     with rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 4.2), layout="constrained")
+        figure = Figure(figsize=(max(8.5, 1.4 * len(shown)), 4.2), layout="constrained")
         axes = figure.add_subplot()
         for position, (_, colour, values) in enumerate(shown):
             axes.bar(position, values.median, width=0.62, color=colour)
@@ -43,16 +41,19 @@ def draw_drains(measured: Measured, path: Path) -> None:
             )
         axes.set_xticks(range(len(shown)), [label for label, _, _ in shown])
         axes.set_ylabel("jobs a second")
-        axes.set_title("Draining no-op jobs from one SQLite file, one worker process", loc="left", weight="bold")
+        axes.set_title(section.drains_title, loc="left", weight="bold")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _lighten(figure, grid="y")
         _save(figure, path)
+    return True
 
 
-def draw_targets(measured: Measured, path: Path) -> None:
+def draw_targets(section: Section, measured: Measured, path: Path) -> bool:
     """For each target how many times as good as asked for, on a logarithmic scale: right of the line is reached."""
-    found = [(target, target.spread(measured)) for target in TARGETS if target.limit > 0]
+    found = [(target, target.spread(measured)) for target in section.targets if target.limit > 0]
     shown = [(target, values) for target, values in found if values is not None]
+    if not shown:
+        return False
     with rc_context(STYLE):
         figure = Figure(figsize=(11, 1.2 + 0.34 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
@@ -70,9 +71,11 @@ def draw_targets(measured: Measured, path: Path) -> None:
         axes.set_yticks(range(len(shown)), [_label(target.what, target.measure) for target, _ in shown])
         axes.invert_yaxis()
         axes.minorticks_off()
-        figure.suptitle("What was reached of what was asked for (right is better)", x=0.01, ha="left", weight="bold")
+        title = f"{section.heading}: what was reached of what was asked for (right is better)"
+        figure.suptitle(title, x=0.01, ha="left", weight="bold")
         _lighten(figure, grid="x")
         _save(figure, path)
+    return True
 
 
 def _label(what: str, measure: str) -> str:

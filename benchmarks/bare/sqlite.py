@@ -1,4 +1,4 @@
-"""The bare ceiling: the least a queue in SQLite must do. One loop, no worker, no handlers, history kept."""
+"""The least a queue in SQLite must do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from benchmarks.app import ARGUMENTS
+from benchmarks.noop import ARGUMENTS, MANY
 
 GROUP = 500
 ROW = (json.dumps(ARGUMENTS), 0, 0)
@@ -52,7 +52,7 @@ returning id, type, payload, attempt, lease
 """
 
 
-class BareQueue:
+class BareSqlite:
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None, cached_statements=256)
         for pragma in ("journal_mode=wal", "synchronous=full", "foreign_keys=on"):
@@ -60,18 +60,16 @@ class BareQueue:
         self._database.executescript(TABLE)
 
     def insert_singly(self, count: int) -> float:
-        """Seconds for that many autocommitted inserts."""
         began = time.perf_counter()
         for _ in range(count):
             self._database.execute(INSERT, ROW)
         return time.perf_counter() - began
 
-    def insert_many(self, count: int, at_once: int = 1000) -> float:
-        """Seconds for that many inserts, 1,000 in a transaction."""
+    def insert_many(self, count: int) -> float:
         began = time.perf_counter()
-        for start in range(0, count, at_once):
+        for start in range(0, count, MANY):
             self._database.execute("begin immediate")
-            self._database.executemany(INSERT, [ROW] * min(at_once, count - start))
+            self._database.executemany(INSERT, [ROW] * min(MANY, count - start))
             self._database.execute("commit")
         return time.perf_counter() - began
 

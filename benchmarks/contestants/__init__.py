@@ -1,0 +1,37 @@
+"""Those that drain a PostgreSQL queue side by side with Rowcall, each run in the same way by `processes.contest`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol, cast
+
+CONTESTANTS = ("bare", "pgqueuer", "procrastinate", "saq")
+
+Begin = Callable[[], object]
+"""Waits until all processes of the contest are ready."""
+
+Count = Callable[[int], None]
+"""Told how many jobs were handled."""
+
+
+class Contestant(Protocol):
+    """What a module of this package has."""
+
+    @property
+    def LEFT(self) -> str:  # noqa: N802
+        """A query for how many jobs are not settled yet."""
+
+    @staticmethod
+    def fill(url: str, jobs: int) -> None:
+        """Make the tables, and enqueue that many no-ops."""
+
+    @staticmethod
+    def drain(url: str, begin: Begin, count: Count) -> None:
+        """Connect, begin, and handle jobs until there are none; it may go on waiting for more."""
+
+
+def contestant(name: str) -> Contestant:
+    if name not in CONTESTANTS:
+        raise ValueError(f"{name!r} is none of {', '.join(CONTESTANTS)}")
+    return cast(Contestant, import_module(f"benchmarks.contestants.{name}"))

@@ -1,0 +1,54 @@
+"""procrastinate with what made it fastest here: 30 jobs at once on ten connections, uvloop, jobs deleted once they have
+succeeded, nobody listening for notifications, nothing logged. More jobs at once were no quicker.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import uvloop
+from procrastinate import App, PsycopgConnector
+
+from benchmarks.contestants import Begin, Count
+from benchmarks.noop import ARGUMENTS, MANY
+
+AT_ONCE = 30
+CONNECTIONS = 10
+LEFT = "select count(*) from procrastinate_jobs where status in ('todo', 'doing')"
+
+
+def fill(url: str, jobs: int) -> None:
+    uvloop.run(_fill(url, jobs))
+
+
+def drain(url: str, begin: Begin, count: Count) -> None:
+    uvloop.run(_drain(url, begin, count))
+
+
+async def _fill(url: str, jobs: int) -> None:
+    async with _app(url).open_async() as app:
+        await app.schema_manager.apply_schema_async()
+        deferrer = app.configure_task("noop", allow_unknown=True)
+        for start in range(0, jobs, MANY):
+            await deferrer.batch_defer_async(*[ARGUMENTS] * min(MANY, jobs - start))
+
+
+async def _drain(url: str, begin: Begin, count: Count) -> None:
+    async def noop(n: int, to: str) -> None:
+        count(1)
+
+    async with _app(url).open_async() as app:
+        app.task(name="noop")(noop)
+        begin()
+        await app.run_worker_async(
+            concurrency=AT_ONCE,
+            wait=False,
+            listen_notify=False,
+            delete_jobs="successful",
+            install_signal_handlers=False,
+        )
+
+
+def _app(url: str) -> App:
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)
+    return App(connector=PsycopgConnector(conninfo=url, min_size=CONNECTIONS, max_size=CONNECTIONS))

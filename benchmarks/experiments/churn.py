@@ -1,0 +1,52 @@
+"""Drains from a table that jobs have gone through for a long time, tidied only as Rowcall has asked autovacuum to."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from statistics import median
+
+from benchmarks.app import enqueue_jobs, open_app
+from benchmarks.bench import Bench, Figures, Place
+from benchmarks.database import connect
+from benchmarks.draining import drain_rate
+
+ENDS = 3
+
+
+def measure(bench: Bench) -> Figures:
+    """Drain after drain, each by a worker of its own: the first few, the last few, and a new table beside those."""
+    turns = bench.sizes.churn_jobs // bench.sizes.drain_jobs
+    rates, beside = [], []
+    with bench.fresh_place() as place:
+        for turn in range(turns):
+            if turn >= turns - ENDS:
+                beside.append(_drain_of_a_new_table(bench))
+            rates.append(_drain(bench, place))
+        table_mb, indexes_mb = _megabytes(place)
+    return {
+        "first": median(rates[:ENDS]),
+        "last": median(rates[-ENDS:]),
+        "slowest": min(rates),
+        "new_table": median(beside),
+        "jobs": turns * bench.sizes.drain_jobs,
+        "table_mb": table_mb,
+        "indexes_mb": indexes_mb,
+    }
+
+
+def _drain_of_a_new_table(bench: Bench) -> float:
+    with bench.fresh_place() as place:
+        return _drain(bench, place)
+
+
+def _drain(bench: Bench, place: Place) -> float:
+    app = open_app(place.url)
+    with app.jobs:
+        ids = enqueue_jobs(app.noop_async, bench.sizes.drain_jobs)
+    return drain_rate(place, ids, settled_down=False)
+
+
+def _megabytes(place: Place) -> tuple[float, float]:
+    with closing(connect(place.url)) as database:
+        ((table, indexes),) = database.rows("select pg_table_size('rowcall_job'), pg_indexes_size('rowcall_job')")
+    return table / 1e6, indexes / 1e6
