@@ -34,6 +34,7 @@ class Sizes:
     saq_jobs: int = 5_000
     churn_jobs: int = 2_000_000
     producing_seconds: float = 3.0
+    busy_backlog: int = 150_000
 
 
 FULL = Sizes()
@@ -64,4 +65,5 @@ QUICK = Sizes(
     saq_jobs=100,
     churn_jobs=12_000,
     producing_seconds=0.5,
+    busy_backlog=20_000,
 )

@@ -18,8 +18,8 @@ SETTLE_DOWN_SECONDS = 0.3
 
 
 @contextmanager
-def idle_worker(place: Place, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
-    """A worker process on an empty queue that has nothing more to do for its start."""
+def started_worker(place: Place, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
+    """A worker process that has nothing more to do for its start."""
     make_queue(place.url)
     with worker_processes(place, stamps=stamps, queue=queue) as (worker,):
         with closing(Observer(place.url)) as observer:

@@ -63,12 +63,7 @@ class WorkerProcess:
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise ProcessFailed(f"the worker did not stop within {STOP_SECONDS:.0f} s") from None
+        _end(self._process, "the worker")
 
 
 @contextmanager
@@ -147,8 +142,19 @@ def conversation(name: str, *arguments: object) -> Iterator[Ask]:
     try:
         yield ask
     finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        _end(process, name)
+
+
+def _end(process: subprocess.Popen[Any], name: str) -> None:
+    """Wait until it has ended, which it was asked to."""
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        process.wait()
+        raise ProcessFailed(f"{name} did not stop within {STOP_SECONDS:.0f} s") from None
 
 
 def _figures(printed: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from benchmarks.app import open_app
 from benchmarks.bench import Bench, Figures
-from benchmarks.stamping import idle_worker, wait_for_stamps
+from benchmarks.stamping import started_worker, wait_for_stamps
 from benchmarks.statistics import percentile
 
 FIRST_IN_SECONDS_PER_JOB = 0.005
@@ -19,7 +19,7 @@ def measure(bench: Bench) -> Figures:
     with bench.fresh_place() as place:
         stamps = place.folder / "stamps"
         app = open_app(place.url)
-        with idle_worker(place, stamps) as worker, app.jobs:
+        with started_worker(place, stamps) as worker, app.jobs:
             first_at = datetime.now(UTC) + timedelta(seconds=first_in)
             due = []
             for number in range(count):

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 from benchmarks.bench import Bench, Figures
 from benchmarks.database import Database, connect
-from benchmarks.stamping import idle_worker
+from benchmarks.stamping import started_worker
 from benchmarks.statement_log import StatementLog
 from benchmarks.workers import WorkerProcess
 
@@ -18,7 +18,7 @@ SETTLE_DOWN_SECONDS = 2.0
 
 def measure_sqlite(bench: Bench) -> Figures:
     seconds = bench.sizes.idle_seconds
-    with bench.fresh_place() as place, idle_worker(place) as worker:
+    with bench.fresh_place() as place, started_worker(place) as worker:
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
         with _another_app(place.url) as database:
             beside = _percent_of_a_core(worker, lambda: _commit(database, seconds))
@@ -29,12 +29,12 @@ def measure_sqlite(bench: Bench) -> Figures:
 def measure_postgres(bench: Bench) -> Figures:
     """Processor time first, then, with another worker on another database, the statements that its server logs."""
     seconds = bench.sizes.idle_seconds
-    with bench.fresh_place() as place, idle_worker(place) as worker:
+    with bench.fresh_place() as place, started_worker(place) as worker:
         time.sleep(SETTLE_DOWN_SECONDS)
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
     with bench.fresh_place() as place:
         log = StatementLog(bench.postgres, place.url)
-        with idle_worker(place) as worker:
+        with started_worker(place) as worker:
             time.sleep(SETTLE_DOWN_SECONDS)
             before = log.count()
             time.sleep(seconds)

@@ -13,7 +13,7 @@ from contextlib import closing
 from benchmarks.app import App, open_app
 from benchmarks.bench import Bench, Figures, Place
 from benchmarks.database import Database, connect
-from benchmarks.stamping import idle_worker, wait_for_stamps
+from benchmarks.stamping import started_worker, wait_for_stamps
 from benchmarks.statistics import percentile
 
 WARM_UP = 5
@@ -38,7 +38,7 @@ def _pick_ups(bench: Bench, place: Place, enqueue: Callable[[int], None]) -> lis
     """Milliseconds, one for each job."""
     stamps = place.folder / "stamps"
     called_ns = []
-    with idle_worker(place, stamps) as worker:
+    with started_worker(place, stamps) as worker:
         for number in range(bench.sizes.pick_ups + WARM_UP):
             time.sleep(bench.chance.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS))
             called_ns.append(time.monotonic_ns())

@@ -21,6 +21,7 @@ from benchmarks.noop import ARGUMENTS, NUMBER, TO
 from benchmarks.statistics import percentile
 
 READY_SECONDS = 60.0
+END = ""
 INSERT = "insert into rowcall_job (type, payload) values (?, ?)"
 
 
@@ -42,6 +43,8 @@ def main() -> None:
             "p99_ms": percentile(millis, 99),
         }
         print(json.dumps(figures), flush=True)
+    for pipe in ours:
+        pipe.send(END)
 
 
 def produce(url: str, seconds: float, barrier: Barrier, orders: Connection) -> None:
@@ -52,8 +55,8 @@ def produce(url: str, seconds: float, barrier: Barrier, orders: Connection) -> N
             "enqueue": lambda: app.noop_async.enqueue(NUMBER, TO),
             "plain": lambda: database.rows(INSERT, "noop_async", payload),
         }
-        while True:
-            way = ways[orders.recv()]
+        while (order := orders.recv()) != END:
+            way = ways[order]
             way()
             barrier.wait()
             orders.send(milliseconds_each(way, seconds))

@@ -39,6 +39,19 @@ SQLITE_LABELS = {
     "crowd.left_waiting": "jobs still waiting at its end",
 }
 
+_PRODUCERS = {
+    "plain_untold": "plain SQL, no worker, trigger off",
+    "plain_nobody": "plain SQL, no worker",
+    "plain_elsewhere": "plain SQL, idle worker of another queue",
+    "plain_served": "plain SQL, a worker takes the jobs as they come",
+    "enqueue_untold": "`enqueue`, no worker, trigger off",
+    "enqueue_nobody": "`enqueue`, no worker",
+    "enqueue_elsewhere": "`enqueue`, idle worker of another queue",
+    "enqueue_served": "`enqueue`, a worker takes the jobs as they come",
+    "busy_untold": "plain SQL, busy worker, trigger off",
+    "busy_plain": "plain SQL, busy worker",
+}
+
 POSTGRES_LABELS = {
     "postgres-drain.ceiling": "drain, bare ceiling, jobs/s",
     "postgres-drain.async": "drain, Rowcall, jobs/s",
@@ -72,17 +85,7 @@ POSTGRES_LABELS = {
     "postgres-idle.statements_per_second": "idle worker, statements a second",
     **{
         f"postgres-producers.{case}_{figure}": f"eight producers, {case_label}{figure_label}"
-        for case, case_label in {
-            "plain_untold": "plain SQL, trigger off",
-            "plain_nobody": "plain SQL, no worker",
-            "plain_elsewhere": "plain SQL, idle worker of another queue",
-            "enqueue_untold": "`enqueue`, trigger off",
-            "enqueue_nobody": "`enqueue`, no worker",
-            "enqueue_elsewhere": "`enqueue`, idle worker of another queue",
-            "working_untold": "plain SQL, trigger off, beside a worker that runs the jobs",
-            "working_plain": "plain SQL, beside a worker that runs the jobs",
-            "working_enqueue": "`enqueue`, beside a worker that runs the jobs",
-        }.items()
+        for case, case_label in _PRODUCERS.items()
         for figure, figure_label in {
             "per_second": ", jobs/s",
             "p99_ms": ", p99, ms",
