@@ -23,11 +23,11 @@ class Contestant(Protocol):
         """A query for how many jobs are not settled yet."""
 
     @staticmethod
-    def fill(url: str, jobs: int) -> None:
+    async def fill(url: str, jobs: int) -> None:
         """Make the tables, and enqueue that many no-ops."""
 
     @staticmethod
-    def drain(url: str, begin: Begin, count: Count) -> None:
+    async def drain(url: str, begin: Begin, count: Count) -> None:
         """Connect, begin, and handle jobs until there are none; it may go on waiting for more."""
 
 

@@ -8,14 +8,14 @@ from benchmarks.contestants import Begin, Count
 LEFT = "select count(*) from bare_job where status <> 'succeeded'"
 
 
-def fill(url: str, jobs: int) -> None:
+async def fill(url: str, jobs: int) -> None:
     queue = BarePostgres(url)
     queue.create()
     queue.insert_many(jobs)
     queue.close()
 
 
-def drain(url: str, begin: Begin, count: Count) -> None:
+async def drain(url: str, begin: Begin, count: Count) -> None:
     queue = BarePostgres(url)
     begin()
     queue.drain(count)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import asyncpg
-import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
@@ -22,15 +21,7 @@ PAYLOAD = json.dumps(ARGUMENTS).encode()
 LEFT = "select count(*) from pgqueuer"
 
 
-def fill(url: str, jobs: int) -> None:
-    uvloop.run(_fill(url, jobs))
-
-
-def drain(url: str, begin: Begin, count: Count) -> None:
-    uvloop.run(_drain(url, begin, count))
-
-
-async def _fill(url: str, jobs: int) -> None:
+async def fill(url: str, jobs: int) -> None:
     connection = await asyncpg.connect(url)
     queries = Queries(AsyncpgDriver(connection))
     await queries.install()
@@ -41,7 +32,7 @@ async def _fill(url: str, jobs: int) -> None:
     await connection.close()
 
 
-async def _drain(url: str, begin: Begin, count: Count) -> None:
+async def drain(url: str, begin: Begin, count: Count) -> None:
     async def noop(job: object) -> None:
         count(1)
 

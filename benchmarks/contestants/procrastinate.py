@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 
-import uvloop
 from procrastinate import App, PsycopgConnector
 
 from benchmarks.contestants import Begin, Count
@@ -17,15 +16,7 @@ CONNECTIONS = 10
 LEFT = "select count(*) from procrastinate_jobs where status in ('todo', 'doing')"
 
 
-def fill(url: str, jobs: int) -> None:
-    uvloop.run(_fill(url, jobs))
-
-
-def drain(url: str, begin: Begin, count: Count) -> None:
-    uvloop.run(_drain(url, begin, count))
-
-
-async def _fill(url: str, jobs: int) -> None:
+async def fill(url: str, jobs: int) -> None:
     async with _app(url).open_async() as app:
         await app.schema_manager.apply_schema_async()
         deferrer = app.configure_task("noop", allow_unknown=True)
@@ -33,7 +24,7 @@ async def _fill(url: str, jobs: int) -> None:
             await deferrer.batch_defer_async(*[ARGUMENTS] * min(MANY, jobs - start))
 
 
-async def _drain(url: str, begin: Begin, count: Count) -> None:
+async def drain(url: str, begin: Begin, count: Count) -> None:
     async def noop(n: int, to: str) -> None:
         count(1)
 

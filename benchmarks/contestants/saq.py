@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-import uvloop
 from saq import Job, Queue, Worker
 
 from benchmarks.contestants import Begin, Count
@@ -19,15 +18,7 @@ ENQUEUEING_AT_ONCE = 20
 LEFT = "select count(*) from saq_jobs"
 
 
-def fill(url: str, jobs: int) -> None:
-    uvloop.run(_fill(url, jobs))
-
-
-def drain(url: str, begin: Begin, count: Count) -> None:
-    uvloop.run(_drain(url, begin, count))
-
-
-async def _fill(url: str, jobs: int) -> None:
+async def fill(url: str, jobs: int) -> None:
     queue = _queue(url)
     await queue.connect()
 
@@ -39,7 +30,7 @@ async def _fill(url: str, jobs: int) -> None:
     await queue.disconnect()
 
 
-async def _drain(url: str, begin: Begin, count: Count) -> None:
+async def drain(url: str, begin: Begin, count: Count) -> None:
     async def noop(context: object, *, n: int, to: str) -> None:
         count(1)
 

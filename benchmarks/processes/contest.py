@@ -15,6 +15,7 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Barrier
 
 import psycopg
+import uvloop
 
 from benchmarks.contestants import contestant
 
@@ -25,7 +26,7 @@ LOOK_EVERY_SECONDS = 0.005
 
 def main() -> None:
     name, url, jobs, processes = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    contestant(name).fill(url, jobs)
+    uvloop.run(contestant(name).fill(url, jobs))
     with psycopg.connect(url, autocommit=True) as database:
         database.execute("vacuum analyze")
         print(json.dumps({"drain": jobs / drain_seconds(name, url, jobs, processes, database)}))
@@ -61,7 +62,7 @@ def drain(name: str, url: str, barrier: Barrier, handled: Array[c_longlong], num
     def count(jobs: int) -> None:
         handled[number] += jobs
 
-    contestant(name).drain(url, barrier.wait, count)
+    uvloop.run(contestant(name).drain(url, barrier.wait, count))
 
 
 def wait_for(reached: Callable[[], bool], drainers: Sequence[SpawnProcess]) -> None:
