@@ -51,8 +51,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
 
         send_email.enqueue("a@example.com", subject="Order confirmed")
 
-    Opening is lazy: the file is opened, and its tables made, on first use. Without a URL, `$ROWCALL_URL` is taken, else
-    `sqlite:///rowcall.db`.
+    Opening is lazy: the database is opened, and its tables made, on first use. Without a URL, `$ROWCALL_URL` is taken,
+    else `sqlite:///rowcall.db`.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         default_queue: str = "default",
         auto_migrate: bool = True,
         busy_timeout: float = 5.0,
+        listen_url: str | None = None,
+        pool_size: int | None = None,
         clock: Clock | None = None,
         retention: object = None,
     ) -> None:
@@ -76,6 +78,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             default_queue=default_queue,
             auto_migrate=auto_migrate,
             busy_timeout=busy_timeout,
+            listen_url=listen_url,
+            pool_size=pool_size,
         )
         super().__init__(config, clock or SystemClock())
 

@@ -20,8 +20,23 @@ _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _NAME_LENGTH = 200
 
 
+DEFAULT_POOL_SIZE = 4
+MOST_POOLED = 100
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A PostgreSQL server and one of its databases. `listen_url` is the same without a pooler in between."""
+
+    url: str
+    listen_url: str | None = None
+    pool_size: int = DEFAULT_POOL_SIZE
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
+    """`path` names a SQLite file, unless there is a `server`."""
+
+    path: str = ""
+    server: Server | None = None
     table_prefix: str = "rowcall_"
     durability: Durability = "full"
     default_queue: str = "default"
@@ -42,11 +57,14 @@ def configure(
     default_queue: str,
     auto_migrate: bool,
     busy_timeout: float,
+    listen_url: str | None = None,
+    pool_size: int | None = None,
 ) -> Config:
-    problems = []
-    path = ""
+    problems: list[InvalidOption] = []
+    place: str | Server = ""
     try:
-        path = path_of(url)
+        place = place_of(url)
+        place = _with_options(place, listen_url, pool_size, problems)
     except InvalidOption as error:
         problems.append(error)
     if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):
@@ -64,7 +82,8 @@ def configure(
     if problems:
         raise InvalidOption("Rowcall", "; ".join(str(problem) for problem in problems))
     return Config(
-        path=path,
+        path=place if isinstance(place, str) else "",
+        server=place if isinstance(place, Server) else None,
         table_prefix=table_prefix,
         durability="full" if durability == "full" else "normal",
         default_queue=default_queue,
@@ -73,11 +92,34 @@ def configure(
     )
 
 
-def path_of(url: str | Path | None) -> str:
-    """The SQLite file that a URL, a path or `$ROWCALL_URL` names.
+def _with_options(
+    place: str | Server, listen_url: str | None, pool_size: int | None, problems: list[InvalidOption]
+) -> str | Server:
+    """The place with what only a server has."""
+    if isinstance(place, str):
+        for option, value in (("listen_url", listen_url), ("pool_size", pool_size)):
+            if value is not None:
+                problems.append(InvalidOption(option, "is for PostgreSQL; a SQLite file has no use for it"))
+        return place
+    if listen_url is not None and not _is_server_url(listen_url):
+        problems.append(InvalidOption("listen_url", "wants a postgresql:// URL that leads past the pooler"))
+    size = DEFAULT_POOL_SIZE if pool_size is None else pool_size
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_POOLED:
+        problems.append(InvalidOption("pool_size", f"wants a whole number from 1 to {MOST_POOLED}, not {pool_size!r}"))
+    return Server(url=place.url, listen_url=listen_url, pool_size=size)
 
-    >>> path_of("sqlite:///app.db"), path_of("sqlite:////srv/app.db")
+
+def _is_server_url(url: object) -> bool:
+    return isinstance(url, str) and url.startswith(("postgresql://", "postgres://")) and "\0" not in url
+
+
+def place_of(url: str | Path | None) -> str | Server:
+    """The SQLite file, or the server, that a URL, a path or `$ROWCALL_URL` names.
+
+    >>> place_of("sqlite:///app.db"), place_of("sqlite:////srv/app.db")
     ('app.db', '/srv/app.db')
+    >>> place_of("postgresql://ann@db-1/shop").url
+    'postgresql://ann@db-1/shop'
     """
     if url is None:
         url = os.environ.get("ROWCALL_URL") or "sqlite:///rowcall.db"
@@ -95,11 +137,13 @@ def path_of(url: str | Path | None) -> str:
         if path and "\0" not in path:
             return path
         raise InvalidOption("url", f"{url!r} names no file; write sqlite:///app.db")
+    if _is_server_url(url):
+        return Server(url=url)
     scheme, mark, _ = url.partition("://")
-    if mark and scheme in ("postgresql", "postgres"):
-        raise InvalidOption("url", "PostgreSQL is not supported by this version; use sqlite:///app.db")
+    if mark and scheme.startswith(("postgresql+", "postgres+")):
+        raise InvalidOption("url", f"{scheme}:// names a driver as SQLAlchemy does; write postgresql:// alone")
     if mark:
-        advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "known is sqlite"
+        advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "known are sqlite and postgresql"
         raise InvalidOption("url", f"{scheme}:// is not a kind of database known here ({advice}): sqlite:///app.db")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url} or pass a pathlib.Path")
 

@@ -13,6 +13,7 @@ RowcallError
 ├── WrongState                        the job's state does not allow that
 ├── SchemaMismatch                    the tables are missing, or of another version than this code
 └── StoreUnavailable                  the database cannot be opened, read or written now
+    ├── Conflict                      somebody else was at the same rows; nothing was written
     └── DataRefused                   it is there, and refuses the values
 
 Control                               raised by handlers, to say how an attempt ends
@@ -118,6 +119,10 @@ class StoreUnavailable(RowcallError):
         super().__init__(f"{problem}. {advice}" if advice else problem)
         self.problem = problem
         self.advice = advice
+
+
+class Conflict(StoreUnavailable):
+    """A deadlock, a serialization failure or a lock that was not had in time: the same call may well succeed now."""
 
 
 class DataRefused(StoreUnavailable):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.config import Config, configure, path_of
+from rowcall.config import Config, configure, place_of
 
 
 def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
@@ -32,12 +32,12 @@ def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
     ],
 )
 def test_urls_and_paths_name_files(url: str | Path, path: str) -> None:
-    assert path_of(url) == path
+    assert place_of(url) == path
 
 
 def test_without_a_url_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", "sqlite:////srv/jobs.db")
-    assert path_of(None) == "/srv/jobs.db"
+    assert place_of(None) == "/srv/jobs.db"
     assert Rowcall().config.path == "/srv/jobs.db"
 
 
@@ -46,7 +46,7 @@ def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, valu
     monkeypatch.delenv("ROWCALL_URL", raising=False)
     if value is not None:
         monkeypatch.setenv("ROWCALL_URL", value)
-    assert path_of(None) == "rowcall.db"
+    assert place_of(None) == "rowcall.db"
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,7 @@ def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, valu
         ("redis://localhost", "sqlite:///app.db"),
         ("sqlite://app.db", "three slashes"),
         ("sqlite:///", "names no file"),
-        ("postgresql://user@host/db", "PostgreSQL is not supported by this version"),
-        ("postgres://user@host/db", "PostgreSQL is not supported by this version"),
+        ("postgresql+asyncpg://user@host/db", "write postgresql:// alone"),
         ("app.db", "write sqlite:///app.db or pass a pathlib.Path"),
         ("", "is not a URL"),
         ("sqlite:///a%00b", "names no file"),

@@ -12,6 +12,7 @@ import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
+from rowcall.drivers.sqlite import SqliteDatabase
 from rowcall.errors import DataRefused
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans.enqueue import Member
@@ -148,7 +149,9 @@ def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, path: Path, threa
         somebody_else.execute("begin immediate")
         futures = [threads.submit(enqueue, number) for number in range(MANY)]
         barrier.wait(20)
-        eventually(lambda: len(jobs.database._group._waiting) >= MANY // 2)
+        database = jobs.database
+        assert isinstance(database, SqliteDatabase)
+        eventually(lambda: len(database._group._waiting) >= MANY // 2)
         somebody_else.execute("rollback")
         written = [future.result(20) for future in futures]
     assert len({job.id for job in written}) == MANY

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
-from rowcall.drivers.sqlite import MOST_IDLE_READERS
+from rowcall.drivers.sqlite import MOST_IDLE_READERS, SqliteDatabase
 from rowcall.store.statement import Plan, Statement, execute, no_row
 from tests.support import PythonProcess, eventually
 
@@ -158,6 +158,7 @@ def test_many_readers_at_once_leave_few_connections(tmp_path: Path) -> None:
             return jobs.get(job.id).id
 
         assert [future.result(20) for future in [threads.submit(read) for _ in range(20)]] == [job.id] * 20
+        assert isinstance(jobs.database, SqliteDatabase)
         assert len(jobs.database._readers) <= MOST_IDLE_READERS
 
 
@@ -169,7 +170,7 @@ def test_a_plan_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db") as jobs:
         jobs.migrate()
         with pytest.raises(RuntimeError, match="half way"):
-            jobs.write(half_way())
+            jobs.write(half_way)
         assert jobs.list().jobs == []
         assert jobs.enqueue("task").id == 1
 

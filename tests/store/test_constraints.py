@@ -32,6 +32,7 @@ def test_our_connections_have_their_settings(tmp_path: Path) -> None:
     for durability, synchronous in (("full", 2), ("normal", 1)):
         jobs = Rowcall(tmp_path / f"{durability}.db", durability=durability, busy_timeout=1.5)
         with closing(jobs.database.connect()) as connection:
+            assert isinstance(connection, SqliteConnection)
             settings = {
                 name: answer(connection, f"pragma {name}")
                 for name in ("journal_mode", "foreign_keys", "busy_timeout", "synchronous", "auto_vacuum")

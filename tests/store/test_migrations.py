@@ -41,7 +41,9 @@ def tables(prefix: str) -> set[str]:
 
 def pretend_version(path: Path, version: int) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("insert into rowcall_migration values (?, 'from the future', 0)", [version])
+        connection.execute(
+            "insert into rowcall_migration (version, name, applied_at) values (?, 'from the future', 0)", [version]
+        )
         connection.commit()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.store.sqlite.schema import MIGRATIONS, render
+from rowcall.store.sqlite.schema import MIGRATIONS, VERSION_TABLE, render
 from tests.store.databases import migrated
 
 BYTES_THAT_ARE_NO_TEXT = "cast(x'ff41' as text)"
@@ -35,6 +35,7 @@ ODD_VALUES = {
 
 def columns_of_a_job() -> list[str]:
     with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(render(VERSION_TABLE, "rowcall_"))
         for migration in MIGRATIONS:
             for statement in migration.statements:
                 connection.execute(render(statement, "rowcall_"))

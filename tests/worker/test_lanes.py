@@ -178,6 +178,6 @@ def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall)
 
 
 def claimed_run(jobs: Rowcall) -> Run:
-    taken = jobs.write(claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
     (ready,) = taken.started
     return Run(ready, jobs.tasks[ready.type], "by hand", taken.look.now_ms, time.monotonic, buffered=False)

@@ -10,8 +10,9 @@ import pytest
 
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.wake.watch import Bell, Watch
-from rowcall.worker import lookout
-from rowcall.worker.lookout import Lookout, News
+from rowcall.worker import file_lookout
+from rowcall.worker.file_lookout import FileLookout
+from rowcall.worker.news import News
 
 LONG = 5.0
 
@@ -70,21 +71,21 @@ def bell() -> Iterator[Bell]:
 @pytest.fixture
 def scripted(
     tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
-) -> tuple[ScriptedWatch, ScriptedCounter, Lookout]:
+) -> tuple[ScriptedWatch, ScriptedCounter, FileLookout]:
     time = ScriptedTime()
     watch, counter = ScriptedWatch(time), ScriptedCounter()
 
     def make_watch(paths: list[str], bell: Bell) -> Watch:
         return watch
 
-    monkeypatch.setattr(lookout, "watch", make_watch)
-    monkeypatch.setattr(lookout, "time", time)
-    looks = Lookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
+    monkeypatch.setattr(file_lookout, "watch", make_watch)
+    monkeypatch.setattr(file_lookout, "time", time)
+    looks = FileLookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
     looks.note()
     return watch, counter, looks
 
 
-Scripted = tuple[ScriptedWatch, ScriptedCounter, Lookout]
+Scripted = tuple[ScriptedWatch, ScriptedCounter, FileLookout]
 
 
 def test_the_time_is_over(scripted: Scripted) -> None:

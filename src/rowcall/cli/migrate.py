@@ -19,7 +19,7 @@ def migrate_command(app: str | None, url: str | None, as_json: bool) -> None:
     """
     with find(app, url) as jobs:
         found, now = jobs.migrate()
-        path = jobs.database.path
+        path = jobs.database.name
     if as_json:
         print_json({"path": path, "from": found, "to": now})
     elif found == now:

@@ -84,7 +84,7 @@ def work_command(
         if not supervisor.run():
             sys.exit(1)
         return
-    logger.info("working on %s: %s", jobs.database.path, _described(jobs, queues, concurrency))
+    logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
     if not jobs.tasks:
         logger.warning("%s declares no task, so there is nothing this worker could run", app)
     if leash is not None:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from rowcall.config import Config
+from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
@@ -33,6 +34,8 @@ _open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
 
 class SqliteDatabase(Generic[M, E]):
     """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
+
+    survey_seconds = 0.5
 
     def __init__(
         self,
@@ -61,6 +64,10 @@ class SqliteDatabase(Generic[M, E]):
         self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
 
     @property
+    def name(self) -> str:
+        return self._path
+
+    @property
     def path(self) -> str:
         return self._path
 
@@ -86,15 +93,15 @@ class SqliteDatabase(Generic[M, E]):
             else:
                 connection.close()
 
-    def write(self, plan: Plan[T]) -> T:
+    def write(self, make_plan: MakePlan[T]) -> T:
         with self._lock:
-            return self._writing().write(plan)
+            return self._writing().write(make_plan())
 
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 
-    async def awrite(self, plan: Plan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, plan)
+    async def awrite(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
 
     def write_shared(self, member: M) -> E:
         """Write one member, in a commit that others of this process may share."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from rowcall.config import name_complaint
@@ -59,7 +59,7 @@ class ByHand(Core):
 
         A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
         """
-        return claimed_jobs(self.write(self._claim(worker, limit, lease, queues)), worker)
+        return claimed_jobs(self.write(lambda: self._claim(worker, limit, lease, queues)), worker)
 
     async def aclaim(
         self,
@@ -69,35 +69,35 @@ class ByHand(Core):
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
         queues: Iterable[str] | None = None,
     ) -> list[Job]:
-        return claimed_jobs(await self.awrite(self._claim(worker, limit, lease, queues)), worker)
+        return claimed_jobs(await self.awrite(lambda: self._claim(worker, limit, lease, queues)), worker)
 
     def complete(self, job: Job, result: object = None) -> None:
         """The job succeeded. `LeaseLost` if it is no longer yours."""
-        self.write(self._settle(job, Succeeded(result_to_json(_owned(job).type, result))))
+        self.write(self._settling(job, Succeeded(result_to_json(_owned(job).type, result))))
 
     async def acomplete(self, job: Job, result: object = None) -> None:
-        await self.awrite(self._settle(job, Succeeded(result_to_json(_owned(job).type, result))))
+        await self.awrite(self._settling(job, Succeeded(result_to_json(_owned(job).type, result))))
 
     def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
         """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
-        self.write(self._settle(job, _failure(error, detail)))
+        self.write(self._settling(job, _failure(error, detail)))
 
     async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
-        await self.awrite(self._settle(job, _failure(error, detail)))
+        await self.awrite(self._settling(job, _failure(error, detail)))
 
     def heartbeat(self, job: Job) -> None:
         """Still at it: the lease starts anew."""
-        self.write(heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
+        self.write(lambda: heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
     async def aheartbeat(self, job: Job) -> None:
-        await self.awrite(heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
+        await self.awrite(lambda: heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
     def release(self, job: Job) -> None:
         """Give the job back at once, without using up an attempt."""
-        self.write(self._settle(job, Released()))
+        self.write(self._settling(job, Released()))
 
     async def arelease(self, job: Job) -> None:
-        await self.awrite(self._settle(job, Released()))
+        await self.awrite(self._settling(job, Released()))
 
     def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
         if complaint := name_complaint(worker):
@@ -122,10 +122,10 @@ class ByHand(Core):
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
 
-    def _settle(self, job: Job, outcome: Outcome) -> Plan[None]:
+    def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:
         policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
-        return settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
+        return lambda: settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
 
 
 def _owned(job: Job) -> Job:

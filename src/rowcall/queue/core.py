@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rowcall.clock import Clock
 from rowcall.config import Config
-from rowcall.drivers.sqlite import SqliteDatabase
+from rowcall.drivers.database import MakePlan
 from rowcall.errors import SchemaMismatch
 from rowcall.moments import milliseconds_of
-from rowcall.store.dialect import Dialect, Inserted
-from rowcall.store.plans.enqueue import Member, alike, enqueue_alike
-from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.queue.opening import open_store
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
@@ -26,13 +24,7 @@ class Core:
     def __init__(self, config: Config, clock: Clock) -> None:
         self.config = config
         self.clock = clock
-        self.dialect: Dialect = SqliteDialect(config.table_prefix)
-        self.database: SqliteDatabase[Member, Inserted] = SqliteDatabase(
-            config,
-            lambda member: self.dialect.insert(member.job, member.payload, member.now_ms),
-            lambda members: enqueue_alike(self.dialect, members),
-            alike,
-        )
+        self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
         self._turns = itertools.count()
         self._schema_ready = False
@@ -44,12 +36,12 @@ class Core:
 
     def migrate(self) -> tuple[int, int]:
         """Make or update the tables; gives the version found and the version now. Safe from many processes at once."""
-        versions = self.database.write(self.dialect.migrate(self.now_ms()))
+        versions = self.database.write(lambda: self.dialect.migrate(self.now_ms()))
         self._schema_ready = True
         return versions
 
     async def amigrate(self) -> tuple[int, int]:
-        versions = await self.database.awrite(self.dialect.migrate(self.now_ms()))
+        versions = await self.database.awrite(lambda: self.dialect.migrate(self.now_ms()))
         self._schema_ready = True
         return versions
 
@@ -57,17 +49,17 @@ class Core:
         self.ensure_schema()
         return self.database.read(plan)
 
-    def write(self, plan: Plan[T]) -> T:
+    def write(self, make_plan: MakePlan[T]) -> T:
         self.ensure_schema()
-        return self.database.write(plan)
+        return self.database.write(make_plan)
 
     async def aread(self, plan: Plan[T]) -> T:
         await self.aensure_schema()
         return await self.database.aread(plan)
 
-    async def awrite(self, plan: Plan[T]) -> T:
+    async def awrite(self, make_plan: MakePlan[T]) -> T:
         await self.aensure_schema()
-        return await self.database.awrite(plan)
+        return await self.database.awrite(make_plan)
 
     def ensure_schema(self) -> None:
         """Once per process: the tables are there and of this version, or are made so."""
@@ -76,14 +68,14 @@ class Core:
         with self.database.setup_lock:
             if self._schema_ready:
                 return
-            found = self.database.read(self.dialect.version())
+            found, oldest = self.database.read(self.dialect.version())
             newest = self.dialect.newest_version
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate (auto_migrate is off)")
-            if found > newest:
+            if oldest > newest:
                 raise SchemaMismatch(found, newest, "a newer Rowcall made them; install that version here")
             if found < newest:
-                self.database.write(self.dialect.migrate(self.now_ms()))
+                self.database.write(lambda: self.dialect.migrate(self.now_ms()))
             self._schema_ready = True
 
     async def aensure_schema(self) -> None:

@@ -64,10 +64,12 @@ class Enqueueing(Core):
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         self._ensure_schema_beside(connection)
-        plan = enqueue_many(self.dialect, job, payloads, self.now_ms())
+        now_ms = self.now_ms()
         if connection is None:
-            return _jobs(job, payloads, self.database.write(plan))
-        return _jobs(job, payloads, self.database.run_lent(connection, plan))
+            inserted = self.database.write(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+        else:
+            inserted = self.database.run_lent(connection, enqueue_many(self.dialect, job, payloads, now_ms))
+        return _jobs(job, payloads, inserted)
 
     def _ensure_schema_beside(self, connection: object) -> None:
         try:
@@ -83,8 +85,9 @@ class Enqueueing(Core):
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         _refuse_sync_connection(connection, "enqueue_many")
         await self.aensure_schema()
-        plan = enqueue_many(self.dialect, job, payloads, self.now_ms())
-        return _jobs(job, payloads, await self.database.awrite(plan))
+        now_ms = self.now_ms()
+        inserted = await self.database.awrite(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+        return _jobs(job, payloads, inserted)
 
 
 def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:

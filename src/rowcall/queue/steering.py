@@ -17,24 +17,24 @@ from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 class Steering(Core):
     def retry(self, job_id: int, *, actor: str | None = None) -> Job:
         """Run a finished job again: the next attempt number, and as many attempts more as its task has."""
-        return self.write(self._retry(job_id, actor))
+        return self.write(lambda: self._retry(job_id, actor))
 
     async def aretry(self, job_id: int, *, actor: str | None = None) -> Job:
-        return await self.awrite(self._retry(job_id, actor))
+        return await self.awrite(lambda: self._retry(job_id, actor))
 
     def cancel(self, job_id: int, reason: str | None = None, *, actor: str | None = None) -> Job:
         """Cancel a job that is waiting. `WrongState` for one that runs or has finished."""
-        return self.write(self._cancel(job_id, reason, actor))
+        return self.write(lambda: self._cancel(job_id, reason, actor))
 
     async def acancel(self, job_id: int, reason: str | None = None, *, actor: str | None = None) -> Job:
-        return await self.awrite(self._cancel(job_id, reason, actor))
+        return await self.awrite(lambda: self._cancel(job_id, reason, actor))
 
     def delete(self, job_id: int) -> None:
         """Delete a job that is not running, with its history."""
-        self.write(steer.delete(self.dialect, checked_id(job_id)))
+        self.write(lambda: steer.delete(self.dialect, checked_id(job_id)))
 
     async def adelete(self, job_id: int) -> None:
-        await self.awrite(steer.delete(self.dialect, checked_id(job_id)))
+        await self.awrite(lambda: steer.delete(self.dialect, checked_id(job_id)))
 
     def _retry(self, job_id: int, actor: str | None) -> Plan[Job]:
         job = yield from inspect.get(self.dialect, checked_id(job_id))

@@ -16,12 +16,21 @@ Parameter = str | int | float | None
 
 
 class Statement(Generic[R]):
-    __slots__ = ("make", "parameters", "sql")
+    """`hint` says, of the rows that came, whether those who wait for work are to be told once this is committed."""
 
-    def __init__(self, sql: str, parameters: tuple[Parameter, ...], make: Callable[[Row], R]) -> None:
+    __slots__ = ("hint", "make", "parameters", "sql")
+
+    def __init__(
+        self,
+        sql: str,
+        parameters: tuple[Parameter, ...],
+        make: Callable[[Row], R],
+        hint: Callable[[list[Row]], bool] | None = None,
+    ) -> None:
         self.sql = sql
         self.parameters = parameters
         self.make = make
+        self.hint = hint
 
     def __repr__(self) -> str:
         return f"Statement({' '.join(self.sql.split())!r}, {self.parameters!r})"

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from rowcall.context import logger
 from rowcall.errors import RowcallError
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Peer
-from rowcall.store.plans.recover import RECOVERED_AT_ONCE, recover_expired, recover_orphans, recover_worker
+from rowcall.store.plans.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker import ledger
+from rowcall.worker.outage import Outage
 
 BEATS_PER_LEASE = 5
 CHECK_SECONDS = 0.5
-CHECKS_PER_TIDY = 4
+TIDY_SECONDS = 2.0
 
 
 class Heart:
     """Raises the worker's beat from a thread of its own, so that a handler that blocks all else does not look dead."""
 
-    def __init__(self, core: Core, lease_seconds: float, lost: Callable[[], None]) -> None:
+    def __init__(self, core: Core, lease_seconds: float, lost: Callable[[], None], outage: Outage) -> None:
         self._core = core
-        self._interval_seconds = lease_seconds / BEATS_PER_LEASE
+        self.interval_seconds = lease_seconds / BEATS_PER_LEASE
         self._lost = lost
+        self._outage = outage
         self._stopped = threading.Event()
         self._beaten_at = core.clock.monotonic()
         self.worker = ""
@@ -32,7 +36,7 @@ class Heart:
     @property
     def is_heard(self) -> bool:
         """Whether our own beats get through. If not, nobody's do, and their silence says nothing."""
-        return self._core.clock.monotonic() - self._beaten_at <= 2 * self._interval_seconds
+        return self._core.clock.monotonic() - self._beaten_at <= 3 * self.interval_seconds
 
     def start(self) -> None:
         threading.Thread(target=self._beat, name="rowcall-heart", daemon=True).start()
@@ -41,24 +45,30 @@ class Heart:
         self._stopped.set()
 
     def _beat(self) -> None:
-        while not self._stopped.wait(self._interval_seconds):
+        while not self._stopped.wait(self.interval_seconds):
             worker = self.worker
             try:
-                registered = self._core.write(self._core.dialect.beat(worker, self._core.now_ms()))
+                registered = self._core.write(partial(self._core.dialect.beat, worker, self._core.now_ms()))
                 self._beaten_at = self._core.clock.monotonic()
+                self._outage.over()
                 if not registered and worker == self.worker:
                     self._lost()
             except RowcallError as error:
-                logger.warning("the beat of worker %s could not be written: %s", worker, error)
+                self._outage.noticed(error)
 
 
 class Watcher:
     """Finds workers that are gone and gives their jobs back. Every worker does this; two at once do no harm."""
 
-    def __init__(self, core: Core, heart: Heart | None = None) -> None:
+    def __init__(self, core: Core, heart: Heart | None = None, outage: Outage | None = None) -> None:
         self._core = core
         self._heart = heart
+        self._outage = outage or Outage()
         self._seen: dict[str, tuple[int, float]] = {}
+        self._peers: list[Peer] = []
+        self._survey_seconds = core.database.survey_seconds
+        if heart is not None:
+            self._survey_seconds = min(self._survey_seconds, heart.interval_seconds)
         self._stopped = threading.Event()
         self.worker = ""
 
@@ -69,33 +79,39 @@ class Watcher:
         self._stopped.set()
 
     def _watch(self) -> None:
-        checks = 0
+        monotonic = self._core.clock.monotonic
+        survey_at = tidy_at = monotonic()
         while not self._stopped.is_set():
             try:
-                self.check()
-                checks += 1
-                if checks % CHECKS_PER_TIDY == 0:
+                if monotonic() >= survey_at or self._any_dead_here():
+                    # not all of a fleet at once
+                    survey_at = monotonic() + self._survey_seconds * random.uniform(0.8, 1.2)
+                    self.check()
+                if monotonic() >= tidy_at:
+                    tidy_at = monotonic() + TIDY_SECONDS
                     self._core.database.tidy()
             except RowcallError as error:
                 self._seen.clear()  # nobody is to blame for what we could not see
-                logger.warning("other workers could not be looked at: %s", error)
+                self._outage.noticed(error)
             self._stopped.wait(CHECK_SECONDS)
+
+    def _any_dead_here(self) -> bool:
+        """Whether the kernel has freed the lock of somebody on this host: costs no statement."""
+        return any(ledger.is_dead(self._ledger_of(peer)) for peer in self._peers)
 
     def check(self) -> int:
         """Look once; gives the number of jobs that were given back."""
         core = self._core
-        peers = [peer for peer in core.read(core.dialect.peers()) if peer.name != self.worker]
+        survey = core.read(core.dialect.survey(core.now_ms()))
+        peers = [peer for peer in survey.peers if peer.name != self.worker]
+        self._peers = peers
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer))
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
-        return recovered + self._recover_ownerless()
-
-    def _recover_ownerless(self) -> int:
-        core, recovered = self._core, 0
-        if core.read(core.dialect.lease_expired(1, core.now_ms())):
-            recovered += core.write(recover_expired(core.dialect, core.now_ms()))
-        if core.read(core.dialect.orphans(1)):
-            recovered += core.write(recover_orphans(core.dialect, core.now_ms()))
+        if survey.any_lease_expired:
+            recovered += core.write(lambda: recover_expired(core.dialect, core.now_ms()))
+        if survey.any_orphan:
+            recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
         return recovered
 
     def _is_gone(self, peer: Peer) -> bool:
@@ -117,14 +133,18 @@ class Watcher:
         return path if os.path.exists(path) else None
 
     def _recover(self, peer: Peer) -> int:
+        """All of it, or what can be had now: the rest at the next look."""
         begun = ledger.started_jobs(self._ledger_of(peer))
-        total = 0
-        while True:
-            recovered = self._core.write(recover_worker(self._core.dialect, peer.name, begun, self._core.now_ms()))
+        total, done = 0, False
+        while not done:
+            recovered, done = self._core.write(
+                lambda: recover_worker(self._core.dialect, peer.name, begun, self._core.now_ms())
+            )
             total += recovered
-            if recovered < RECOVERED_AT_ONCE:
-                break
+            if not (recovered or done):
+                return total
         ledger.remove(self._ledger_of(peer))
+        self._peers = [other for other in self._peers if other.name != peer.name]
         self._seen.pop(peer.name, None)
         logger.warning("worker %s is gone; %d of its jobs were given back", peer.name, total)
         return total

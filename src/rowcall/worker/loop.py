@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_typ
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.wake.watch import Bell
 from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.lookout import Lookout, News
+from rowcall.worker.lookout import lookout_for
+from rowcall.worker.news import News
+from rowcall.worker.outage import Outage
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
@@ -42,16 +45,18 @@ class Loop:
         bell: Bell,
         register: Callable[[], str],
         worker: str,
+        outage: Outage,
     ) -> None:
         self._core = core
         self._settings = settings
         self._dispatcher = dispatcher
         self._bell = bell
         self._register = register
+        self._outage = outage
         self._worker = worker
         self._pace = Pace()
         self._connection = core.database.connect()
-        self._lookout = Lookout(self._connection, core.database.path, bell)
+        self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
         self._unsettled: list[Run] = []
         self._maybe_work = True
         self._look: Look | None = None
@@ -159,6 +164,7 @@ class Loop:
         taken = self._connection.write(
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
+        self._outage.over()
         del self._unsettled[: len(runs)]
         self._free_places(runs)
         self._gathering_since = time.monotonic()
@@ -172,8 +178,9 @@ class Loop:
         self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
-        if taken.started or taken.buffered:
+        if taken_any:
             self._dispatch(taken)
+            self._lookout.working()
         if appetite.room > 0:
             self._warn_of_unknown(taken.look)
 
@@ -254,11 +261,11 @@ class Loop:
 
     def _bear(self, error: StoreUnavailable) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
-        if self._pause_seconds == 0.0:
-            trouble = "refuses a round" if isinstance(error, DataRefused) else "is out of reach"
-            logger.error("the database %s, trying again until that is over: %s", trouble, error)
+        self._outage.noticed(error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
-        self._lookout.pause(min(self._pause_seconds, STOPPING_PAUSE_SECONDS) if self.stopping else self._pause_seconds)
+        longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
+        # a fleet that was cut off together does not come back together
+        self._lookout.pause(min(self._pause_seconds, longest) * random.uniform(0.5, 1.0))
 
     # waiting
 
@@ -319,6 +326,9 @@ class Loop:
         match self._lookout.wait(seconds):
             case News.RUNG if not self._dispatcher.has_ended:
                 self._looked_since_round = False  # a slot came free without an outcome: look what there is for it
+            case News.TOLD:
+                self._barren = set()
+                self._maybe_work = True
             case News.CHANGED:
                 self._barren = set()
                 self._glance()

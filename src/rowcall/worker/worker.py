@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import threading
 import time
 from types import TracebackType
@@ -23,6 +24,7 @@ from rowcall.worker.keeper import Heart, Watcher
 from rowcall.worker.lanes import AsyncLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.loop import Loop
+from rowcall.worker.outage import Outage
 from rowcall.worker.settings import Settings
 
 LAST_WORDS_SECONDS = 2.0
@@ -42,8 +44,9 @@ class Worker:
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
         self._ledger: Ledger | None = None
-        self._heart = Heart(core, settings.lease_seconds, self._declared_lost)
-        self._watcher = Watcher(core, self._heart)
+        self._outage = Outage()
+        self._heart = Heart(core, settings.lease_seconds, self._declared_lost, self._outage)
+        self._watcher = Watcher(core, self._heart, self._outage)
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
@@ -161,7 +164,9 @@ class Worker:
         )
         try:
             self._register()
-            self._loop = Loop(self._core, self._settings, self._dispatcher, self._bell, self._register, self.name)
+            self._loop = Loop(
+                self._core, self._settings, self._dispatcher, self._bell, self._register, self.name, self._outage
+            )
         except BaseException:
             self._leave()
             self._bell.close()
@@ -173,7 +178,7 @@ class Worker:
         database = self._core.database
         try:
             make_folder(database.side_folder, database.path)
-            ledger = Ledger(database.side_folder, f"worker-{name.rpartition(':')[2]}", database.path)
+            ledger = Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
         except OSError as error:
             raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
         registration = Registration(
@@ -187,7 +192,7 @@ class Worker:
             lock_path=ledger.path,
         )
         try:
-            self._core.write(self._core.dialect.register(registration, self._core.now_ms()))
+            self._core.write(lambda: self._core.dialect.register(registration, self._core.now_ms()))
         except BaseException:
             ledger.close()
             raise
@@ -263,7 +268,7 @@ class Worker:
         self._watcher.stop()
         try:
             if self.name:
-                self._core.write(self._core.dialect.retire(self.name))
+                self._core.write(lambda: self._core.dialect.retire(self.name))
         except RowcallError as error:
             logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
         if self._dispatcher is not None:

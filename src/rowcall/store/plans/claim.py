@@ -45,7 +45,7 @@ def round_of_work(
 ) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
     settled = yield from settle(dialect, ended, now_ms)
-    look = yield from dialect.look(appetite.worker, now_ms)
+    look = yield from dialect.look(appetite.worker, now_ms, hold=True)
     if not look.registered:
         return Taken(look, settled=settled)
     taken = yield from _take(dialect, appetite, look, now_ms)

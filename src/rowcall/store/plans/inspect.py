@@ -20,6 +20,13 @@ def get(dialect: Dialect, job_id: int) -> Plan[Job]:
     return job
 
 
+def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
+    job = yield from dialect.lock(job_id)
+    if job is None:
+        raise JobNotFound(job_id)
+    return job
+
+
 def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
     """One page. A cursor names the last id seen: what is enqueued or finished meanwhile moves nothing."""
     jobs = yield from dialect.list_jobs(

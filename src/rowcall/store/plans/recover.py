@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from rowcall.lifecycle import Lost, Tries, decide
 from rowcall.store.dialect import Dialect, Owned
@@ -12,18 +13,27 @@ from rowcall.store.statement import Plan
 RECOVERED_AT_ONCE = 500
 
 
+class Recovery(NamedTuple):
+    """How many jobs were given back, and whether that was all."""
+
+    jobs: int
+    done: bool
+
+
 def recover_worker(
     dialect: Dialect, worker: str, begun: Collection[tuple[int, int]] | None, now_ms: int | None
-) -> Plan[int]:
+) -> Plan[Recovery]:
     """Give back what a lost worker owned, some at a time, and strike it off once it owns nothing.
 
     `begun` holds (id, lease) of those whose handlers had begun, from the file that it kept; None where there is no
     such file, and the rows must do: they say what went into a free slot, and of the rest what ran for long.
     """
+    if not (yield from dialect.seize(worker)):
+        return Recovery(0, done=False)
     owned = yield from dialect.owned_by(worker, RECOVERED_AT_ONCE)
-    if len(owned) < RECOVERED_AT_ONCE:
-        yield from dialect.retire(worker)
-    return (yield from _recover(dialect, owned, begun, now_ms))
+    recovered = yield from _recover(dialect, owned, begun, now_ms)
+    # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
+    return Recovery(recovered, done=(yield from dialect.retire_if_idle(worker)))
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:

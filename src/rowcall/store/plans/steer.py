@@ -6,7 +6,7 @@ from rowcall.errors import WrongState
 from rowcall.job import WAITING, Job
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
-from rowcall.store.plans.inspect import get
+from rowcall.store.plans.inspect import get, lock
 from rowcall.store.statement import Plan
 
 
@@ -18,7 +18,7 @@ def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, 
 
 
 def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    job = yield from get(dialect, job_id)
+    job = yield from lock(dialect, job_id)
     if job.status not in WAITING:
         raise WrongState(job_id, job.status, "cancel", [str(status) for status in WAITING])
     yield from dialect.cancel(job_id, CANCELLED_BY_HAND_CODE, reason, now_ms)
@@ -32,7 +32,7 @@ def delete(dialect: Dialect, job_id: int) -> Plan[None]:
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:
-    job = yield from get(dialect, job_id)
+    job = yield from lock(dialect, job_id)
     if job.status not in sources(move):
         raise WrongState(job_id, job.status, verb, [str(status) for status in sources(move)])
     return job

@@ -13,6 +13,7 @@ import msgspec
 
 from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
+from rowcall.store import rows
 from rowcall.store.dialect import (
     Filter,
     Glance,
@@ -20,13 +21,13 @@ from rowcall.store.dialect import (
     Look,
     NewJob,
     Owned,
-    Peer,
     Ready,
     Registration,
     Settlement,
     Success,
+    Survey,
+    Version,
 )
-from rowcall.store.sqlite import rows
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
@@ -47,22 +48,26 @@ class SqliteDialect:
     def newest_version(self) -> int:
         return NEWEST_VERSION
 
-    def version(self) -> Plan[int]:
+    def version(self) -> Plan[Version]:
         if not (yield from fetch(_plain(self._sql.table_exists))):
-            return 0
-        return (yield from first(Statement(self._sql.current_version, (), rows.number_from_row))) or 0
+            return Version(0, 0)
+        found = yield from _only(Statement(self._sql.current_version, (), rows.number_from_row))
+        if found <= NEWEST_VERSION:
+            return Version(found, 0)
+        oldest = yield from _only(Statement(self._sql.oldest_code, (NEWEST_VERSION,), rows.number_from_row))
+        return Version(found, oldest)
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
-        found = yield from self.version()
-        if found > NEWEST_VERSION:
+        found, oldest = yield from self.version()
+        if oldest > NEWEST_VERSION:
             raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:
                     yield from execute(_plain(render(statement, self._prefix)))
                 yield from execute(_plain(self._sql.record_migration, now_ms, migration.version, migration.name))
-        return found, NEWEST_VERSION
+        return found, max(found, NEWEST_VERSION)
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
         parameters = _insert_parameters(job, payload, now_ms)
@@ -78,7 +83,7 @@ class SqliteDialect:
             for job_id in range(last.id - len(payloads) + 1, last.id + 1)
         ]
 
-    def look(self, worker: str | None, now_ms: int | None) -> Plan[Look]:
+    def look(self, worker: str | None, now_ms: int | None, *, hold: bool = False) -> Plan[Look]:
         return (yield from fetch(Statement(self._sql.look, (now_ms, worker), rows.look_from_row)))[0]
 
     def glance(self, now_ms: int | None) -> Plan[Glance]:
@@ -176,11 +181,24 @@ class SqliteDialect:
     def beat(self, worker: str, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.beat, now_ms, worker))))
 
-    def peers(self) -> Plan[list[Peer]]:
-        return fetch(Statement(self._sql.peers, (), rows.peer_from_row))
+    def survey(self, now_ms: int | None) -> Plan[Survey]:
+        peers = yield from fetch(Statement(self._sql.peers, (), rows.peer_from_row))
+        expired = yield from self.lease_expired(1, now_ms)
+        orphans = yield from self.orphans(1)
+        return Survey(peers, bool(expired), bool(orphans))
+
+    def seize(self, worker: str) -> Plan[bool]:
+        yield from ()
+        return True
 
     def retire(self, worker: str) -> Plan[None]:
         return execute(_plain(self._sql.retire, worker))
+
+    def retire_if_idle(self, worker: str) -> Plan[bool]:
+        if (yield from self.owned_by(worker, 1)):
+            return False
+        yield from self.retire(worker)
+        return True
 
     def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
         return _only(Statement(self._sql.owned_by, (worker, limit), rows.owned_from_row))
@@ -193,6 +211,9 @@ class SqliteDialect:
 
     def get(self, job_id: int) -> Plan[Job | None]:
         return first(Statement(self._sql.get, (job_id,), rows.job_from_row))
+
+    def lock(self, job_id: int) -> Plan[Job | None]:
+        return self.get(job_id)
 
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
         sql = self._sql.list_jobs(

@@ -255,6 +255,8 @@ MIGRATIONS = (
             _TIMELINE,
         ),
     ),
+    # from here on a migration can say how old the code may be that still works on it (null: none but its own)
+    Migration(2, "versions side by side", ("alter table <migration> add column oldest integer",)),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

@@ -38,6 +38,7 @@ class Sql:
 
     table_exists = "select 1 from sqlite_master where type = 'table' and name = '<migration>'"
     current_version = "select coalesce(max(version), 0) from <migration>"
+    oldest_code = "select max(coalesce(oldest, version)) from <migration> where version > ?1"
     record_migration = "insert into <migration> (version, name, applied_at) values (?2, ?3, <now>)"
 
     insert = """

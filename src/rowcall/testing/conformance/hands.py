@@ -31,7 +31,7 @@ class StoreWorker:
             lease_ms=round(lease_seconds * 1000),
             lock_path=None,
         )
-        jobs.write(jobs.dialect.register(registration, jobs.now_ms()))
+        jobs.write(lambda: jobs.dialect.register(registration, jobs.now_ms()))
 
     def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Taken:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
@@ -53,13 +53,13 @@ class StoreWorker:
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
-        self._jobs.write(self._jobs.dialect.mark_started([(ready.id, ready.lease, 0)], self._jobs.now_ms()))
+        self._jobs.write(lambda: self._jobs.dialect.mark_started([(ready.id, ready.lease, 0)], self._jobs.now_ms()))
 
     def beat(self) -> bool:
-        return self._jobs.write(self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
+        return self._jobs.write(lambda: self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
 
     def _round(self, ended: list[Ended], appetite: Appetite) -> Taken:
-        return self._jobs.write(round_of_work(self._jobs.dialect, ended, appetite, self._jobs.now_ms()))
+        return self._jobs.write(lambda: round_of_work(self._jobs.dialect, ended, appetite, self._jobs.now_ms()))
 
 
 def watcher(jobs: Rowcall) -> Watcher:

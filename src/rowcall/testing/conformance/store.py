@@ -19,6 +19,15 @@ class Store(Protocol):
         """Run one statement as an outsider would, by the database's own client, and commit it."""
 
 
+def refuses(store: Store, sql: str) -> bool:
+    """Whether the database does not take it; by which exception is its client's affair."""
+    try:
+        store.execute(sql)
+    except Exception:
+        return True
+    return False
+
+
 TABLES = ("rowcall_job", "rowcall_attempt", "rowcall_event")
 
 

@@ -111,7 +111,7 @@ class TestClaim:
     def test_one_that_is_not_registered_is_given_nothing(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "one")
-        jobs.write(jobs.dialect.retire("one"))
+        jobs.write(lambda: jobs.dialect.retire("one"))
         taken = worker.claim()
         assert not taken.look.registered
         assert taken.started == []

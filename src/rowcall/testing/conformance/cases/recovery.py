@@ -109,7 +109,7 @@ class TestLostWorkers:
     def test_jobs_of_a_worker_that_nobody_knows_are_recovered(self, jobs: Rowcall) -> None:
         job_id = jobs.enqueue("send").id
         StoreWorker(jobs, "gone").claim()
-        jobs.write(jobs.dialect.retire("gone"))
+        jobs.write(lambda: jobs.dialect.retire("gone"))
         assert watcher(jobs).check() == 1
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.PENDING, 1)
 

@@ -1,4 +1,4 @@
-"""Rows to values."""
+"""Rows to values, alike for every database: its statements give times in milliseconds and JSON as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
-from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Ready
+from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Ready, Version
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -144,6 +144,14 @@ def ids_from_row(row: Row) -> set[int]:
 
 def count_from_row(row: Row) -> tuple[str, str, int]:
     return cast("tuple[str, str, int]", row)
+
+
+def version_from_row(row: Row) -> Version:
+    return Version(*cast("tuple[int, int]", row))
+
+
+def text_from_row(row: Row) -> str:
+    return cast("str", row[0])
 
 
 def number_from_row(row: Row) -> int:

@@ -1,0 +1,60 @@
+"""What a database of any kind is to the rest: a place where plans are run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from rowcall.store.statement import Plan
+
+T = TypeVar("T")
+M = TypeVar("M", contravariant=True)
+E = TypeVar("E", covariant=True)
+
+MakePlan = Callable[[], Plan[T]]
+"""A plan runs once. Whoever may have to begin anew, because of a conflict, asks for another."""
+
+
+class Connection(Protocol):
+    """A connection for one thread's own use. After an error it connects anew by itself."""
+
+    def read(self, plan: Plan[T]) -> T: ...
+    def write(self, plan: Plan[T]) -> T:
+        """Run a plan in a transaction: all of it, or nothing."""
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol[M, E]):
+    """Opens when it is first used. Members of a shared commit are written together."""
+
+    setup_lock: threading.Lock
+    survey_seconds: float
+    """How often a worker may look after the others without being a burden."""
+
+    @property
+    def name(self) -> str:
+        """As people are told of it: a path, or a URL without its password."""
+
+    @property
+    def path(self) -> str:
+        """The file, where it is one."""
+
+    @property
+    def side_folder(self) -> str:
+        """A folder of this host for locks that only the kernel can keep."""
+
+    def connect(self) -> Connection: ...
+    def read(self, plan: Plan[T]) -> T: ...
+    def write(self, make_plan: MakePlan[T]) -> T: ...
+    async def aread(self, plan: Plan[T]) -> T: ...
+    async def awrite(self, make_plan: MakePlan[T]) -> T: ...
+    def write_shared(self, member: M) -> E: ...
+    async def awrite_shared(self, member: M) -> E: ...
+    def run_lent(self, connection: object, plan: Plan[T]) -> T: ...
+    def tidy(self) -> None:
+        """What is to be done now and then by somebody who has the time."""
+
+    def close(self) -> None:
+        """Close every connection. The next use opens anew."""

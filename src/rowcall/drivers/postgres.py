@@ -1,0 +1,277 @@
+"""The PostgreSQL database of one queue in one process: a pool of connections, and threads for async callers."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import random
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from rowcall.config import Config
+from rowcall.drivers.database import MakePlan
+from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.postgres_connection import (
+    NothingWritten,
+    PostgresConnection,
+    Session,
+    connect,
+    is_alive,
+    is_pooled,
+    options_for,
+    set_up,
+)
+from rowcall.drivers.postgres_errors import shown
+from rowcall.drivers.postgres_lent import LentConnections
+from rowcall.errors import Conflict, DataRefused, StoreUnavailable
+from rowcall.store.statement import Plan, Row, Statement
+
+T = TypeVar("T")
+M = TypeVar("M")
+E = TypeVar("E")
+
+MOST_TRIES = 10
+LONGEST_PAUSE_SECONDS = 0.2
+IDLE_SECONDS = 60.0
+POOL_NAME = "rowcall"
+
+_open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
+
+
+class PostgresDatabase(Generic[M, E]):
+    """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
+
+    survey_seconds = 2.5
+
+    def __init__(
+        self,
+        config: Config,
+        plan_of_one: Callable[[M], Plan[E]],
+        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
+        alike: Callable[[M], object],
+        hint: Statement[Row],
+    ) -> None:
+        assert config.server is not None
+        self._server = config.server
+        self._config = config
+        self._plan_of_one = plan_of_one
+        self._plan_of_many = plan_of_many
+        self._alike = alike
+        self._hint = hint
+        self._lent = LentConnections()
+        self._start_afresh()
+        _open_databases.add(self)
+
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self.setup_lock = threading.Lock()
+        self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
+
+    @property
+    def name(self) -> str:
+        return shown(self._server.url)
+
+    @property
+    def path(self) -> str:
+        return ""
+
+    @property
+    def side_folder(self) -> str:
+        """Names in it are drawn at random, so all queues of one user of this host may share it."""
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        return os.path.join(tempfile.gettempdir(), f"rowcall-{user}")
+
+    def connect(self) -> PostgresConnection:
+        """A connection for one thread's own use; that thread closes it."""
+        return PostgresConnection(self._config, self._hint)
+
+    def connect_to_listen(self) -> psycopg.Connection[Row] | None:
+        """A connection that can LISTEN; None where a pooler is in between and no `listen_url` leads past it."""
+        raw = connect(self._server.listen_url or self._server.url, self._config)
+        if is_pooled(raw):
+            raw.close()
+            return None
+        return raw
+
+    def read(self, plan: Plan[T]) -> T:
+        with self._session() as session:
+            return session.read(plan)
+
+    def write(self, make_plan: MakePlan[T]) -> T:
+        """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
+        for tries in range(1, MOST_TRIES + 1):
+            try:
+                with self._session() as session:
+                    return session.write(make_plan())
+            except (Conflict, NothingWritten):
+                if tries == MOST_TRIES:
+                    raise
+                time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
+        raise AssertionError
+
+    async def aread(self, plan: Plan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
+
+    async def awrite(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
+
+    def write_shared(self, member: M) -> E:
+        """Write one member, in a commit that others of this process may share."""
+        return self._group.submit(member)
+
+    async def awrite_shared(self, member: M) -> E:
+        return await self._group.asubmit(member)
+
+    def run_lent(self, connection: object, plan: Plan[T]) -> T:
+        return self._lent.run(connection, plan)
+
+    def tidy(self) -> None:
+        """The server does that by itself."""
+
+    def close(self) -> None:
+        """Close every connection. The next use opens anew."""
+        with self._lock, self._opening:
+            pool, self._pool = self._pool, None
+            threads, self._threads = self._threads, None
+        if pool is not None:
+            pool.close()
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[Session]:
+        pool = self._opened()
+        raw = self._checked_out(pool)
+        try:
+            yield Session(raw, self._config, self._hint)
+        finally:
+            pool.putconn(raw)
+
+    def _checked_out(self, pool: ConnectionPool[psycopg.Connection[Row]]) -> psycopg.Connection[Row]:
+        """A connection that was not cut while nobody used it."""
+        deadline = time.monotonic() + self._config.busy_timeout_seconds
+        while True:
+            try:
+                raw = pool.getconn(max(0.0, deadline - time.monotonic()))
+            except PoolTimeout:
+                raise self._without_connection() from None
+            except PoolClosed:
+                raise StoreUnavailable(f"{self.name}: the queue is being closed") from None
+            if is_alive(raw):
+                return raw
+            raw.close()
+            pool.putconn(raw)
+
+    def _without_connection(self) -> StoreUnavailable:
+        """Why the pool has none: the server says so, or else all of them are in use."""
+        try:
+            connect(self._server.url, self._config).close()
+        except StoreUnavailable as error:
+            return error
+        return StoreUnavailable(
+            f"{self.name}: all {self._server.pool_size} connections of this process were busy"
+            f" for {self._config.busy_timeout_seconds:g} s",
+            "Raise pool_size or busy_timeout",
+        )
+
+    def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._opening:
+            if self._pool is None:
+                # the pool would try for a while before it says what is wrong
+                connect(self._server.url, self._config).close()
+                self._pool = ConnectionPool(
+                    self._server.url,
+                    kwargs=options_for(self._server.url),
+                    configure=lambda raw: set_up(raw, self._config),
+                    min_size=0,
+                    max_size=self._server.pool_size,
+                    max_idle=IDLE_SECONDS,
+                    name=POOL_NAME,
+                    open=True,
+                )
+            return self._pool
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._server.pool_size, thread_name_prefix="rowcall-store")
+        return self._threads
+
+    def _commit(self, entries: list[Entry[M, E]]) -> None:
+        if len(entries) == 1:
+            self._commit_one(entries[0])
+            return
+        try:
+            results = self.write(lambda: self._plan_of_all([entry.member for entry in entries]))
+        except DataRefused:
+            for entry in entries:  # nothing was written: one of them is to blame, and the others must not pay
+                self._commit_one(entry)
+            return
+        for entry, result in zip(entries, results, strict=True):
+            entry.result, entry.done = result, True
+
+    def _commit_one(self, entry: Entry[M, E]) -> None:
+        try:
+            with self._session() as session:
+                entry.result = session.write_one_statement(self._plan_of_one(entry.member))
+        except StoreUnavailable as error:
+            entry.error = error
+        entry.done = True
+
+    def _plan_of_all(self, members: Sequence[M]) -> Plan[list[E]]:
+        """One statement for those that are alike; results in the order of the members."""
+        groups: dict[object, list[int]] = {}
+        for place, member in enumerate(members):
+            groups.setdefault(self._alike(member), []).append(place)
+        results: dict[int, E] = {}
+        for places in groups.values():
+            written = yield from self._plan_of_many([members[place] for place in places])
+            results.update(zip(places, written, strict=True))
+        return [results[place] for place in range(len(members))]
+
+    def _after_fork(self) -> None:
+        """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
+        _inherited.append((self._pool, self._threads))
+        self._start_afresh()
+
+
+_inherited: list[object] = []
+
+
+def _reset_after_fork() -> None:
+    for database in list(_open_databases):
+        database._after_fork()
+
+
+def _close_all() -> None:
+    for database in list(_open_databases):
+        database.close()
+
+
+class _OwnWords(logging.Filter):
+    """What the pool says of our connections we say ourselves, once and in our own words."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return POOL_NAME not in [str(argument) for argument in record.args or ()]
+
+
+logging.getLogger("psycopg.pool").addFilter(_OwnWords())
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,228 @@
+"""One connection to PostgreSQL: how it is opened, and how it runs a plan in a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import weakref
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.types.numeric import Int8Dumper
+
+from rowcall.config import Config, Server
+from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, shown
+from rowcall.drivers.runner import run
+from rowcall.errors import StoreUnavailable
+from rowcall.store.statement import Plan, Row, Statement
+
+T = TypeVar("T")
+
+OLDEST_SERVER = 130000
+CONNECT_SECONDS = 10
+# a host that vanishes without a word is noticed within half a minute
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+# The planner does not know how fast these tables change: on an empty one it would choose a scan, and keep to it.
+_PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit")
+
+
+_pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.WeakKeyDictionary()
+
+
+class NothingWritten(StoreUnavailable):
+    """The connection was lost before anything of the transaction could have been committed."""
+
+
+def connect(url: str, config: Config, *, planned: bool = False) -> psycopg.Connection[Row]:
+    """A connection in autocommit mode, set up for this queue. `planned` is for those that run the worker's rounds."""
+    name = shown(url)
+    try:
+        raw: psycopg.Connection[Row] = psycopg.connect(url, **options_for(url))
+    except psycopg.Error as error:
+        raise cannot_connect(error, name) from error
+    try:
+        set_up(raw, config, planned=planned)
+    except psycopg.Error as error:
+        raw.close()
+        raise explained(error, name) from error
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def options_for(url: str) -> dict[str, Any]:
+    """What every connection is opened with; the URL may say otherwise of all that a URL can say."""
+    defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "rowcall", **KEEPALIVE}
+    wanted = {key: value for key, value in defaults.items() if f"{key}=" not in url}
+    return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor, "prepare_threshold": None}
+
+
+def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False) -> None:
+    if raw.info.server_version < OLDEST_SERVER:
+        raise StoreUnavailable(
+            f"PostgreSQL {raw.info.server_version // 10000} is too old: 13 is the oldest that works",
+            "Upgrade the server",
+        )
+    raw.adapters.register_dumper(int, Int8Dumper)  # one size: else each size is a statement of its own to prepare
+    if is_pooled(raw):
+        return  # what is set here would stay with a connection that others use next
+    settings = {"rowcall.tells": "after_commit", "default_transaction_isolation": "read committed"}
+    if config.durability == "normal":
+        settings["synchronous_commit"] = "off"
+    if planned:
+        settings.update(dict.fromkeys(_PLANNER, "off"))
+    calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
+    raw.execute(f"select {calls}")
+
+
+def is_pooled(raw: psycopg.Connection[Row]) -> bool:
+    """Whether a pooler sits in between: it invents a process number, as it has no server process to name."""
+    known = _pooled.get(raw)
+    if known is None:
+        found = raw.execute("select pg_backend_pid()").fetchone()
+        assert found is not None
+        known = _pooled[raw] = found[0] != raw.info.backend_pid
+    return known
+
+
+def is_alive(raw: psycopg.Connection[Row]) -> bool:
+    """Whether an idle connection can still be used, as far as this side knows: no round trip."""
+    if raw.closed or raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        return False
+    poll = select.poll()
+    poll.register(raw.fileno(), select.POLLIN)
+    if not poll.poll(0):
+        return True
+    # nothing is due on an idle connection, but for last words
+    with contextlib.suppress(psycopg.Error):
+        raw.pgconn.consume_input()
+    return raw.pgconn.status == pq.ConnStatus.OK
+
+
+class Session:
+    """Runs plans on a connection that is ours for the moment."""
+
+    def __init__(self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row]) -> None:
+        self._raw = raw
+        self._name = shown(config.server.url) if config.server is not None else ""
+        self._cursor = psycopg.RawCursor(raw)
+        self._cursor.format = pq.Format.BINARY
+        self._prepare = not is_pooled(raw)
+        self._begin = _begin(config)
+        self._hint = hint
+        self._to_be_told = False
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        cursor = self._cursor
+        cursor.execute(statement.sql, statement.parameters, prepare=self._prepare)
+        result = cursor.pgresult
+        found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
+        if statement.hint is not None and statement.hint(found):
+            self._to_be_told = True
+        return found
+
+    def read(self, plan: Plan[T]) -> T:
+        try:
+            return run(plan, self.execute)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def write(self, plan: Plan[T]) -> T:
+        """Run a plan in a transaction: all of it, or nothing."""
+        raw = self._raw
+        self._to_be_told = False
+        try:
+            raw.execute(self._begin)
+            result = run(plan, self.execute)
+        except psycopg.Error as error:
+            self._roll_back()
+            if is_lost(error):
+                raise NothingWritten(*_lost(self._explained(error))) from error
+            raise self._explained(error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            raw.execute("commit")
+        except psycopg.Error as error:
+            self._roll_back()
+            raise self._unsure(error) from error
+        self._tell()
+        return result
+
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        """`write` for a plan of one statement, in a single round trip."""
+        self._to_be_told = False
+        try:
+            result = run(plan, self.execute)
+        except psycopg.Error as error:
+            raise self._unsure(error) from error
+        self._tell()
+        return result
+
+    def _tell(self) -> None:
+        """What was written is committed, whatever becomes of this."""
+        if self._to_be_told:
+            with contextlib.suppress(psycopg.Error):
+                self.execute(self._hint)
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if not self._raw.closed:
+                self._raw.execute("rollback")
+
+    def _explained(self, error: psycopg.Error) -> Exception:
+        return explained(error, self._name)
+
+    def _unsure(self, error: psycopg.Error) -> Exception:
+        """The words for an error at a moment when the server may have committed already."""
+        found = self._explained(error)
+        if is_lost(error) and isinstance(found, StoreUnavailable):
+            return StoreUnavailable(found.problem, "What was being written may be there or not")
+        return found
+
+
+def _lost(error: Exception) -> tuple[str, str]:
+    assert isinstance(error, StoreUnavailable)
+    return error.problem, f"Nothing was written. {error.advice}"
+
+
+def _begin(config: Config) -> str:
+    """One text, one round trip. What it sets ends with the transaction, so that it is right behind a pooler too."""
+    settings = ["set local rowcall.tells = 'after_commit'", *(f"set local {setting} = off" for setting in _PLANNER)]
+    if config.durability == "normal":
+        settings.append("set local synchronous_commit = off")
+    return "; ".join(["begin isolation level read committed", *settings])
+
+
+class PostgresConnection:
+    """A connection of one thread's own, made when it is first used, and anew after it was lost."""
+
+    def __init__(self, config: Config, hint: Statement[Row]) -> None:
+        assert config.server is not None
+        self._server: Server = config.server
+        self._config = config
+        self._hint = hint
+        self._raw: psycopg.Connection[Row] | None = None
+        self._session: Session | None = None
+
+    def read(self, plan: Plan[T]) -> T:
+        return self._connected().read(plan)
+
+    def write(self, plan: Plan[T]) -> T:
+        return self._connected().write(plan)
+
+    def close(self) -> None:
+        if self._raw is not None:
+            self._raw.close()
+        self._raw = self._session = None
+
+    def _connected(self) -> Session:
+        if self._raw is None or self._session is None or not is_alive(self._raw):
+            self.close()
+            self._raw = connect(self._server.url, self._config, planned=True)
+            self._session = Session(self._raw, self._config, self._hint)
+        return self._session

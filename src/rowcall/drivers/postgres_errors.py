@@ -1,0 +1,86 @@
+"""What went wrong with a PostgreSQL server, in words a tired person can act on."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import errors
+
+from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+
+_SECRET = re.compile(r"(password|sslpassword)=[^&\s]*", re.IGNORECASE)
+
+
+def shown(url: str) -> str:
+    """A URL as it may be shown to anybody.
+
+    >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
+    'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    netloc = f"{user.partition(':')[0]}@{host}" if at else host
+    return _SECRET.sub(r"\1=***", urlunsplit(parts._replace(netloc=netloc)))
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection went with it."""
+    if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
+        return True
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
+
+
+def explained(error: psycopg.Error, name: str) -> RowcallError:
+    """The error of ours for an error of PostgreSQL's."""
+    said = _first_line(error)
+    if is_lost(error):
+        return StoreUnavailable(f"{name}: the connection was lost ({said})", "Is the server up and reachable?")
+    match error:
+        case errors.SerializationFailure() | errors.DeadlockDetected():
+            return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")
+        case errors.LockNotAvailable():
+            return Conflict(f"{name}: a lock could not be had in time ({said})", "Nothing was written; call again")
+        case errors.QueryCanceled():
+            return StoreUnavailable(
+                f"{name}: the server cancelled the statement ({said})",
+                "Nothing was written. If statement_timeout did that, raise it for this user",
+            )
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
+            return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate")
+        case errors.InsufficientPrivilege():
+            return StoreUnavailable(f"{name}: {said}", "Grant this user the right, or migrate as the tables' owner")
+        case errors.ReadOnlySqlTransaction():
+            return StoreUnavailable(f"{name} is read-only ({said})", "Is it a standby? Connect to the primary")
+        case errors.DiskFull() | errors.OutOfMemory():
+            return StoreUnavailable(f"{name}: {said}", "Nothing of this call was written; make room on the server")
+        case errors.TooManyConnections():
+            return StoreUnavailable(f"{name}: {said}", "Raise max_connections, lower pool_size, or use a pooler")
+        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
+            return StoreUnavailable(f"{name}: {said}", "Check the URL's user, password and database")
+        case psycopg.DataError() | psycopg.IntegrityError():
+            return DataRefused(f"{name} refuses the values: {said}")
+        case psycopg.OperationalError():
+            return StoreUnavailable(f"{name}: {said}")
+        case _:
+            return RowcallError(f"{name}: {said}" + (f" ({error.sqlstate})" if error.sqlstate else ""))
+
+
+def cannot_connect(error: psycopg.Error, name: str) -> StoreUnavailable:
+    """For a connection that could not be made at all."""
+    said = _first_line(error)
+    advice = "Is the server up, and the URL right?"
+    if "password" in said or "authentication" in said or ("role" in said and "does not exist" in said):
+        advice = "Check the URL's user and password, and the server's pg_hba.conf"
+    elif "database" in said and "does not exist" in said:
+        advice = "Make it first (createdb), or check the URL"
+    elif "too many clients" in said or "remaining connection slots" in said:
+        advice = "Raise max_connections, lower pool_size, or put a pooler in between (docs: PostgreSQL, pooling)"
+    return StoreUnavailable(f"{name}: no connection ({said})", advice)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    text = error.diag.message_primary or str(error)
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return _SECRET.sub(r"\1=***", line)

@@ -1,0 +1,310 @@
+"""What the plans say, in PostgreSQL's words. Promises are those of `rowcall.store.dialect`.
+
+Many write at once, at READ COMMITTED. So whatever is read in order to be written is locked as it is read: claims,
+staging and recovery skip what somebody else has locked, and settling goes by id and lease, in the order of the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from rowcall.errors import SchemaMismatch
+from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
+from rowcall.store import rows
+from rowcall.store.dialect import (
+    Filter,
+    Glance,
+    Inserted,
+    Look,
+    NewJob,
+    Owned,
+    Ready,
+    Registration,
+    Settlement,
+    Success,
+    Survey,
+    Version,
+)
+from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
+from rowcall.store.postgres.sql import Sql
+from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
+
+R = TypeVar("R")
+
+HIGHEST_ID = 2**63 - 1
+
+
+class PostgresDialect:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._sql = Sql(prefix)
+
+    @property
+    def newest_version(self) -> int:
+        return NEWEST_VERSION
+
+    @property
+    def channel(self) -> str:
+        return channel_of(self._prefix)
+
+    def version(self) -> Plan[Version]:
+        if not (yield from fetch(_plain(self._sql.table_exists))):
+            return Version(0, 0)
+        return (yield from _only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row)))
+
+    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
+        yield from execute(_plain(self._sql.lock_migrations))
+        yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
+        found, oldest = yield from self.version()
+        if oldest > NEWEST_VERSION:
+            raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
+        (schema,) = yield from _only(_plain(self._sql.current_schema))
+        for migration in MIGRATIONS:
+            if migration.version > found:
+                for statement in migration.statements:
+                    yield from execute(_plain(render(statement, self._prefix, str(schema))))
+                recorded = (migration.version, migration.name, migration.oldest)
+                yield from execute(_plain(self._sql.record_migration, now_ms, *recorded))
+        return found, max(found, NEWEST_VERSION)
+
+    # enqueue
+
+    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+        parameters = _insert_parameters(job, payload, now_ms)
+        found = yield Statement(self._sql.insert, parameters, no_row, _somebody_listens)
+        return rows.inserted_from_row(found[0][:5])
+
+    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
+        parameters = _insert_parameters(job, f"[{','.join(payloads)}]", now_ms)
+        return (
+            yield from _only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, _somebody_listens))
+        )
+
+    # claim
+
+    def look(self, worker: str | None, now_ms: int | None, *, hold: bool = False) -> Plan[Look]:
+        sql = self._sql.look_and_hold if hold else self._sql.look
+        return _only(Statement(sql, (now_ms, worker), rows.look_from_row))
+
+    def glance(self, now_ms: int | None) -> Plan[Glance]:
+        return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
+
+    def stage(self, limit: int, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.stage, now_ms, limit))
+
+    def expire(self, limit: int, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.expire, now_ms, limit))
+
+    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        if len(types) == 1:
+            return fetch(Statement(self._sql.ready_of_type, (now_ms, queue, limit, types[0]), ready_from_row))
+        return self._ready_of_types(queue, types, limit, now_ms)
+
+    def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        parameters = (now_ms, queue, limit, _json(types))
+        found = yield from fetch(Statement(self._sql.ready_of_types, parameters, ready_from_row))
+        return sorted(found, key=_by_priority)
+
+    def mark_claimed(
+        self,
+        worker: str,
+        started: Sequence[int],
+        buffered: Sequence[int],
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[None]:
+        return execute(_plain(self._sql.mark_claimed, now_ms, worker, _array(started), _array(buffered), lease_ms))
+
+    def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.mark_started, now_ms, *map(_array, zip(*marks, strict=True))))
+
+    # settle
+
+    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
+        live: set[int] = set()
+        plain = [row for row in settled if row.result is None]
+        if plain:
+            arrays = (
+                _array([row.id for row in plain]),
+                _array([row.lease for row in plain]),
+                _array([row.started_age_ms for row in plain]),
+                _array([row.finished_age_ms for row in plain]),
+            )
+            live.update((yield from fetch(Statement(self._sql.settle_plain, (now_ms, *arrays), rows.number_from_row))))
+        if len(plain) < len(settled):
+            given = _json([row for row in settled if row.result is not None])
+            statement = Statement(self._sql.settle_with_results, (now_ms, given), rows.number_from_row)
+            live.update((yield from fetch(statement)))
+        return live
+
+    def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
+        leases = _array([row.id for row in settled]), _array([row.lease for row in settled])
+        live = set((yield from fetch(Statement(self._sql.live, leases, rows.number_from_row))))
+        ours = [row for row in settled if row.id in live]
+        if ours:
+            given = _json(ours)
+            if any(row.attempt_recorded for row in ours):
+                yield from execute(_plain(self._sql.record_attempts, now_ms, given))
+            to_be_told = _always if any(row.status not in FINISHED for row in ours) else None
+            yield from execute(Statement(self._sql.settle_others, (now_ms, given), no_row, to_be_told))
+        return live
+
+    def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
+
+    # workers and recovery
+
+    def register(self, worker: Registration, now_ms: int | None) -> Plan[None]:
+        return execute(
+            _plain(
+                self._sql.register,
+                now_ms,
+                worker.name,
+                worker.host,
+                worker.pid,
+                worker.queues,
+                worker.concurrency,
+                worker.version,
+                worker.lease_ms,
+                worker.lock_path,
+            )
+        )
+
+    def beat(self, worker: str, now_ms: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.beat, now_ms, worker))))
+
+    def mark_listening(self, worker: str, listening: bool) -> Plan[None]:
+        """Whether those who commit jobs are to tell."""
+        return execute(_plain(self._sql.mark_listening, worker, int(listening)))
+
+    def open_writers(self) -> Plan[set[str]]:
+        """The transactions that have written jobs and are not over."""
+        return set((yield from fetch(Statement(self._sql.open_writers, (), rows.text_from_row))))
+
+    def hint(self) -> Statement[Row]:
+        """Tell those who listen, if anybody does."""
+        return _plain(self._sql.hint)
+
+    def survey(self, now_ms: int | None) -> Plan[Survey]:
+        return _only(Statement(self._sql.survey, (now_ms,), survey_from_row))
+
+    def seize(self, worker: str) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.seize, worker))))
+
+    def retire(self, worker: str) -> Plan[None]:
+        return execute(_plain(self._sql.retire, worker))
+
+    def retire_if_idle(self, worker: str) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.retire_if_idle, worker))))
+
+    def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        return fetch(Statement(self._sql.owned_by, (worker, limit), owned_from_row))
+
+    def orphans(self, limit: int) -> Plan[list[Owned]]:
+        return fetch(Statement(self._sql.orphans, (limit,), owned_from_row))
+
+    def lease_expired(self, limit: int, now_ms: int | None) -> Plan[list[Owned]]:
+        return fetch(Statement(self._sql.lease_expired, (now_ms, limit), owned_from_row))
+
+    # look and steer
+
+    def get(self, job_id: int) -> Plan[Job | None]:
+        return first(Statement(self._sql.get, (job_id,), rows.job_from_row))
+
+    def lock(self, job_id: int) -> Plan[Job | None]:
+        return first(Statement(self._sql.lock, (job_id,), rows.job_from_row))
+
+    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
+        sql = self._sql.list_jobs(
+            status=wanted.status,
+            queue=wanted.queue is not None,
+            kind=wanted.type is not None,
+            tag=wanted.tag is not None,
+        )
+        asked: list[Parameter] = [wanted.tag, wanted.status, wanted.queue, wanted.type]
+        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
+        parameters = (wanted.limit, before, *(value for value in asked if value is not None))
+        return fetch(Statement(sql, parameters, rows.job_from_row))
+
+    def attempts(self, job_id: int) -> Plan[list[Attempt]]:
+        return fetch(Statement(self._sql.attempts, (job_id,), rows.attempt_from_row))
+
+    def timeline(self, job_id: int) -> Plan[list[Event]]:
+        return fetch(Statement(self._sql.timeline, (job_id,), rows.event_from_row))
+
+    def workers(self) -> Plan[list[WorkerInfo]]:
+        return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
+
+    def counts(self) -> Plan[list[tuple[str, str, int]]]:
+        return fetch(Statement(self._sql.counts, (), rows.count_from_row))
+
+    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
+        yield from execute(_plain(self._sql.record_last_attempt, job_id))
+        yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
+
+    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+
+    def delete(self, job_id: int) -> Plan[None]:
+        return execute(_plain(self._sql.delete, job_id))
+
+    def record_event(
+        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
+    ) -> Plan[None]:
+        return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+
+def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:
+    return Statement(sql, parameters, no_row)
+
+
+def _only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
+    """The value of a statement that always has one row."""
+    return (yield from fetch(statement))[0]
+
+
+def _somebody_listens(found: list[Row]) -> bool:
+    return bool(found[0][-1])
+
+
+def _always(found: list[Row]) -> bool:
+    return True
+
+
+def _by_priority(job: Ready) -> tuple[int, int]:
+    return -job.priority, job.id
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _array(numbers: Sequence[int | None]) -> str:
+    """Numbers as PostgreSQL writes an array of them: text that any driver can send.
+
+    >>> _array([1, None, 3])
+    '{1,NULL,3}'
+    """
+    return "{" + ",".join(["NULL" if number is None else str(number) for number in numbers]) + "}"
+
+
+def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:
+    return (
+        now_ms,
+        job.type,
+        job.queue,
+        payload,
+        job.priority,
+        job.max_attempts,
+        job.run_at_ms,
+        job.delay_ms,
+        job.timeout_seconds,
+        job.retry,
+        job.tags,
+        job.expires_at_ms,
+        job.expires_in_ms,
+    )

@@ -1,0 +1,357 @@
+"""Every statement of the PostgreSQL dialect, by name. A test prepares each, and checks the plans of the hot ones.
+
+Parameters are text, whole numbers and floats alone, so that one text serves every driver; arrays and JSON come as text.
+A clock in a condition stands in a subquery of its own: bare, it would be asked for each row and no index could be used.
+"""
+
+from __future__ import annotations
+
+from rowcall.lifecycle import EXPIRED_CODE
+from rowcall.store.postgres.schema import milliseconds_after, milliseconds_of, render, time_of
+
+_TIMES = {"run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at"}
+_JSON = {"payload", "result", "tags"}
+_JOB_COLUMNS = (
+    "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
+    " finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags, chain_id, chain_index,"
+    " expires_at, timeout, retry, lease"
+)
+
+
+def _shown(column: str) -> str:
+    if column in _TIMES:
+        return milliseconds_of(f"job.{column}")
+    return f"job.{column}::text" if column in _JSON else f"job.{column}"
+
+
+JOB_COLUMNS = ", ".join(_shown(column) for column in _JOB_COLUMNS.split(", "))
+_READY_COLUMNS = ", ".join(
+    [
+        "job.id, job.type, job.queue, job.payload::text, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost",
+        f"job.priority, {milliseconds_of('job.run_at')}, {milliseconds_of('job.created_at')}, job.timeout, job.retry",
+        f"job.key, job.tags::text, job.chain_id, job.chain_index, {milliseconds_of('job.expires_at')}",
+    ]
+)
+_READY = "status = 'pending' and held is null"
+_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+_OWNED_COLUMNS = "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null"
+_NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
+_LISTENING = "exists (select from <worker> where listening)"
+
+_NEXT_DUE = f"(select {milliseconds_after('run_at')} from <job> where status = 'scheduled' order by run_at limit 1)"
+_NEXT_EXPIRY = (
+    f"(select {milliseconds_after('expires_at')} from <job>"
+    f" where expires_at is not null and attempt = 0 and {_WAITING} order by expires_at limit 1)"
+)
+
+_INSERTED_COLUMNS = (
+    "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at"
+)
+_GIVEN = f"""
+  (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
+          coalesce({time_of("$12")}, now + $13::bigint * interval '1 millisecond') as expires_at
+   from (select <now> as now) as clock) as given"""
+_DUE = "case when given.run_at > given.now then 'scheduled' else 'pending' end"
+_INSERTED = (
+    f"status, {milliseconds_of('run_at')} as run_at, {milliseconds_of('created_at')} as created_at,"
+    f" {milliseconds_of('expires_at')} as expires_at"
+)
+
+_BEGAN = "coalesce(job.claimed_at, job.created_at)"
+_AGO = "moment.now - given.{} * interval '1 millisecond'"
+
+
+def _look(registered: str, more: str = "") -> str:
+    return f"""
+        with recursive found (queue, type) as (
+          (select queue, type from <job> where {_READY} order by queue, type limit 1)
+          union all
+          select next.queue, next.type from found cross join lateral (
+            select queue, type from <job> where {_READY} and (queue, type) > (found.queue, found.type)
+            order by queue, type limit 1) as next
+        ){more}
+        select {milliseconds_of("(select <now>)")}, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
+          (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found)"""
+
+
+class Sql:
+    """The statements, rendered for one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        for name, template in statements().items():
+            setattr(self, name, render(template, prefix))
+        self._prefix = prefix
+
+    # versions
+    table_exists = "select 1 where to_regclass('<migration>') is not null"
+    current_version = """
+        select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0)
+        from <migration>"""
+    lock_migrations = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '.<migration>', 0))"
+    current_schema = "select quote_ident(current_schema())"
+    record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
+
+    # enqueue
+    insert = f"""
+        insert into <job> ({_INSERTED_COLUMNS})
+        select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
+               $9::float8, $10::text, $11::text::jsonb, given.expires_at
+        from {_GIVEN}
+        returning id, {_INSERTED}, {_LISTENING}"""
+    insert_many = f"""
+        with inserted as (
+          insert into <job> ({_INSERTED_COLUMNS})
+          select $2::text, $3::text, one.payload, {_DUE}, $5::int, $6::int, given.run_at, given.now,
+                 $9::float8, $10::text, $11::text::jsonb, given.expires_at
+          from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (payload, place)
+          returning id, {_INSERTED})
+        select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
+               {_LISTENING}
+        from inserted"""
+
+    # claim
+    look = _look("select from <worker> where name = $2::text")
+    # waits for whoever is about to declare this worker lost, and is told the outcome
+    look_and_hold = _look("select from held", ", held as (select 1 from <worker> where name = $2::text for key share)")
+    glance = f"""
+        select {milliseconds_of("(select <now>)")}, exists (select from <job> where {_READY}),
+          {_NEXT_DUE}, {_NEXT_EXPIRY}"""
+    stage = """
+        update <job> as job set status = 'pending' where id = any (array(
+          select id from <job> where status = 'scheduled' and run_at <= (select <now>)
+          order by run_at limit $2::int for update skip locked))"""
+    expire = f"""
+        update <job> as job set status = 'cancelled', lease = lease + 1, finished_at = moment.now,
+          error_code = '{EXPIRED_CODE}', error_detail =
+            'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
+        from (select <now> as now) as moment
+        where id = any (array(
+          select id from <job>
+          where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
+          order by expires_at limit $2::int for update skip locked))"""
+    ready_of_type = f"""
+        select {_READY_COLUMNS} from <job> as job
+        where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
+        order by priority desc, id limit $3::int for update skip locked"""
+    # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
+    ready_of_types = f"""
+        with first as (
+          select wanted.type, head.priority, head.id
+          from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+            select priority, id from <job> where {_READY} and queue = $2::text and type = wanted.type
+            order by priority desc, id limit $3::int) as head
+          order by head.priority desc, head.id limit $3::int
+        ), share as materialized (select type, count(*) as jobs from first group by type)
+        select mine.* from share cross join lateral (
+          select {_READY_COLUMNS} from <job> as job
+          where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
+          order by priority desc, id limit share.jobs for update skip locked) as mine"""
+    mark_claimed = """
+        update <job> as job set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = $2::text,
+          claimed_at = moment.now,
+          started_at = case when id = any ($3::text::bigint[]) then moment.now end,
+          lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
+          finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+          error_code = null, error_detail = null, traceback = null
+        from (select <now> as now) as moment
+        where id = any ($3::text::bigint[] || $4::text::bigint[])"""
+    mark_started = """
+        update <job> as job
+        set started_at = greatest(claimed_at, moment.now - given.age * interval '1 millisecond')
+        from (select <now> as now) as moment,
+             unnest($2::text::bigint[], $3::text::bigint[], $4::text::bigint[]) as given (id, lease, age)
+        where job.id = given.id and job.lease = given.lease"""
+
+    # settle
+    settle_plain = f"""
+        update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null, result = null,
+          started_at = case when given.started_age is null then job.started_at
+            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
+          finished_at = greatest({_BEGAN}, {_AGO.format("finished_age")})
+        from (select <now> as now) as moment,
+             unnest($2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[])
+               as given (id, lease, started_age, finished_age)
+        where job.id = given.id and job.lease = given.lease
+        returning job.id"""
+    settle_with_results = f"""
+        update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null,
+          result = given.result,
+          started_at = case when given.started_age is null then job.started_at
+            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
+          finished_at = greatest({_BEGAN}, {_AGO.format("finished_age")})
+        from (select <now> as now) as moment, (
+          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, (value ->> 2)::bigint as started_age,
+                 (value ->> 3)::bigint as finished_age, (value ->> 4)::jsonb as result
+          from jsonb_array_elements($2::text::jsonb)) as given
+        where job.id = given.id and job.lease = given.lease
+        returning job.id"""
+    # locked until the commit: what is recorded of an attempt and what becomes of its job is written of the same rows
+    live = """
+        select job.id from <job> as job, unnest($1::text::bigint[], $2::text::bigint[]) as given (id, lease)
+        where job.id = given.id and job.lease = given.lease for update of job"""
+    record_attempts = f"""
+        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                               error_detail, traceback, next_run_at)
+        select job.id, job.attempt, given.status, {_BEGAN},
+               case when given.started_age is null then job.started_at
+                 else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
+               greatest({_BEGAN}, {_AGO.format("finished_age")}), job.worker,
+               given.code, given.detail, given.traceback, moment.now + given.delay * interval '1 millisecond'
+        from (select <now> as now) as moment, (
+          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, value ->> 3 as status,
+                 (value ->> 4)::bigint as started_age, (value ->> 5)::bigint as finished_age,
+                 (value ->> 6)::bigint as delay, (value ->> 8)::int as recorded, value ->> 10 as code,
+                 value ->> 11 as detail, value ->> 12 as traceback
+          from jsonb_array_elements($2::text::jsonb)) as given, <job> as job
+        where given.recorded = 1 and job.id = given.id and job.lease = given.lease"""
+    settle_others = f"""
+        update <job> as job set status = given.status, lease = job.lease + 1, lease_until = null,
+          attempt = greatest(0, job.attempt - given.returned), lost = job.lost + given.lost,
+          claimed_at = case when given.final = 1 then job.claimed_at end,
+          started_at = case when given.final = 0 then null when given.started_age is null then job.started_at
+            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
+          finished_at = case when given.final = 1 then greatest({_BEGAN}, {_AGO.format("finished_age")}) end,
+          run_at = coalesce(moment.now + given.delay * interval '1 millisecond', job.run_at),
+          expires_at = case when given.returned = 1 and given.recorded = 1 then null else job.expires_at end,
+          result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
+        from (select <now> as now) as moment, (
+          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, value ->> 2 as status,
+                 (value ->> 4)::bigint as started_age, (value ->> 5)::bigint as finished_age,
+                 (value ->> 6)::bigint as delay, (value ->> 7)::int as returned, (value ->> 8)::int as recorded,
+                 (value ->> 9)::jsonb as result, value ->> 10 as code, value ->> 11 as detail,
+                 value ->> 12 as traceback, (value ->> 13)::int as lost, (value ->> 14)::int as final
+          from jsonb_array_elements($2::text::jsonb)) as given
+        where job.id = given.id and job.lease = given.lease"""
+    heartbeat = """
+        update <job> as job
+        set heartbeat_at = moment.now, lease_until = moment.now + lease_ms * interval '1 millisecond'
+        from (select <now> as now) as moment where id = $2::bigint and lease = $3::bigint
+        returning id"""
+
+    # workers and recovery
+    register = """
+        insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+        select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
+    beat = "update <worker> set beat = beat + 1, beat_at = <now> where name = $2::text returning beat"
+    mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
+    # who has written to the table and not committed yet may have decided to tell nobody before we said that we listen
+    open_writers = """
+        select distinct virtualtransaction from pg_locks
+        where locktype = 'relation' and relation = to_regclass('<job>') and mode = 'RowExclusiveLock' and granted
+          and database = (select oid from pg_database where datname = current_database())
+          and pid <> pg_backend_pid()"""
+    hint = f"select pg_notify('<channel>', '') where {_LISTENING}"
+    survey = """
+        with recursive owner (name) as (
+          (select worker from <job> where status = 'running' order by worker limit 1)
+          union all
+          select next.worker from owner cross join lateral (
+            select worker from <job> where status = 'running' and worker > owner.name order by worker limit 1) as next
+        )
+        select coalesce((select jsonb_agg(jsonb_build_array(name, host, beat, lease_ms, lock_path) order by name)
+                         from <worker>), '[]'::jsonb)::text,
+          exists (select from <job> where status = 'running' and lease_until is not null
+                  and lease_until <= (select <now>)),
+          exists (select from owner where not exists (select from <worker> where name = owner.name)
+                  and exists (select from <job> where status = 'running' and worker = owner.name
+                              and lease_until is null))"""
+    seize = "select 1 from <worker> where name = $1::text for update skip locked"
+    retire = "delete from <worker> where name = $1::text"
+    retire_if_idle = """
+        delete from <worker> where name = $1::text
+          and not exists (select from <job> where status = 'running' and worker = $1::text and lease_until is null)
+        returning name"""
+    owned_by = f"""
+        select {_OWNED_COLUMNS} from <job> as job
+        where status = 'running' and lease_until is null and worker = $1::text
+        order by worker, id limit $2::int for update skip locked"""
+    orphans = f"""
+        with recursive owner (name) as (
+          (select worker from <job> where status = 'running' order by worker limit 1)
+          union all
+          select next.worker from owner cross join lateral (
+            select worker from <job> where status = 'running' and worker > owner.name order by worker limit 1) as next
+        ), gone as materialized (
+          select name from owner where not exists (select from <worker> where name = owner.name)
+        )
+        select mine.* from gone cross join lateral (
+          select {_OWNED_COLUMNS} from <job> as job
+          where status = 'running' and lease_until is null and worker = gone.name
+          order by worker, id limit $1::int for update skip locked) as mine
+        limit $1::int"""
+    lease_expired = f"""
+        select {_OWNED_COLUMNS} from <job> as job
+        where status = 'running' and lease_until is not null and lease_until <= (select <now>)
+        order by lease_until limit $2::int for update skip locked"""
+
+    # look and steer
+    get = f"select {JOB_COLUMNS} from <job> as job where id = $1::bigint"
+    lock = f"select {JOB_COLUMNS} from <job> as job where id = $1::bigint for update"
+    attempts = f"""
+        select job_id, attempt, status, {milliseconds_of("claimed_at")}, {milliseconds_of("started_at")},
+               {milliseconds_of("finished_at")}, worker, error_code, error_detail, traceback,
+               {milliseconds_of("next_run_at")}
+        from <prefix>attempts where job_id = $1::bigint order by seq"""
+    timeline = f"""
+        select {milliseconds_of("at")}, event, actor, detail
+        from <prefix>timeline where job_id = $1::bigint order by at, seq, rank"""
+    workers = f"""
+        select name, host, pid, queues, concurrency, version, {milliseconds_of("started_at")}, beat,
+               {milliseconds_of("beat_at")}, lease_ms, lock_path,
+               (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
+        from <worker> order by started_at, name"""
+    counts = "select status, queue, count(*) from <job> group by status, queue order by status, queue"
+
+    record_last_attempt = """
+        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                               error_detail, traceback)
+        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
+        from <prefix>attempts where job_id = $1::bigint and seq = 9000000000000000000"""
+    rerun = """
+        update <job> set status = 'pending', lease = lease + 1, run_at = <now>,
+          max_attempts = max_attempts + $3::int, claimed_at = null, started_at = null, finished_at = null,
+          heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null, error_detail = null,
+          traceback = null
+        where id = $2::bigint"""
+    cancel = """
+        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = $3::text,
+          error_detail = $4::text
+        where id = $2::bigint"""
+    delete = "delete from <job> where id = $1::bigint"
+    record_event = """
+        insert into <event> (job_id, at, event, actor, detail)
+        values ($2::bigint, <now>, $3::text, $4::text, $5::text)"""
+
+    def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
+        """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
+        asked = [("tagged.tag", tag), ("job.status", status is not None), ("job.queue", queue), ("job.type", kind)]
+        columns = [column for column, wanted in asked if wanted]
+        conditions = [f"{column} = ${number}::text" for number, column in enumerate(columns, start=3)]
+        if status is not None:
+            # the planner must read it in the statement to believe that a partial index fits
+            conditions.append(_PROOFS[status])
+        source, order = "<job> as job", "job.id"
+        if tag:
+            source, order = "<job_tag> as tagged join <job> as job on job.id = tagged.job_id", "tagged.job_id"
+        return render(
+            f"select {JOB_COLUMNS} from {source} where {' and '.join([f'{order} < $2::bigint', *conditions])}"
+            f" order by {order} desc limit $1::int",
+            self._prefix,
+        )
+
+
+_FINISHED = "job.finished_at is not null"
+_PROOFS = {
+    "blocked": "job.status = 'blocked'",
+    "scheduled": "job.status = 'scheduled'",
+    "pending": "job.status = 'pending'",
+    "running": "job.status = 'running'",
+    "succeeded": _FINISHED,
+    "failed": _FINISHED,
+    "cancelled": _FINISHED,
+}
+
+
+def statements() -> dict[str, str]:
+    """The fixed statements, as templates."""
+    return {name: text for name, text in vars(Sql).items() if isinstance(text, str) and not name.startswith("_")}
