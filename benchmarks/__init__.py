@@ -1,1 +1,1 @@
-"""Measurements of Rowcall beside the bare database and beside huey: `python -m benchmarks --help`."""
+"""Measurements of Rowcall beside the bare databases and beside other queues: `python -m benchmarks --help`."""

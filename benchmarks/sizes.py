@@ -29,9 +29,9 @@ class Sizes:
     crowd_backlog: int = 200_000
     crowd_enqueues: int = 4_000
     crowd_seconds: float = 20.0
-    postgres_drain_jobs: int = 80_000
+    postgres_drain_jobs: int = 60_000
     procrastinate_jobs: int = 4_000
-    saq_jobs: int = 5_000
+    saq_jobs: int = 4_000
     churn_jobs: int = 2_000_000
     producing_seconds: float = 3.0
     busy_backlog: int = 150_000

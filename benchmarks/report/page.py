@@ -30,9 +30,9 @@ def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
     paragraphs = [
         "# Benchmarks",
         *([] if results.sizes == FULL else ["**A trial run with small sizes: these figures mean nothing.**"]),
-        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}, {results.rounds} rounds (those that take long go"
-        f" round {halved} times or once), {results.seconds / 60:.0f} minutes. Edit `benchmarks/`, not this page."
-        " The figures of every round are in [figures.json](figures.json).",
+        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}, {results.rounds} rounds (what takes long in"
+        f" {halved} of them, what takes longest in one), {results.seconds / 60:.0f} minutes. Edit `benchmarks/`, not"
+        " this page. The figures of every round are in [figures.json](figures.json).",
         *(f"Not measured, because of an error: {name}." for name in results.failures),
         *parts,
         "## The machine",
