@@ -47,15 +47,14 @@ def drain_seconds(name: str, url: str, jobs: int, processes: int, database: psyc
         began = time.perf_counter()
         # the table is asked only when all handlers have been called: the question is not free
         wait_for(lambda: sum(handled) >= jobs, drainers)
-        wait_for(lambda: database.execute(contestant(name).LEFT.encode()).fetchone() == (0,), drainers)
-        seconds = time.perf_counter() - began
+        ended = wait_for(lambda: database.execute(contestant(name).LEFT.encode()).fetchone() == (0,), drainers)
     finally:
         for drainer in drainers:
             drainer.kill()
             drainer.join()
     if sum(handled) != jobs:
         sys.exit(f"{name} handled {sum(handled)} jobs of {jobs}")
-    return seconds
+    return ended - began
 
 
 def drain(name: str, url: str, barrier: Barrier, handled: Array[c_longlong], number: int) -> None:
@@ -65,14 +64,16 @@ def drain(name: str, url: str, barrier: Barrier, handled: Array[c_longlong], num
     uvloop.run(contestant(name).drain(url, barrier.wait, count))
 
 
-def wait_for(reached: Callable[[], bool], drainers: Sequence[SpawnProcess]) -> None:
-    deadline = time.monotonic() + LONGEST_DRAIN_SECONDS
-    while not reached():
+def wait_for(reached: Callable[[], bool], drainers: Sequence[SpawnProcess]) -> float:
+    """Gives when the look began that saw it reached."""
+    deadline = time.perf_counter() + LONGEST_DRAIN_SECONDS
+    while (now := time.perf_counter()) < deadline:
+        if reached():
+            return now
         if any(drainer.exitcode for drainer in drainers):
             sys.exit("a process of the contest failed")
-        if time.monotonic() > deadline:
-            sys.exit(f"the jobs were not done within {LONGEST_DRAIN_SECONDS:.0f} s")
         time.sleep(LOOK_EVERY_SECONDS)
+    sys.exit(f"the jobs were not done within {LONGEST_DRAIN_SECONDS:.0f} s")
 
 
 if __name__ == "__main__":
