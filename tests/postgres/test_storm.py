@@ -1,0 +1,165 @@
+"""Workers are killed, connections cut and the server crashed, all at once, and still every job is done exactly once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import pytest
+
+from rowcall import Rowcall, StoreUnavailable
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.postgres_database import database_of
+from rowcall.testing.process import PythonProcess
+from tests.postgres.support import ATTEMPTS, Site, ask, pid_of
+from tests.worker.program import declare_counted
+from tests.worker.support import FINISHED
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+JOBS = 20_000
+WORKERS = 4
+CUT_EVERY_SECONDS = 0.1
+MOST_CUT = 3
+CUTS_PER_KILL = 3
+RESTART_WHEN_DONE = (JOBS // 4, JOBS // 2)
+PATIENCE_SECONDS = 90
+
+# written by the server itself, in the transactions that settle: what a worker believes does not count
+BOOKKEEPING = """
+create table settled (job_id bigint not null, lease bigint not null, was text not null);
+create function note_settled() returns trigger language plpgsql as $body$
+begin
+  insert into settled values (new.id, new.lease, old.status);
+  return null;
+end
+$body$;
+create trigger note_settled after update on rowcall_job for each row
+when (new.status = 'succeeded' or old.status = 'succeeded') execute function note_settled();
+"""
+
+
+class Began(NamedTuple):
+    """A line that a handler wrote as the first thing it did."""
+
+    job_id: int
+    attempt: int
+    pid: int
+
+
+class Tried(NamedTuple):
+    """An attempt as the database tells of it."""
+
+    job_id: int
+    attempt: int
+    status: str
+    pid: int
+
+
+class Storm:
+    """Goes on until all is done: every 100 ms some connections are cut, and at every third time a worker is killed."""
+
+    def __init__(self, site: Site, server: PostgresServer, seed: int) -> None:
+        self._site = site
+        self._server = server
+        self._chance = random.Random(seed)
+        self._restarts = list(RESTART_WHEN_DONE)
+        self._workers = [site.start_worker(concurrency=50) for _ in range(WORKERS)]
+        self.killed: set[int] = set()
+        self.cut = 0
+
+    def rage(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        rounds = 0
+        try:
+            while (done := self._done()) < JOBS:
+                assert time.monotonic() < deadline, self._state()
+                threading.Event().wait(CUT_EVERY_SECONDS)
+                rounds += 1
+                if self._restarts and done >= self._restarts[0]:
+                    del self._restarts[0]
+                    self._server.restart("immediate")
+                self._cut_some()
+                self._replace_unlucky()
+                if rounds % CUTS_PER_KILL == 0:
+                    self._kill_one()
+        finally:
+            for worker in self._workers:
+                worker.close()
+        assert not self._restarts
+
+    def _done(self) -> int:
+        try:
+            counts = self._site.jobs.stats().by_status
+        except StoreUnavailable:
+            return 0  # our own connection was cut, too
+        return sum(counts[status] for status in FINISHED)
+
+    def _cut_some(self) -> None:
+        database = database_of(self._site.url)
+        self.cut += self._server.terminate_connections(database, at_most=self._chance.randint(1, MOST_CUT))
+
+    def _kill_one(self) -> None:
+        place = self._chance.randrange(WORKERS)
+        if self._is_registered(self._workers[place]):  # let each get going first
+            self.killed.add(self._workers[place].pid)
+            self._replace(place)
+
+    def _replace_unlucky(self) -> None:
+        """Those that could not even start, as the server was away just then: a process manager starts them again."""
+        for place, worker in enumerate(self._workers):
+            if not worker.alive:
+                assert "StoreUnavailable" in worker.output, worker.output
+                self._replace(place)
+
+    def _replace(self, place: int) -> None:
+        self._workers[place].close()
+        self._workers[place] = self._site.start_worker(concurrency=50)
+
+    def _is_registered(self, process: PythonProcess) -> bool:
+        try:
+            return any(worker.pid == process.pid for worker in self._site.jobs.workers())
+        except StoreUnavailable:
+            return False
+
+    def _state(self) -> object:
+        return self._site.jobs.stats(), [worker.output for worker in self._workers]
+
+
+@pytest.mark.timeout(PATIENCE_SECONDS + 60)
+def test_every_job_succeeds_and_none_is_settled_twice(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+    ask(site.url, BOOKKEEPING)
+    made = declare_counted(jobs, site).using(max_attempts=1000).enqueue_many([{}] * JOBS)
+    storm = Storm(site, server, seed=3)
+    storm.rage()
+
+    assert storm.killed
+    assert storm.cut
+    assert jobs.stats().by_status["succeeded"] == JOBS
+    settled = ask(site.url, "select job_id, was from settled")
+    assert Counter(job_id for job_id, _ in settled) == Counter(job.id for job in made)
+    assert {was for _, was in settled} == {"running"}
+    check_accounts(site, storm.killed)
+
+
+def check_accounts(site: Site, killed: set[int]) -> None:
+    """Every attempt that began is in the database, once, and the lost ones are those of killed workers."""
+    lines = [Began(*map(int, line.split())) for line in site.lines]
+    tried = [Tried(job, attempt, status, pid_of(worker)) for job, attempt, status, worker in ask(site.url, ATTEMPTS)]
+    by_job: dict[int, list[Tried]] = defaultdict(list)
+    for one in tried:
+        by_job[one.job_id].append(one)
+    assert len(by_job) == JOBS
+    for job_id, history in by_job.items():
+        assert [one.attempt for one in history] == list(range(1, len(history) + 1)), (job_id, history)
+        assert [one.status for one in history] == ["lost"] * (len(history) - 1) + ["succeeded"], (job_id, history)
+    assert {one.pid for one in tried if one.status == "lost"} <= killed
+
+    began_twice = [pair for pair, times in Counter((line[:2]) for line in lines).items() if times > 1]
+    assert began_twice == []
+    recorded = {Began(one.job_id, one.attempt, one.pid) for one in tried}
+    assert set(lines) <= recorded
+    assert {Began(one.job_id, one.attempt, one.pid) for one in tried if one.status == "succeeded"} <= set(lines)
