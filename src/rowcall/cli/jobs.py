@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from rowcall.cli.liveness import Liveness, described
+from rowcall.cli.liveness import Liveness, described, time_there
 from rowcall.cli.output import NARROW_COLUMNS, ago, console, job_as_json, print_json, span, status_text, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Job, Page, Status
@@ -49,20 +49,22 @@ def jobs_command(
     with existing(app, url) as jobs:
         page = jobs.list(status=status, queue=queue, type=kind, tag=tag, limit=limit, cursor=cursor)
         workers = jobs.workers() if any(job.status == Status.RUNNING for job in page.jobs) else []
+        now = time_there(jobs)
     if as_json:
         print_json({"jobs": [job_as_json(job) for job in page.jobs], "next_cursor": page.next_cursor})
         return
-    _print(page, {worker.name: state for worker in workers if (state := described(worker)) != Liveness.ALIVE})
+    states = {worker.name: described(worker, now) for worker in workers}
+    _print(page, {name: state for name, state in states.items() if state != Liveness.ALIVE}, now)
 
 
-def _print(page: Page, missing: Mapping[str, str]) -> None:
+def _print(page: Page, missing: Mapping[str, str], now: datetime) -> None:
     out = console()
     if not page.jobs:
         out.print("no jobs")
         return
     narrow = out.width < NARROW_COLUMNS
     said = {job.id: what(job, missing) for job in page.jobs}
-    out.print(_table(page.jobs, {} if narrow else said))
+    out.print(_table(page.jobs, {} if narrow else said, now))
     if narrow and any(said.values()):
         out.print()
         out.print(_notes(said))
@@ -70,8 +72,7 @@ def _print(page: Page, missing: Mapping[str, str]) -> None:
         out.print(f"\nmore: add --cursor {shlex.quote(page.next_cursor)}", style="dim")
 
 
-def _table(jobs: list[Job], said: Mapping[int, str]) -> Table:
-    now = datetime.now(UTC)
+def _table(jobs: list[Job], said: Mapping[int, str], now: datetime) -> Table:
     columns = ["id", "type", "queue", "status", "attempt", "when", *(["what"] if said else [])]
     shown = table(*columns, right=("id", "attempt"), whole=("status",))
     for job in jobs:

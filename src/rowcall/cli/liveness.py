@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
+from rowcall.app import Rowcall
 from rowcall.cli.output import span
 from rowcall.job import WorkerInfo
+from rowcall.moments import time_of
 from rowcall.worker import ledger
 
 
@@ -23,15 +25,20 @@ def liveness(lock_path: str | None, silent_seconds: float, lease_seconds: float)
     return Liveness.SILENT if silent_seconds > lease_seconds else Liveness.ALIVE
 
 
-def liveness_of(worker: WorkerInfo) -> Liveness:
-    return liveness(worker.lock_path, _silent_seconds(worker), worker.lease_seconds)
+def liveness_of(worker: WorkerInfo, now: datetime) -> Liveness:
+    return liveness(worker.lock_path, _silent_seconds(worker, now), worker.lease_seconds)
 
 
-def described(worker: WorkerInfo) -> str:
+def described(worker: WorkerInfo, now: datetime) -> str:
     """`alive`, `gone` or `silent for 40 s`."""
-    state = liveness_of(worker)
-    return f"silent for {span(_silent_seconds(worker))}" if state == Liveness.SILENT else str(state)
+    state = liveness_of(worker, now)
+    return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
 
 
-def _silent_seconds(worker: WorkerInfo) -> float:
-    return (datetime.now(UTC) - worker.beat_at).total_seconds()
+def time_there(jobs: Rowcall) -> datetime:
+    """The database's clock, which set the times in its rows: this machine's may be another."""
+    return time_of(jobs.read(jobs.dialect.glance(jobs.now_ms())).now_ms)
+
+
+def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:
+    return (now - worker.beat_at).total_seconds()

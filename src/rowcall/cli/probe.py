@@ -1,4 +1,4 @@
-"""A first look at a file, before Rowcall opens it: whether it is a database, and has the tables. Changes nothing."""
+"""A first look at a database, before Rowcall opens it: whether it is one, and has the tables. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ import sqlite3
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from rowcall.app import Rowcall
+from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_errors import explained
+from rowcall.store.dialect import Version
+from rowcall.store.sqlite.dialect import SqliteDialect
 
 PATIENCE_SECONDS = 2.0
+
+
+def has_tables(jobs: Rowcall) -> bool:
+    if jobs.config.server is not None:
+        return jobs.database.read(jobs.dialect.version()).found > 0
+    path = jobs.database.path
+    try:
+        with looking(path) as raw:
+            return version_in(raw, jobs.config.table_prefix).found > 0
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
 
 
 @contextlib.contextmanager
@@ -27,18 +42,6 @@ def looking(path: str) -> Iterator[sqlite3.Connection]:
         raw.close()
 
 
-def tables_version(path: str, prefix: str) -> int:
+def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
     """The version of the tables in a file; 0 if it has none of that prefix."""
-    try:
-        with looking(path) as raw:
-            return version_in(raw, prefix)
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
-
-
-def version_in(raw: sqlite3.Connection, prefix: str) -> int:
-    table = f"{prefix}migration"
-    if raw.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchone() is None:
-        return 0
-    version: int | None = raw.execute(f"select max(version) from {table}").fetchone()[0]
-    return version or 0
+    return run(SqliteDialect(prefix).version(), lambda asked: raw.execute(asked.sql, asked.parameters).fetchall())

@@ -15,10 +15,12 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.probe import tables_version
+from rowcall.cli.probe import has_tables
 from rowcall.errors import StoreUnavailable
 
-url_option = click.option("--url", metavar="URL", help="The database, such as sqlite:///app.db.")
+url_option = click.option(
+    "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 app_argument = click.argument("app", required=False, metavar="[APP]")
 
@@ -36,23 +38,32 @@ def url_of(path: Path) -> str:
 
 
 def existing(app: str | None, url: str | None) -> Rowcall:
-    """The queue that is meant, if its file and its tables are there: looking at a queue never makes one."""
+    """The queue that is meant, if it and its tables are there: looking at a queue never makes one."""
     jobs = find(app, url)
     jobs.config = msgspec.structs.replace(jobs.config, auto_migrate=False)
     path = jobs.database.path
     if jobs.config.in_memory:
         raise StoreUnavailable("this queue lives in the memory of its own process", "Look at it from there")
-    if not os.path.exists(path):
+    if jobs.config.server is None and not os.path.exists(path):
         advice = "Check the path and the current folder; or was nothing enqueued yet?"
         if app is None and url is None:
             advice = "Name the app (app:jobs), give --url, or set ROWCALL_URL"
         raise StoreUnavailable(f"there is no file {path}", advice)
-    if tables_version(path, jobs.config.table_prefix) == 0:
-        raise StoreUnavailable(
-            f"{path} has no tables named {jobs.config.table_prefix}*",
-            "Make them with: rowcall migrate; an app with a table_prefix of its own is named instead of --url",
-        )
+    try:
+        _demand_tables(jobs)
+    except BaseException:
+        jobs.close()
+        raise
     return jobs
+
+
+def _demand_tables(jobs: Rowcall) -> None:
+    if has_tables(jobs):
+        return
+    advice = "Make them with: rowcall migrate; an app with a table_prefix of its own is named instead of --url"
+    if jobs.config.server is not None:
+        advice += "; tables in a schema of their own need it on the search_path"
+    raise StoreUnavailable(f"{jobs.database.name} has no tables named {jobs.config.table_prefix}*", advice)
 
 
 def split_app(words: tuple[str, ...]) -> tuple[str | None, list[int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 import msgspec
 
-from rowcall.cli.liveness import Liveness, described, liveness_of
+from rowcall.cli.liveness import Liveness, described, liveness_of, time_there
 from rowcall.cli.output import ago, console, print_json, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option, work_command_for
 from rowcall.job import WorkerInfo
@@ -26,22 +26,22 @@ def workers_command(app: str | None, url: str | None, as_json: bool) -> None:
     "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent"}, …]}.
     """
     with existing(app, url) as jobs:
-        workers = jobs.workers()
+        workers, now = jobs.workers(), time_there(jobs)
     if as_json:
-        print_json({"workers": [{**msgspec.to_builtins(worker), "state": liveness_of(worker)} for worker in workers]})
+        shown = [{**msgspec.to_builtins(worker), "state": liveness_of(worker, now)} for worker in workers]
+        print_json({"workers": shown})
     elif not workers:
         console().print(text(f"no workers; start one with: {work_command_for(app)}"))
     else:
-        _print(workers)
+        _print(workers, now)
 
 
-def _print(workers: list[WorkerInfo]) -> None:
-    now = datetime.now(UTC)
+def _print(workers: list[WorkerInfo], now: datetime) -> None:
     shown = table(
         *("worker", "pid", "state", "queues", "running", "of", "started", "last beat"), right=("pid", "running", "of")
     )
     for worker in workers:
-        state = described(worker)
+        state = described(worker, now)
         shown.add_row(
             text(worker.name),
             str(worker.pid),

@@ -28,6 +28,7 @@ from rowcall.drivers.postgres_connection import (
     Session,
     connect,
     is_alive,
+    is_ours,
     is_pooled,
     options_for,
     set_up,
@@ -78,6 +79,7 @@ class PostgresDatabase(Generic[M, E]):
         self._opening = threading.Lock()
         self.setup_lock = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
         self._threads: ThreadPoolExecutor | None = None
         self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
 
@@ -97,7 +99,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def connect(self) -> PostgresConnection:
         """A connection for one thread's own use; that thread closes it."""
-        return PostgresConnection(self._config, self._hint)
+        return PostgresConnection(self._config, self._hint, planned=True)
 
     def connect_to_listen(self) -> psycopg.Connection[Row] | None:
         """A connection that can LISTEN; None where a pooler is in between and no `listen_url` leads past it."""
@@ -123,6 +125,10 @@ class PostgresDatabase(Generic[M, E]):
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
         raise AssertionError
 
+    def write_one(self, make_plan: MakePlan[T]) -> T:
+        with self._session() as session:
+            return session.write_one_statement(make_plan())
+
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 
@@ -147,6 +153,7 @@ class PostgresDatabase(Generic[M, E]):
         with self._lock, self._opening:
             pool, self._pool = self._pool, None
             threads, self._threads = self._threads, None
+            self._writer.close()
         if pool is not None:
             pool.close()
         if threads is not None:
@@ -218,9 +225,9 @@ class PostgresDatabase(Generic[M, E]):
             self._commit_one(entries[0])
             return
         try:
-            results = self.write(lambda: self._plan_of_all([entry.member for entry in entries]))
-        except DataRefused:
-            for entry in entries:  # nothing was written: one of them is to blame, and the others must not pay
+            results = self._writer.write(self._plan_of_all([entry.member for entry in entries]))
+        except (DataRefused, Conflict, NothingWritten):
+            for entry in entries:  # nothing was written: if one of them is to blame, the others must not pay
                 self._commit_one(entry)
             return
         for entry, result in zip(entries, results, strict=True):
@@ -228,8 +235,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def _commit_one(self, entry: Entry[M, E]) -> None:
         try:
-            with self._session() as session:
-                entry.result = session.write_one_statement(self._plan_of_one(entry.member))
+            entry.result = self._writer.write_one_statement(self._plan_of_one(entry.member))
         except StoreUnavailable as error:
             entry.error = error
         entry.done = True
@@ -247,7 +253,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def _after_fork(self) -> None:
         """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
-        _inherited.append((self._pool, self._threads))
+        _inherited.append((self._pool, self._threads, self._writer))
         self._start_afresh()
 
 
@@ -268,7 +274,8 @@ class _OwnWords(logging.Filter):
     """What the pool says of our connections we say ourselves, once and in our own words."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return POOL_NAME not in [str(argument) for argument in record.args or ()]
+        said_of = record.args if isinstance(record.args, tuple) else ()
+        return not any(argument == POOL_NAME or is_ours(argument) for argument in said_of)
 
 
 logging.getLogger("psycopg.pool").addFilter(_OwnWords())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import select
+import time
 import weakref
 from typing import Any, TypeVar
 
@@ -12,7 +14,7 @@ from psycopg import pq
 from psycopg.types.numeric import Int8Dumper
 
 from rowcall.config import Config, Server
-from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, shown
+from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_starting, shown
 from rowcall.drivers.runner import run
 from rowcall.errors import StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
@@ -21,6 +23,8 @@ T = TypeVar("T")
 
 OLDEST_SERVER = 130000
 CONNECT_SECONDS = 10
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
+MOST_LAST_WORDS = 100
 # a host that vanishes without a word is noticed within half a minute
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
@@ -38,10 +42,7 @@ class NothingWritten(StoreUnavailable):
 def connect(url: str, config: Config, *, planned: bool = False) -> psycopg.Connection[Row]:
     """A connection in autocommit mode, set up for this queue. `planned` is for those that run the worker's rounds."""
     name = shown(url)
-    try:
-        raw: psycopg.Connection[Row] = psycopg.connect(url, **options_for(url))
-    except psycopg.Error as error:
-        raise cannot_connect(error, name) from error
+    raw = _connected(url, config.busy_timeout_seconds)
     try:
         set_up(raw, config, planned=planned)
     except psycopg.Error as error:
@@ -53,11 +54,25 @@ def connect(url: str, config: Config, *, planned: bool = False) -> psycopg.Conne
     return raw
 
 
+def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
+    """A server that is just starting or stopping is given a little time; all else that is wrong is said at once."""
+    deadline = time.monotonic() + patience_seconds
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return psycopg.connect(url, **options_for(url))
+        except psycopg.Error as error:
+            if not is_starting(error) or time.monotonic() > deadline:
+                raise cannot_connect(error, shown(url)) from error
+        time.sleep(random.uniform(0.5, 1.0) * pause)
+        pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
+
 def options_for(url: str) -> dict[str, Any]:
     """What every connection is opened with; the URL may say otherwise of all that a URL can say."""
     defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "rowcall", **KEEPALIVE}
     wanted = {key: value for key, value in defaults.items() if f"{key}=" not in url}
-    return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor, "prepare_threshold": None}
+    return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor}
 
 
 def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False) -> None:
@@ -68,6 +83,7 @@ def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = Fals
         )
     raw.adapters.register_dumper(int, Int8Dumper)  # one size: else each size is a statement of its own to prepare
     if is_pooled(raw):
+        raw.prepare_threshold = None
         return  # what is set here would stay with a connection that others use next
     settings = {"rowcall.tells": "after_commit", "default_transaction_isolation": "read committed"}
     if config.durability == "normal":
@@ -75,31 +91,37 @@ def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = Fals
     if planned:
         settings.update(dict.fromkeys(_PLANNER, "off"))
     calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
-    raw.execute(f"select {calls}")
+    raw.execute(f"select {calls}", prepare=False)
 
 
 def is_pooled(raw: psycopg.Connection[Row]) -> bool:
     """Whether a pooler sits in between: it invents a process number, as it has no server process to name."""
     known = _pooled.get(raw)
     if known is None:
-        found = raw.execute("select pg_backend_pid()").fetchone()
+        found = raw.execute("select pg_backend_pid()", prepare=False).fetchone()
         assert found is not None
         known = _pooled[raw] = found[0] != raw.info.backend_pid
     return known
 
 
+def is_ours(connection: object) -> bool:
+    return isinstance(connection, psycopg.Connection) and connection in _pooled
+
+
 def is_alive(raw: psycopg.Connection[Row]) -> bool:
     """Whether an idle connection can still be used, as far as this side knows: no round trip."""
-    if raw.closed or raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+    pgconn = raw.pgconn
+    if pgconn.status != pq.ConnStatus.OK or pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return False
-    poll = select.poll()
-    poll.register(raw.fileno(), select.POLLIN)
-    if not poll.poll(0):
+    if not select.select([pgconn.socket], [], [], 0)[0]:
         return True
-    # nothing is due on an idle connection, but for last words
+    # nothing is due on an idle connection, but for last words: read them to their end
     with contextlib.suppress(psycopg.Error):
-        raw.pgconn.consume_input()
-    return raw.pgconn.status == pq.ConnStatus.OK
+        for _ in range(MOST_LAST_WORDS):
+            pgconn.consume_input()
+            if not select.select([pgconn.socket], [], [], 0)[0]:
+                return pgconn.status == pq.ConnStatus.OK
+    return False
 
 
 class Session:
@@ -135,7 +157,7 @@ class Session:
         raw = self._raw
         self._to_be_told = False
         try:
-            raw.execute(self._begin)
+            raw.execute(self._begin, prepare=False)
             result = run(plan, self.execute)
         except psycopg.Error as error:
             self._roll_back()
@@ -146,7 +168,7 @@ class Session:
             self._roll_back()
             raise
         try:
-            raw.execute("commit")
+            raw.execute("commit", prepare=False)
         except psycopg.Error as error:
             self._roll_back()
             raise self._unsure(error) from error
@@ -172,7 +194,7 @@ class Session:
     def _roll_back(self) -> None:
         with contextlib.suppress(psycopg.Error):
             if not self._raw.closed:
-                self._raw.execute("rollback")
+                self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
         return explained(error, self._name)
@@ -201,11 +223,12 @@ def _begin(config: Config) -> str:
 class PostgresConnection:
     """A connection of one thread's own, made when it is first used, and anew after it was lost."""
 
-    def __init__(self, config: Config, hint: Statement[Row]) -> None:
+    def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False) -> None:
         assert config.server is not None
         self._server: Server = config.server
         self._config = config
         self._hint = hint
+        self._planned = planned
         self._raw: psycopg.Connection[Row] | None = None
         self._session: Session | None = None
 
@@ -215,6 +238,9 @@ class PostgresConnection:
     def write(self, plan: Plan[T]) -> T:
         return self._connected().write(plan)
 
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        return self._connected().write_one_statement(plan)
+
     def close(self) -> None:
         if self._raw is not None:
             self._raw.close()
@@ -223,6 +249,6 @@ class PostgresConnection:
     def _connected(self) -> Session:
         if self._raw is None or self._session is None or not is_alive(self._raw):
             self.close()
-            self._raw = connect(self._server.url, self._config, planned=True)
+            self._raw = connect(self._server.url, self._config, planned=self._planned)
             self._session = Session(self._raw, self._config, self._hint)
         return self._session

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors
 
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 
-_SECRET = re.compile(r"(password|sslpassword)=[^&\s]*", re.IGNORECASE)
+# to the last @, as libpq does: a password may hold what ends a host elsewhere
+_USER = re.compile(r"^(postgres(?:ql)?://[^:@/?#]*):.*@", re.DOTALL)
+_SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
 
 
 def shown(url: str) -> str:
@@ -19,10 +20,7 @@ def shown(url: str) -> str:
     >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
     'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
     """
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    netloc = f"{user.partition(':')[0]}@{host}" if at else host
-    return _SECRET.sub(r"\1=***", urlunsplit(parts._replace(netloc=netloc)))
+    return _SECRET.sub(r"\1=***", _USER.sub(r"\1@", url))
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -30,6 +28,11 @@ def is_lost(error: psycopg.Error) -> bool:
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
         return True
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
+
+
+def is_starting(error: psycopg.Error) -> bool:
+    """Whether the server says that it will soon be there."""
+    return "the database system is" in str(error)
 
 
 def explained(error: psycopg.Error, name: str) -> RowcallError:

@@ -97,6 +97,10 @@ class SqliteDatabase(Generic[M, E]):
         with self._lock:
             return self._writing().write(make_plan())
 
+    def write_one(self, make_plan: MakePlan[T]) -> T:
+        with self._lock:
+            return self._writing().write_one_statement(make_plan())
+
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 

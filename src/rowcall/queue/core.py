@@ -53,6 +53,10 @@ class Core:
         self.ensure_schema()
         return self.database.write(make_plan)
 
+    def write_one(self, make_plan: MakePlan[T]) -> T:
+        self.ensure_schema()
+        return self.database.write_one(make_plan)
+
     async def aread(self, plan: Plan[T]) -> T:
         await self.aensure_schema()
         return await self.database.aread(plan)

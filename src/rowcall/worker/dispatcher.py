@@ -102,6 +102,11 @@ class Dispatcher:
         with self._lock:
             return list(self._running)
 
+    def held(self) -> list[Run]:
+        """All that is running or waits for its turn."""
+        with self._lock:
+            return [*self._running, *self._buffer]
+
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
         limit = self._monotonic() - older_than_seconds

@@ -48,7 +48,7 @@ class Heart:
         while not self._stopped.wait(self.interval_seconds):
             worker = self.worker
             try:
-                registered = self._core.write(partial(self._core.dialect.beat, worker, self._core.now_ms()))
+                registered = self._core.write_one(partial(self._core.dialect.beat, worker, self._core.now_ms()))
                 self._beaten_at = self._core.clock.monotonic()
                 self._outage.over()
                 if not registered and worker == self.worker:

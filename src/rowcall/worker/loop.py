@@ -9,12 +9,13 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from rowcall.context import logger
-from rowcall.errors import DataRefused, RowcallError, StoreUnavailable
+from rowcall.errors import Conflict, DataRefused, RowcallError, StoreUnavailable
 from rowcall.failure import detail_of
 from rowcall.lifecycle import SUCCESS, Released, Tries, Unfit, decide
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready, Success
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.store.plans.recover import give_back_unknown
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.wake.watch import Bell
 from rowcall.worker.dispatcher import Dispatcher
@@ -29,6 +30,7 @@ from rowcall.worker.tell import tell, tell_dropped
 LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
+CONFLICT_PAUSE_SECONDS = 0.02
 MARK_AFTER_SECONDS = 1.0
 STALE_SECONDS = 5 * AHEAD_SECONDS
 _MOVE_OF = attrgetter("transition.move")
@@ -70,6 +72,7 @@ class Loop:
         self._pause_seconds = 0.0
         self._unknown_types: set[str] = set()
         self._barren: set[tuple[str, str]] = set()
+        self._unsure = False
         self.stopping = False
         self.lost = False
         self._told_lost = False
@@ -124,6 +127,8 @@ class Loop:
         try:
             if self.lost:
                 self._start_again()
+            if self._unsure:
+                self._make_sure()
             self._mark_started()
             if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
                 self._round_or_one_by_one()
@@ -132,7 +137,10 @@ class Loop:
             else:
                 self._wait()
             self._pause_seconds = 0.0
+        except Conflict:
+            self._lookout.pause(random.uniform(0.0, CONFLICT_PAUSE_SECONDS))
         except StoreUnavailable as error:
+            self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
 
     def _may_gather(self) -> bool:
@@ -266,6 +274,17 @@ class Loop:
         longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
         # a fleet that was cut off together does not come back together
         self._lookout.pause(min(self._pause_seconds, longest) * random.uniform(0.5, 1.0))
+
+    def _make_sure(self) -> None:
+        """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""
+        held = {(run.ready.id, run.ready.lease) for run in (*self._dispatcher.held(), *self._unsettled)}
+        owned = self._connection.write(give_back_unknown(self._core.dialect, self._worker, held, self._core.now_ms()))
+        self._unsure = False
+        done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
+        self._unsettled = [run for run in self._unsettled if run not in done]
+        self._free_places(done)
+        self._count(done, {run.ready.id for run in done})
+        self._maybe_work = True
 
     # waiting
 

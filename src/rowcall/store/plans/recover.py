@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from rowcall.lifecycle import Lost, Tries, decide
+from rowcall.lifecycle import Lost, Released, Tries, decide
 from rowcall.store.dialect import Dialect, Owned
 from rowcall.store.plans.settle import Ended, settle
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
+UNKNOWN_AT_MOST = 10_000  # more than one claim ever takes
 
 
 class Recovery(NamedTuple):
@@ -34,6 +35,23 @@ def recover_worker(
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
     return Recovery(recovered, done=(yield from dialect.retire_if_idle(worker)))
+
+
+def give_back_unknown(
+    dialect: Dialect, worker: str, held: Collection[tuple[int, int]], now_ms: int | None
+) -> Plan[set[tuple[int, int]]]:
+    """After a commit whose reply was lost: give back what it claimed and nobody knows of; gives all that is owned.
+
+    `held` has (id, lease) of all that the worker knows to be its own.
+    """
+    owned = yield from dialect.owned_by(worker, len(held) + UNKNOWN_AT_MOST)
+    unknown = [job for job in owned if (job.id, job.lease) not in held]
+    ended = [
+        Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
+        for job in unknown
+    ]
+    yield from settle(dialect, ended, now_ms)
+    return {(job.id, job.lease) for job in owned}
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
