@@ -1,0 +1,123 @@
+"""A worker of this process that has nothing to do, and for hours no reason of its own to look again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from rowcall import Rowcall
+from rowcall.testing import eventually
+from rowcall.worker import loop, server_lookout
+from rowcall.worker.news import News
+from rowcall.worker.server_lookout import ServerLookout
+from rowcall.worker.worker import Worker
+
+HOURS = 10_000.0
+CHANNEL = "rowcall_job"
+PLAIN_SQL = b"insert into rowcall_job (type, payload) values ('note', '{\"text\": \"x\"}')"
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+class Idle:
+    """What ended the waits of the worker's loop, and whether it waits now with nothing left to learn."""
+
+    def __init__(self, jobs: Rowcall, url: str) -> None:
+        self.jobs = jobs
+        self.url = url
+        self.news: list[News] = []
+        self.waits = False
+        self.in_doubt: set[str] = set()
+        self.ran: list[str] = []
+
+        @jobs.task
+        def note(text: str) -> None:
+            self.ran.append(text)
+
+        self.note = note
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is found by looking now and then; what ends a wait is kept."""
+        for floor in ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
+            monkeypatch.setattr(server_lookout, floor, HOURS)
+        monkeypatch.setattr(loop, "LONGEST_WAIT_SECONDS", HOURS)
+        wait = ServerLookout.wait
+
+        def watched(lookout: ServerLookout, seconds: float) -> News:
+            self.in_doubt = set(lookout._in_doubt)
+            self.waits = not self.in_doubt
+            news = wait(lookout, seconds)
+            self.waits = False
+            self.news.append(news)
+            return news
+
+        monkeypatch.setattr(ServerLookout, "wait", watched)
+
+    @contextlib.contextmanager
+    def worker(self, *, concurrency: int = 10, lease: float = 600) -> Iterator[Worker]:
+        with self.jobs.worker(concurrency=concurrency, lease=lease) as worker:
+            yield worker
+
+    def settle(self) -> None:
+        """Wait until the worker waits, and others know it."""
+        eventually(lambda: self.waits and self.listening == [True], message="a worker that waits")
+        self.news.clear()
+
+    def settle_in_doubt(self, transactions: int = 1) -> None:
+        """Wait until the worker waits for these to end, and has asked for them in vain."""
+        eventually(
+            lambda: len(self.in_doubt) == transactions and self.news[-1:] == [News.NOTHING], message="a worker in doubt"
+        )
+        self.news.clear()
+
+    @property
+    def listening(self) -> list[object]:
+        """Of each worker, whether its row says that it wants to be told."""
+        with connected(self.url) as connection:
+            return [row[0] for row in connection.execute("select listening from rowcall_worker").fetchall()]
+
+    def has_run(self, *texts: str) -> None:
+        """The worker was told of these, and did not find them by itself."""
+        eventually(lambda: self.ran == list(texts), message=f"{texts} of {self.ran}, after {self.news}")
+        eventually(lambda: News.TOLD in self.news, message=f"a hint after {self.news}")
+        assert not {News.CHANGED, News.TIME} & set(self.news)
+
+
+@contextlib.contextmanager
+def connected(url: str, *, autocommit: bool = True) -> Iterator[Connection]:
+    """A connection of somebody else's."""
+    with contextlib.closing(psycopg.connect(url, autocommit=autocommit)) as connection:
+        yield connection
+
+
+class Ear:
+    """Hears all that is said on a channel, in order."""
+
+    def __init__(self, connection: Connection, channel: str) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._heard: list[psycopg.Notify] = []
+        connection.add_notify_handler(self._heard.append)
+        connection.execute(f'listen "{channel}"'.encode())
+
+    def heard(self) -> list[int]:
+        """Who has said something by commits until now: the numbers of their processes."""
+        mine = self._connection.info.backend_pid
+        self._connection.execute("select pg_notify(%s, '')", [self._channel])
+        eventually(lambda: self._listen() and any(word.pid == mine for word in self._heard))
+        heard = [word.pid for word in self._heard if word.pid != mine]
+        self._heard.clear()
+        return heard
+
+    def _listen(self) -> bool:
+        self._connection.execute("select 1")  # what was said comes with the answer to anything
+        return True
+
+
+@contextlib.contextmanager
+def ear(url: str, channel: str = CHANNEL) -> Iterator[Ear]:
+    with connected(url) as connection:
+        yield Ear(connection, channel)

@@ -1,0 +1,246 @@
+"""Who tells of jobs, and when: only while somebody wants to be told, once for a commit, and ours after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+
+from rowcall import Job, Rowcall
+from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.statement import Statement, no_row
+from rowcall.testing import eventually
+from rowcall.testing.postgres_database import database_of
+from tests.pgbouncer import PgBouncer
+from tests.wake.idle import PLAIN_SQL, Connection, Ear, connected, ear
+
+A_WORKER = """
+insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at, listening)
+values (%s, 'host', 1, '', 1, '', 600000, now(), now(), %s)
+"""
+
+
+@pytest.fixture
+def jobs(postgres_url: str) -> Iterator[Rowcall]:
+    with Rowcall(postgres_url) as jobs:
+        jobs.migrate()
+        yield jobs
+
+
+@pytest.fixture
+def mine(jobs: Rowcall, postgres_url: str) -> Iterator[Connection]:
+    """Somebody else's connection, which commits at once."""
+    with connected(postgres_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def hearing(postgres_url: str) -> Iterator[Ear]:
+    with ear(postgres_url) as hearing:
+        yield hearing
+
+
+@pytest.fixture
+def somebody_listens(mine: Connection) -> None:
+    mine.execute(A_WORKER, ["busy", False])
+    mine.execute(A_WORKER, ["idle", True])
+
+
+@pytest.fixture
+def nobody_listens(mine: Connection) -> None:
+    mine.execute(A_WORKER, ["busy", False])
+
+
+# --- plain SQL and lent connections: the trigger --------------------------------------------------
+
+
+def test_nobody_is_told_where_there_is_no_worker(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    mine.execute(PLAIN_SQL)
+    jobs.enqueue("task", connection=mine)
+    assert hearing.heard() == []
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_nobody_is_told_who_does_not_listen(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    mine.execute(PLAIN_SQL)
+    jobs.enqueue("task", connection=mine)
+    assert hearing.heard() == []
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_who_listens_is_told(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    for _ in range(2):
+        mine.execute(PLAIN_SQL)
+        assert hearing.heard() == [mine.info.backend_pid]
+        jobs.enqueue("task", connection=mine)
+        assert hearing.heard() == [mine.info.backend_pid]
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_a_commit_tells_once_whatever_is_in_it(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    with mine.transaction():
+        for _ in range(10):
+            mine.execute(PLAIN_SQL)
+        mine.execute("insert into rowcall_job (type) select 'task' from generate_series(1, 100)")
+        jobs.enqueue("task", connection=mine)
+        assert hearing.heard() == []
+    assert hearing.heard() == [mine.info.backend_pid]
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_a_rollback_tells_nobody(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    with mine.transaction(force_rollback=True):
+        mine.execute(PLAIN_SQL)
+    with mine.transaction(), mine.transaction(force_rollback=True):
+        jobs.enqueue("task", connection=mine)
+    assert hearing.heard() == []
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_changes_of_jobs_that_are_there_tell_nobody(mine: Connection, hearing: Ear) -> None:
+    mine.execute(PLAIN_SQL)
+    assert hearing.heard() == [mine.info.backend_pid]
+    mine.execute("update rowcall_job set priority = 1")
+    mine.execute("delete from rowcall_job")
+    assert hearing.heard() == []
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+def test_whoever_cannot_see_who_listens_tells_in_any_case(
+    mine: Connection, hearing: Ear, level: IsolationLevel
+) -> None:
+    mine.isolation_level = level
+    with mine.transaction():
+        mine.execute(PLAIN_SQL)
+    assert hearing.heard() == [mine.info.backend_pid]
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, hearing: Ear) -> None:
+    mine.execute("set rowcall.tells = 'after_commit'")
+    mine.execute(PLAIN_SQL)
+    assert hearing.heard() == []
+    mine.execute("reset rowcall.tells")
+    mine.execute(PLAIN_SQL)
+    assert hearing.heard() == [mine.info.backend_pid]
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_a_lent_connection_still_tells_after_it_was_lent(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    with mine.transaction():
+        jobs.enqueue("task", connection=mine)
+    with mine.transaction():
+        mine.execute(PLAIN_SQL)
+    assert hearing.heard() == [mine.info.backend_pid] * 2
+
+
+# --- our own commits ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_our_commits_tell_nobody_who_does_not_listen(jobs: Rowcall, hearing: Ear) -> None:
+    jobs.enqueue("task")
+    asyncio.run(jobs.aenqueue("task"))
+    (claimed, *_) = jobs.claim("somebody")
+    jobs.release(claimed)
+    assert hearing.heard() == []
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_our_commits_tell_once(jobs: Rowcall, hearing: Ear) -> None:
+    @jobs.task
+    def task() -> None: ...
+
+    task.enqueue()
+    assert len(hearing.heard()) == 1
+    task.enqueue_many([{}] * 100)
+    assert len(hearing.heard()) == 1
+    asyncio.run(task.aenqueue_many([{}] * 100))
+    assert len(hearing.heard()) == 1
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_enqueues_that_share_a_commit_share_its_hint(jobs: Rowcall, postgres_url: str, hearing: Ear) -> None:
+    database = jobs.database
+    assert isinstance(database, PostgresDatabase)
+    enqueued: list[Job] = []
+
+    async def enqueue_all() -> None:
+        enqueued.extend(await asyncio.gather(*(jobs.aenqueue("task") for _ in range(100))))
+
+    with connected(postgres_url, autocommit=False) as somebody_else:
+        somebody_else.execute("lock table rowcall_job in share mode")
+        enqueueing = threading.Thread(target=lambda: asyncio.run(enqueue_all()))
+        enqueueing.start()
+        eventually(lambda: 0 < len(database._group._waiting) < 100)
+        somebody_else.rollback()
+    enqueueing.join(20)
+    assert len(enqueued) == 100
+    assert 1 <= len(hearing.heard()) <= 10
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_our_commits_tell_of_what_can_run_again(jobs: Rowcall, hearing: Ear) -> None:
+    job = jobs.enqueue("task", max_attempts=1)
+    assert len(hearing.heard()) == 1
+    (claimed,) = jobs.claim("somebody")
+    assert hearing.heard() == []
+    jobs.release(claimed)
+    assert len(hearing.heard()) == 1
+    (claimed,) = jobs.claim("somebody")
+    jobs.fail(claimed, "GONE:AWAY")
+    assert hearing.heard() == []
+    jobs.retry(job.id)
+    assert len(hearing.heard()) == 1
+    (claimed,) = jobs.claim("somebody")
+    jobs.complete(claimed)
+    jobs.delete(job.id)
+    assert hearing.heard() == []
+
+
+def with_hint(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    monkeypatch.setattr(PostgresDialect, "hint", lambda dialect: Statement(sql, (), no_row))
+
+
+def write_in_every_way(jobs: Rowcall) -> list[Job]:
+    @jobs.task
+    def task() -> None: ...
+
+    return [task.enqueue(), asyncio.run(task.aenqueue()), *task.enqueue_many([{}, {}])]
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_our_hint_comes_after_the_commit(postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside the transaction, so that nobody's commit waits for anybody's hint."""
+    is_committed = "select bool_and(pg_xact_status(xmin::text::xid8) = 'committed') from rowcall_job"
+    with_hint(monkeypatch, f"select pg_notify('rowcall_job', '') where ({is_committed})")
+    with Rowcall(postgres_url) as jobs:
+        write_in_every_way(jobs)
+    assert len(hearing.heard()) == 3
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_a_hint_that_fails_harms_nobody(postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_hint(monkeypatch, "select 1 / 0")
+    with Rowcall(postgres_url) as jobs:
+        for job in write_in_every_way(jobs):
+            assert jobs.get(job.id).status == "pending"
+    assert hearing.heard() == []  # and so the transactions themselves said nothing
+
+
+@pytest.mark.usefixtures("somebody_listens")
+def test_behind_a_pooler_whoever_tells_tells(
+    postgres_url: str, pgbouncer: PgBouncer, mine: Connection, hearing: Ear
+) -> None:
+    with Rowcall(pgbouncer.url(database_of(postgres_url))) as jobs:
+        jobs.enqueue("task")
+        assert hearing.heard()
+    with psycopg.connect(pgbouncer.url(database_of(postgres_url)), autocommit=True) as through:
+        through.execute(PLAIN_SQL)  # on the same connection to the server: ours left nothing behind on it
+        assert len(hearing.heard()) == 1
