@@ -73,10 +73,14 @@ def test_a_damaged_file(queue: Rowcall, folder: Path, examine: Examine) -> None:
 
 
 def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examine) -> None:
-    change(folder, "insert into rowcall_migration values (99, 'later', 1)")
+    change(folder, "insert into rowcall_migration (version, name, applied_at) values (99, 'later', 1)")
     found = examine()
     assert (found.exit_code, found.level["tables"]) == (1, "problem")
     assert "newer than this code" in found.what["tables"]
+    change(folder, "update rowcall_migration set oldest = 1 where version = 99")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (0, "ok")
+    assert found.what["tables"].startswith("version 99, newer than this code")
 
 
 def test_tables_of_an_older_version(

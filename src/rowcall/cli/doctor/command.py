@@ -8,9 +8,10 @@ import sys
 import click
 
 from rowcall.app import Rowcall
-from rowcall.cli.doctor.content import Asked, check_content
+from rowcall.cli.doctor.content import check_content
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
+from rowcall.cli.doctor.service import Asked
 from rowcall.cli.output import console, has_unicode, print_json, table, text
 from rowcall.cli.target import app_argument, find, json_option, url_option
 
@@ -33,7 +34,7 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
     findings = examine(jobs, Asked(app, frozenset(jobs.tasks)))
     well = all(finding.level != Level.PROBLEM for finding in findings)
     if as_json:
-        print_json({"path": jobs.database.path, "ok": well, "findings": findings})
+        print_json({"path": jobs.database.name, "ok": well, "findings": findings})
     else:
         _print(findings)
     if not well:
@@ -41,6 +42,10 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
 
 
 def examine(jobs: Rowcall, asked: Asked) -> list[Finding]:
+    if jobs.config.server is not None:
+        from rowcall.cli.doctor.server import check_server  # needs psycopg, which only a server's URL asks for
+
+        return list(check_server(jobs.config, asked))
     if jobs.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
     path = os.path.realpath(jobs.database.path)

@@ -1,0 +1,135 @@
+"""What is said of the queue itself, whichever database it lies in: its tables, who works on it, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.liveness import Liveness
+from rowcall.cli.output import span
+from rowcall.cli.target import work_command_for
+from rowcall.store.dialect import Version
+
+MOST_SHOWN = 5
+LONG_WAIT_SECONDS = 10 * 60.0
+NOTICEABLE_WAIT_SECONDS = 5.0
+FUTURE_SECONDS = 5.0
+
+Count = tuple[str, int]
+
+
+class Asked(NamedTuple):
+    """The app that was named, if one was, and the tasks it declares."""
+
+    app: str | None
+    tasks: frozenset[str]
+
+    @property
+    def work_command(self) -> str:
+        return work_command_for(self.app)
+
+
+class SeenWorker(NamedTuple):
+    name: str
+    queues: str
+    state: Liveness
+    silent_seconds: float
+    running: int
+
+
+def check_version(version: Version, newest: int, prefix: str, *, where: str = "", hint: str = "") -> Finding:
+    """`where` is added to what is said of tables that are there, `hint` to the advice where there are none."""
+    found = version.found
+    if found == 0:
+        return problem("tables", f"there are no tables named {prefix}*", f"Make them with: rowcall migrate{hint}")
+    if found < newest:
+        what = f"version {found}, and this code needs {newest}"
+        return problem("tables", what, "Bring them up to date with: rowcall migrate")
+    if version.oldest > newest:
+        what = f"version {found} is newer than this code, which knows {newest}"
+        return problem("tables", what, "Install the newer Rowcall here")
+    said = f"version {found}{where}"
+    return ok("tables", said if found == newest else f"{said}, newer than this code ({newest}) and fit for it")
+
+
+def check_workers(workers: Sequence[SeenWorker], asked: Asked) -> Iterator[Finding]:
+    for worker in workers:
+        if worker.state == Liveness.GONE:
+            what = f"{worker.name} has died, with {worker.running} jobs"
+            yield warn(
+                "workers", what, f"Any living worker on this machine gives them back within 2 s: {asked.work_command}"
+            )
+        elif worker.state == Liveness.SILENT:
+            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {worker.running} jobs"
+            yield warn("workers", what, "If it hangs, end it; any living worker gives its jobs back after its lease")
+    living = len(alive(workers))
+    if living:
+        yield ok("workers", f"{living} alive")
+
+
+def alive(workers: Sequence[SeenWorker]) -> list[SeenWorker]:
+    return [worker for worker in workers if worker.state == Liveness.ALIVE]
+
+
+def check_waiting(waiting: int, longest_seconds: float, worked_on: bool, asked: Asked) -> Finding:
+    if not waiting:
+        return ok("waiting", "no job that is due waits")
+    longest = span(longest_seconds)
+    said = f"{waiting:,} jobs that are due wait, the first for {longest}"
+    if waiting == 1:
+        said = f"1 job that is due waits, for {longest}"
+    if not worked_on:
+        return warn("waiting", f"{said}, and no worker is alive", f"Start one: {asked.work_command}")
+    if longest_seconds > LONG_WAIT_SECONDS:
+        return warn(
+            "waiting", said, "Add workers or concurrency, or see whether their workers know these tasks and queues"
+        )
+    return ok("waiting", said)
+
+
+def check_queues(ready: Sequence[Count], living: Sequence[SeenWorker]) -> Iterator[Finding]:
+    """Queues in which jobs wait, and which no living worker looks at; where none lives, that is said already."""
+    unserved = [(queue, count) for queue, count in ready if not any(_serves(worker, queue) for worker in living)]
+    if living and unserved:
+        served = ", ".join(sorted({worker.queues for worker in living}))
+        yield warn(
+            "queues",
+            f"no living worker serves {_listed(unserved)}; the living ones serve {served}",
+            "Start a worker for them, or correct the --queues of those that run",
+        )
+
+
+def _serves(worker: SeenWorker, queue: str) -> bool:
+    if worker.queues == "*" or queue in (part.partition("=")[0] for part in worker.queues.split(",")):
+        return True
+    # given by a mapping, a name may have what separates names: then it cannot be told apart for sure
+    return ("," in queue or "=" in queue) and queue in worker.queues
+
+
+def check_tasks(ready: Sequence[tuple[str, int, float]], asked: Asked) -> Iterator[Finding]:
+    """Jobs that wait because the app that was named has no function for them; each type with its longest wait."""
+    unknown = [
+        (kind, count)
+        for kind, count, waited_seconds in ready
+        if kind not in asked.tasks and waited_seconds > NOTICEABLE_WAIT_SECONDS
+    ]
+    if asked.app is not None and unknown:
+        yield warn(
+            "tasks",
+            f"{asked.app} declares no task for {_listed(unknown)}",
+            "Nothing to do if workers of another app run them; otherwise declare the tasks, or delete the jobs",
+        )
+
+
+def _listed(counts: Sequence[Count]) -> str:
+    said = ", ".join(f"{name} ({count:,} waiting)" for name, count in counts[:MOST_SHOWN])
+    return said if len(counts) <= MOST_SHOWN else f"{said} and {len(counts) - MOST_SHOWN} more"
+
+
+def check_future(ahead_seconds: float) -> Finding:
+    """Rows from the future were written by a clock that was wrong, or this one is."""
+    if ahead_seconds < FUTURE_SECONDS:
+        return ok("clock of the rows", "no job comes from the future")
+    what = f"a job was created {span(ahead_seconds)} in the future"
+    return warn("clock of the rows", what, "The clock was set back, or another host's is ahead: run NTP on all of them")
