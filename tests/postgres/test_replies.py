@@ -1,0 +1,152 @@
+"""The connection is lost after the server has committed, and before the client learns of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Rowcall, StoreUnavailable
+from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.testing import eventually
+from rowcall.worker.loop import Loop
+from tests.postgres.support import ATTEMPTS, Site, ask
+from tests.postgres.wire import Wire
+from tests.worker.support import all_ended
+
+CLAIM = b"status = 'running', attempt"
+SETTLE = b"status = 'succeeded', lease"
+
+
+@pytest.fixture
+def wire(site: Site) -> Iterator[Wire]:
+    with Wire(site.url) as wire:
+        yield wire
+
+
+@pytest.fixture
+def jobs(wire: Wire) -> Iterator[Rowcall]:
+    with Rowcall(wire.url) as jobs:
+        yield jobs
+
+
+def payloads(site: Site) -> list[str]:
+    return [text for (text,) in ask(site.url, "select payload ->> 'text' from rowcall_job order by id")]
+
+
+def test_an_enqueue_says_that_the_job_may_be_there(site: Site, wire: Wire, jobs: Rowcall) -> None:
+    swallowed = wire.swallow_reply_to(b"unheard of")
+    with pytest.raises(StoreUnavailable, match="What was being written may be there or not"):
+        jobs.enqueue("note", {"text": "unheard of"})
+    assert swallowed.is_set()
+    assert payloads(site) == ["unheard of"]
+    assert jobs.enqueue("note", {"text": "next"}).id == 2
+
+
+def test_it_says_so_to_every_member_of_a_shared_commit(site: Site, wire: Wire, jobs: Rowcall) -> None:
+    assert isinstance(jobs.database, PostgresDatabase)
+    one_commit = jobs.database._lock
+
+    async def enqueue_ten() -> list[object]:
+        await jobs.aenqueue("note", {"text": "first"})
+        wire.swallow_commit_of(b"member 9")
+        with one_commit:
+            calls = [asyncio.ensure_future(jobs.aenqueue("note", {"text": f"member {number}"})) for number in range(10)]
+            await asyncio.sleep(0)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    for said in asyncio.run(enqueue_ten()):
+        assert isinstance(said, StoreUnavailable)
+        assert "may be there or not" in str(said)
+    assert sorted(payloads(site)) == ["first", *(f"member {number}" for number in range(10))]
+
+
+def test_many_at_once_are_not_written_again(site: Site, wire: Wire, jobs: Rowcall) -> None:
+    @jobs.task
+    def note(text: str) -> None: ...
+
+    wire.swallow_commit_of(b"unheard of")
+    with pytest.raises(StoreUnavailable, match="may be there or not"):
+        note.enqueue_many([{"text": "unheard of"}] * 100)
+    assert payloads(site) == ["unheard of"] * 100
+
+
+def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
+    site: Site, wire: Wire, jobs: Rowcall
+) -> None:
+    ran: Counter[int] = Counter()
+
+    @jobs.task
+    def count(number: int) -> None:
+        ran[number] += 1
+
+    count.using(max_attempts=1).enqueue_many([{"number": number} for number in range(50)])
+    swallowed = wire.swallow_commit_of(CLAIM)
+    with jobs.worker():
+        all_ended(jobs)
+        assert swallowed.is_set()
+    assert ran == Counter(range(50))
+    assert attempts(site) == {(1, "succeeded"): 50}
+
+
+def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
+    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: Counter[str] = Counter()
+    gate = threading.Event()
+
+    @jobs.task
+    def held() -> None:
+        ran["held"] += 1
+        assert gate.wait(20)
+
+    @jobs.task
+    def quick() -> None:
+        ran["quick"] += 1
+
+    make_sure = Loop._make_sure
+
+    def make_sure_late(loop: Loop) -> None:
+        gate.set()
+        eventually(lambda: loop._dispatcher.has_ended)
+        make_sure(loop)
+
+    monkeypatch.setattr(Loop, "_make_sure", make_sure_late)
+    swallowed = wire.swallow_commit_of(b"{2}")  # the claim of the second job
+    held.enqueue()
+    with jobs.worker(concurrency=2):
+        eventually(lambda: ran["held"])
+        quick.enqueue()
+        all_ended(jobs)
+        assert swallowed.is_set()
+    assert ran == {"held": 1, "quick": 1}
+    assert attempts(site) == {(1, "succeeded"): 2}
+
+
+def test_what_it_settled_without_knowing_is_told_as_done(
+    site: Site, wire: Wire, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: Counter[int] = Counter()
+
+    @jobs.task
+    def count(number: int) -> None:
+        ran[number] += 1
+
+    count.enqueue_many([{"number": number} for number in range(50)])
+    swallowed = wire.swallow_commit_of(SETTLE)
+    with caplog.at_level(logging.INFO, "rowcall"):
+        assert jobs.drain().succeeded == 50
+    assert swallowed.is_set()
+    assert ran == Counter(range(50))
+    assert attempts(site) == {(1, "succeeded"): 50}
+    said = [record.getMessage() for record in caplog.records]
+    assert len([text for text in said if "out of reach" in text]) == 1
+    assert [text for text in said if "its outcome is dropped" in text] == []
+
+
+def attempts(site: Site) -> Counter[tuple[int, str]]:
+    return Counter((attempt, status) for _, attempt, status, _ in ask(site.url, ATTEMPTS))
