@@ -1,0 +1,71 @@
+"""PostgreSQL databases with the tables of one prefix: empty, or full of all kinds of jobs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+
+from rowcall import Rowcall
+from rowcall.testing.postgres_database import create_database, database_of, drop_database
+
+PREFIX = "rowcall_"
+FINISHED, SCHEDULED, PENDING, RUNNING = 200_000, 100_000, 50_000, 2_000
+WORKERS = 4
+
+
+@contextlib.contextmanager
+def migrated(url: str, prefix: str = PREFIX) -> Iterator[psycopg.Connection]:
+    """A plain connection, as an app or a shell has it, to a database with our tables."""
+    with Rowcall(url, table_prefix=prefix) as jobs:
+        jobs.migrate()
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """The URL of a database for longer than one test."""
+    url = create_database(server_url)
+    try:
+        yield url
+    finally:
+        drop_database(server_url, database_of(url))
+
+
+def fill(connection: psycopg.Connection, share: float = 1.0) -> None:
+    """Jobs in the order in which a long life leaves them: the finished first, then what waits, then what runs."""
+    finished, scheduled, pending, running = (round(count * share) for count in (FINISHED, SCHEDULED, PENDING, RUNNING))
+    connection.execute(
+        """
+        insert into rowcall_job (type, queue, status, priority, run_at, expires_at, lease, attempt, claimed_at,
+                                 started_at, finished_at, worker, lease_until)
+        select 'type' || n % 5, (array['default', 'mail', 'media'])[1 + n % 3],
+               case when done then (array['succeeded', 'succeeded', 'succeeded', 'failed', 'cancelled'])[1 + n % 5]
+                    when runs then 'running' when n > %(finished)s + %(scheduled)s then 'pending' else 'scheduled' end,
+               n % 11, now() + (n - %(finished)s - %(scheduled)s / 2) * interval '1 second',
+               case when waits and n % 20 = 0 then now() + (n - %(finished)s) * interval '1 second' end,
+               case when waits then 0 else 2 end, case when waits then 0 else 1 end,
+               case when not waits then now() end, case when not waits then now() end, case when done then now() end,
+               case when not waits then 'worker' || n % %(workers)s end,
+               case when runs and n % 10 = 0 then now() end
+        from (select n, n <= %(finished)s as done, n > %(all)s - %(running)s as runs,
+                     n > %(finished)s and n <= %(all)s - %(running)s as waits
+              from generate_series(1, %(all)s) as n) as job
+        """.replace(" % ", " %% "),
+        {
+            "finished": finished,
+            "scheduled": scheduled,
+            "running": running,
+            "all": finished + scheduled + pending + running,
+            "workers": WORKERS,
+        },
+    )
+    connection.execute(
+        """
+        insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at)
+        select 'worker' || n, 'host', n, '', 10, '1', 15000, now(), now() from generate_series(1, %s) as n
+        """,
+        [WORKERS - 1],  # of the first one nothing is known any more
+    )

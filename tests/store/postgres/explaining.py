@@ -1,0 +1,91 @@
+"""How the server would run a statement: its plan, under the very settings that the driver uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import psycopg
+from psycopg import sql as composed
+
+from rowcall.config import Config, Server
+from rowcall.drivers.postgres_connection import _begin, connect
+from rowcall.store.statement import Parameter, Plan, Row, Statement
+
+Node = dict[str, Any]
+Mode = Literal["custom", "generic"]
+
+
+class Access(NamedTuple):
+    """One way in which a plan reads a table. `condition` is what the index is entered by."""
+
+    kind: str
+    index: str
+    condition: str
+
+
+class Explainer:
+    """Explains statements as a worker's own connection would run them."""
+
+    def __init__(self, url: str, *, planned: bool = True) -> None:
+        self._config = Config(server=Server(url=url))
+        self._raw = connect(url, self._config, planned=planned)
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def explain(self, statement: Statement[object], mode: Mode, *, writes: bool) -> Node:
+        """The plan of a statement that is run within a write transaction, or by itself."""
+        raw = self._raw
+        if writes:
+            raw.execute(_begin(self._config), prepare=False)
+        try:
+            self._execute(f"set plan_cache_mode = force_{mode}_plan")
+            self._execute(f"prepare probe {_types(statement.parameters)} as {statement.sql}")
+            try:
+                found = self._execute(f"explain (format json) execute probe{self._values(statement.parameters)}")
+            finally:
+                self._execute("deallocate probe")
+        finally:
+            if writes:
+                raw.execute("rollback", prepare=False)
+        plan: Node = found[0][0][0]["Plan"]
+        return plan
+
+    def _execute(self, text: str) -> list[tuple[Any, ...]]:
+        cursor = psycopg.Cursor(self._raw)
+        cursor.execute(text.encode(), prepare=False)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _values(self, parameters: Sequence[Parameter]) -> str:
+        values = ", ".join(composed.Literal(value).as_string(self._raw) for value in parameters)
+        return f"({values})" if parameters else ""
+
+
+def _types(parameters: Sequence[Parameter]) -> str:
+    """As the driver says them: whole numbers are bigint, and of all else the server finds out."""
+    types = ", ".join("bigint" if isinstance(value, int) else "unknown" for value in parameters)
+    return f"({types})" if parameters else ""
+
+
+def statements_of(plan: Plan[object], *answers: list[Row]) -> list[Statement[object]]:
+    """The statements of one of the dialect's plans, as it goes on after each answer."""
+    return [next(plan), *(plan.send(answer) for answer in answers)]
+
+
+def nodes_of(plan: Node) -> Iterator[Node]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from nodes_of(inner)
+
+
+def accesses(plan: Node, table: str) -> list[Access]:
+    return [
+        Access(node["Node Type"], node.get("Index Name", ""), node.get("Index Cond", ""))
+        for node in nodes_of(plan)
+        if node.get("Relation Name") == table and node["Node Type"].endswith("Scan")
+    ]
+
+
+def sorts(plan: Node) -> list[Node]:
+    return [node for node in nodes_of(plan) if "Sort" in node["Node Type"]]

@@ -1,0 +1,220 @@
+"""What runs all the time goes through its index: on an empty table and on a full one, before and after ANALYZE,
+whether the plan was made for these values or for any, and whatever the size of the group.
+
+A plan may stay for long: the server keeps the one it made for any values until the table is analyzed again. So what is
+chosen for an empty table has to be right for a full one too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from rowcall.store.dialect import Settlement, Success
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.statement import Statement
+from tests.store.postgres.databases import (
+    FINISHED,
+    PENDING,
+    PREFIX,
+    RUNNING,
+    SCHEDULED,
+    fill,
+    fresh_database,
+    migrated,
+)
+from tests.store.postgres.explaining import Access, Explainer, Mode, Node, accesses, nodes_of, sorts, statements_of
+
+SIZES = (1, 10, 100, 300, 500, 1000)
+STATES = ("new", "empty, analyzed", "few, analyzed", "full", "full, analyzed")
+LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
+TABLE = "rowcall_job"
+BY_ID = "rowcall_job_pkey(id)"
+
+DIALECT = PostgresDialect(PREFIX)
+
+
+def ids(size: int) -> list[int]:
+    """Of running jobs, where there are any."""
+    return list(range(LAST_ID - size + 1, LAST_ID + 1))
+
+
+def mark_claimed(size: int) -> list[Statement[object]]:
+    half = size // 2
+    return statements_of(DIALECT.mark_claimed("worker1", ids(size)[half:], ids(size)[:half], None, None))
+
+
+def settle_successes(size: int, result: str | None) -> list[Statement[object]]:
+    return statements_of(DIALECT.settle_successes([Success(job, 2, 7, 1, result) for job in ids(size)], None))
+
+
+def settle_others(size: int) -> list[Statement[object]]:
+    retried = [
+        Settlement(job, 2, "scheduled", "failed", 7, 1, 500, 0, 1, None, "A:B", "detail", "traceback", 0, 0)
+        for job in ids(size)
+    ]
+    live, *rest = statements_of(DIALECT.settle_others(retried, None), [(job,) for job in ids(size)], [])
+    assert len(rest) == 2
+    return [live, *rest]
+
+
+class Case(NamedTuple):
+    """A statement, and how it must reach the rows: index by index, each with the columns it is entered by."""
+
+    make: Callable[[int], list[Statement[object]]]
+    expected: Sequence[str]
+    position: int = 0
+    writes: bool = True
+
+
+CASES = {
+    "ready, one type": Case(
+        lambda size: statements_of(DIALECT.ready_jobs("default", ["type1"], size, None)),
+        ["rowcall_job_ready(queue, type)"],
+    ),
+    "ready, several types": Case(
+        lambda size: statements_of(DIALECT.ready_jobs("default", ["type1", "type2", "type3"], size, None)),
+        ["rowcall_job_ready(queue, type)"] * 2,
+    ),
+    "mark claimed": Case(mark_claimed, [BY_ID]),
+    "look": Case(
+        lambda size: statements_of(DIALECT.look("worker1", None)),
+        ["rowcall_job_ready()", "rowcall_job_ready(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],
+        writes=False,
+    ),
+    "look and hold": Case(
+        lambda size: statements_of(DIALECT.look("worker1", None, hold=True)),
+        ["rowcall_job_ready()", "rowcall_job_ready(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],
+    ),
+    "glance": Case(
+        lambda size: statements_of(DIALECT.glance(None)),
+        ["rowcall_job_ready()", "rowcall_job_due()", "rowcall_job_expiry()"],
+        writes=False,
+    ),
+    "stage": Case(lambda size: statements_of(DIALECT.stage(size, None)), ["rowcall_job_due(run_at)", BY_ID]),
+    "expire": Case(lambda size: statements_of(DIALECT.expire(size, None)), ["rowcall_job_expiry(expires_at)", BY_ID]),
+    "settle without results": Case(lambda size: settle_successes(size, None), [BY_ID]),
+    "settle with results": Case(lambda size: settle_successes(size, '{"a":1}'), [BY_ID]),
+    "settle others, which are live": Case(settle_others, [BY_ID], position=0),
+    "settle others, their attempts": Case(settle_others, [BY_ID], position=1),
+    "settle others": Case(settle_others, [BY_ID], position=2),
+    "mark started": Case(
+        lambda size: statements_of(DIALECT.mark_started([(job, 2, 5) for job in ids(size)], None)), [BY_ID]
+    ),
+    "heartbeat": Case(lambda size: statements_of(DIALECT.heartbeat(LAST_ID, 2, None)), [BY_ID]),
+    "owned by": Case(lambda size: statements_of(DIALECT.owned_by("worker1", size)), ["rowcall_job_owned(worker)"]),
+    "orphans": Case(
+        lambda size: statements_of(DIALECT.orphans(size)),
+        ["rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_owned(worker)"],
+    ),
+    "lease expired": Case(
+        lambda size: statements_of(DIALECT.lease_expired(size, None)), ["rowcall_job_leased(lease_until)"]
+    ),
+    "retire if idle": Case(
+        lambda size: statements_of(DIALECT.retire_if_idle("worker1")), ["rowcall_job_owned(worker)"]
+    ),
+    "seize": Case(lambda size: statements_of(DIALECT.seize("worker1")), []),
+    "get": Case(lambda size: statements_of(DIALECT.get(LAST_ID)), [BY_ID], writes=False),
+    "lock": Case(lambda size: statements_of(DIALECT.lock(LAST_ID)), [BY_ID]),
+    "delete": Case(lambda size: statements_of(DIALECT.delete(LAST_ID)), [BY_ID]),
+}
+
+
+@pytest.fixture(scope="module", params=STATES)
+def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
+    with fresh_database(postgres_server_url) as url, migrated(url) as connection:
+        connection.execute("alter table rowcall_job set (autovacuum_enabled = off)")
+        if "full" in request.param:
+            fill(connection)
+        if "few" in request.param:
+            connection.execute("insert into rowcall_job (type) select 'a' from generate_series(1, 3)")
+        if "analyzed" in request.param:
+            connection.execute("analyze")
+        yield url
+
+
+@pytest.fixture(scope="module")
+def explainer(url: str) -> Iterator[Explainer]:
+    explainer = Explainer(url)
+    yield explainer
+    explainer.close()
+
+
+def shown(access: Access) -> str:
+    """The index, and those of the table's columns that it is entered by."""
+    assert access.kind in ("Index Scan", "Index Only Scan"), access
+    columns = re.findall(r"\b(?<!\.)(queue|type|id|run_at|expires_at|worker|lease_until)\b", access.condition)
+    return f"{access.index}({', '.join(dict.fromkeys(columns))})"
+
+
+def plans(explainer: Explainer, case: Case, mode: Mode) -> Iterator[Node]:
+    for size in SIZES:
+        yield explainer.explain(case.make(size)[case.position], mode, writes=case.writes)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_intended_index_is_taken(explainer: Explainer, name: str, mode: Mode) -> None:
+    case = CASES[name]
+    for plan in plans(explainer, case, mode):
+        assert sorted(shown(access) for access in accesses(plan, TABLE)) == sorted(case.expected), plan
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "ready, several types"])
+def test_nothing_is_sorted_that_an_index_gives_in_order(explainer: Explainer, name: str, mode: Mode) -> None:
+    for plan in plans(explainer, CASES[name], mode):
+        assert sorts(plan) == []
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_of_several_types_only_the_heads_are_sorted(explainer: Explainer, mode: Mode) -> None:
+    for plan in plans(explainer, CASES["ready, several types"], mode):
+        limits = [node for node in nodes_of(plan) if node["Node Type"] == "Limit"]
+        for access in ("Index Only Scan", "Index Scan"):
+            assert any(below(limit, access) for limit in limits), plan
+        for sort in sorts(plan):
+            assert all(node["Node Type"] != "Index Scan" for node in nodes_of(sort)), plan
+
+
+def below(limit: Node, kind: str) -> bool:
+    """Whether a limit is what stops a scan: nothing but locks in between."""
+    (child,) = [node for node in limit["Plans"] if node.get("Parent Relationship") == "Outer"]
+    if child["Node Type"] == "LockRows":
+        (child,) = child["Plans"]
+    return bool(child["Node Type"] == kind)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_a_survey_reads_running_jobs_alone(explainer: Explainer, mode: Mode) -> None:
+    (survey,) = statements_of(DIALECT.survey(None))
+    found = {shown(access) for access in accesses(explainer.explain(survey, mode, writes=False), TABLE)}
+    assert found >= {"rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_leased(lease_until)"}
+    assert {name.partition("(")[0] for name in found} == {"rowcall_job_owned", "rowcall_job_leased"}
+
+
+@pytest.mark.parametrize("name", ["look", "look and hold", "seize", "retire if idle", "orphans"])
+def test_a_worker_is_found_by_its_name(explainer: Explainer, name: str) -> None:
+    for mode in ("custom", "generic"):
+        for plan in plans(explainer, CASES[name], mode):
+            (access,) = accesses(plan, "rowcall_worker")
+            assert access.index == "rowcall_worker_pkey", plan
+
+
+def test_a_scan_of_the_table_would_be_seen(explainer: Explainer) -> None:
+    statement = Statement("select * from rowcall_job where lease = $1", (5,), lambda row: row)
+    plan = explainer.explain(statement, "custom", writes=False)
+    with pytest.raises(AssertionError):
+        assert [shown(access) for access in accesses(plan, TABLE)] == [BY_ID]
+    ordered = Statement("select * from rowcall_job order by priority", (), lambda row: row)
+    assert sorts(explainer.explain(ordered, "custom", writes=False)) != []
+
+
+def test_a_way_through_the_running_jobs_would_be_seen(url: str, explainer: Explainer) -> None:
+    """Why settling names no status: its partial index is full of dead entries during a drain."""
+    sql = "update rowcall_job set lease = lease + 1 where status = 'running' and lease = $1"
+    plan = explainer.explain(Statement(sql, (2,), lambda row: row), "custom", writes=True)
+    assert [shown(access) for access in accesses(plan, TABLE)] != [BY_ID]

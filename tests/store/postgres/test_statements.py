@@ -1,0 +1,63 @@
+"""Every statement is prepared on a real server: a wrong column or comma fails here, and not at night."""
+
+from __future__ import annotations
+
+import itertools
+
+import psycopg
+import pytest
+
+from rowcall import Status
+from rowcall.store.postgres.sql import Sql, statements
+from tests.store.postgres.databases import migrated
+
+PREFIXES = ("rowcall_", "q", "My_App_", "_x1_", "x" * 40)
+# what psycopg, asyncpg and any other driver can send without being taught
+PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
+
+
+def every_statement(prefix: str) -> dict[str, str]:
+    sql = Sql(prefix)
+    found = {name: getattr(sql, name) for name in statements()}
+    statuses: list[str | None] = [None, *Status]
+    for status, queue, kind, tag in itertools.product(statuses, (False, True), (False, True), (False, True)):
+        found[f"list_jobs {status} {queue} {kind} {tag}"] = sql.list_jobs(
+            status=status, queue=queue, kind=kind, tag=tag
+        )
+    return found
+
+
+def types_of_parameters(connection: psycopg.Connection, sql: str) -> list[str]:
+    """What the server makes of a statement's parameters when nobody tells it their types."""
+    connection.execute(f"prepare probe as {sql}".encode(), prepare=False)
+    row = connection.execute("select parameter_types::text[] from pg_prepared_statements where name = 'probe'")
+    (found,) = row.fetchone() or ([],)
+    connection.execute("deallocate probe")
+    return list(found)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_every_statement_can_be_prepared_with_plain_parameters(postgres_url: str, prefix: str) -> None:
+    with migrated(postgres_url, prefix) as connection:
+        for name, sql in every_statement(prefix).items():
+            types = types_of_parameters(connection, sql)
+            assert set(types) <= PLAIN_TYPES, (name, types)
+
+
+def test_a_statement_with_a_mistake_would_be_seen(postgres_url: str) -> None:
+    with migrated(postgres_url) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            types_of_parameters(connection, Sql("rowcall_").get.replace("lease", "leash"))
+        with pytest.raises(psycopg.errors.IndeterminateDatatype):
+            types_of_parameters(connection, "select $2::text")
+        assert types_of_parameters(connection, "select $1::jsonb") == ["jsonb"]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_no_name_is_left_to_be_filled_in(prefix: str) -> None:
+    for name, sql in every_statement(prefix).items():
+        assert "<" not in sql.replace("<=", "").replace("<>", "").replace(" < ", ""), name
+
+
+def test_no_statement_is_left_out() -> None:
+    assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_plain", "owned_by"} <= statements().keys()
