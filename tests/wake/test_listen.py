@@ -1,0 +1,324 @@
+"""The thread that listens to a PostgreSQL server, and listens again after every cut."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import TypeVar
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.config import Config, Server
+from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.drivers.postgres_connection import connect
+from rowcall.errors import StoreUnavailable
+from rowcall.testing import eventually
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.postgres_database import database_of
+from rowcall.wake import listen
+from rowcall.wake.listen import Listener
+from rowcall.wake.watch import Bell
+from tests.descriptors import many_descriptors, open_descriptors
+from tests.pgbouncer import PgBouncer
+from tests.wake.idle import Connection, connected
+
+T = TypeVar("T")
+
+CHANNEL = "work"
+SOON_SECONDS = 5.0  # a connection is given up after 10
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    bell = Bell()
+    yield bell
+    bell.close()
+
+
+class Connections:
+    """All that a listener has opened."""
+
+    def __init__(self, url: str) -> None:
+        self._config = Config(server=Server(url=url))
+        self._url = url
+        self.opened: list[Connection] = []
+
+    def __call__(self) -> Connection:
+        self.opened.append(connect(self._url, self._config))
+        return self.opened[-1]
+
+
+@contextmanager
+def listening(connect: listen.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
+    listener = Listener(connect, channel, bell)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+@contextmanager
+def hearing(connect: listen.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
+    """A listener that is there, and has said so."""
+    with listening(connect, bell, channel) as listener:
+        eventually(listener.take, message="a listener")
+        bell.silence()
+        yield listener
+
+
+def say(url: str, channel: str = CHANNEL, word: str = "") -> None:
+    with connected(url) as mine:
+        mine.execute("select pg_notify(%s, %s)", [channel, word])
+
+
+def rings(bell: Bell) -> bool:
+    try:
+        return bool(os.read(bell.fileno(), 1))
+    except BlockingIOError:
+        return False
+
+
+def listeners() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "rowcall-listener"]
+
+
+def in_time(call: Callable[[], None], within: float = SOON_SECONDS) -> None:
+    """Call it from a thread of its own, which must be done soon."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    eventually(lambda: not thread.is_alive(), within=within, message="the end of the call")
+
+
+# --- hearing --------------------------------------------------------------------------------------
+
+
+def test_a_word_rings_the_bell(postgres_url: str, bell: Bell) -> None:
+    with hearing(Connections(postgres_url), bell) as listener:
+        assert listener.listens
+        assert not listener.deaf
+        assert not listener.take()
+        for _ in range(3):
+            say(postgres_url)
+            eventually(listener.take)
+            assert not listener.take()
+            assert rings(bell)
+
+
+def test_it_rings_when_it_begins_to_listen(postgres_url: str, bell: Bell) -> None:
+    """Whatever was said before that was not heard."""
+    say(postgres_url)
+    with listening(Connections(postgres_url), bell) as listener:
+        eventually(lambda: rings(bell))
+        assert listener.listens
+        assert listener.take()
+        assert not listener.take()
+
+
+def test_many_words_are_one(postgres_url: str, bell: Bell) -> None:
+    with hearing(Connections(postgres_url), bell) as listener, connected(postgres_url) as mine:
+        mine.execute("select pg_notify(%s, number::text) from generate_series(1, 5000) as number", [CHANNEL])
+        eventually(listener.take)
+        say(postgres_url)
+        eventually(listener.take)
+
+
+@pytest.mark.parametrize("channel", ["work", "Mixed Case", "x" * 63])
+def test_other_channels_are_not_heard(postgres_url: str, bell: Bell, channel: str) -> None:
+    with hearing(Connections(postgres_url), bell, channel) as listener:
+        say(postgres_url, "other")
+        say(postgres_url, "Work")
+        with hearing(Connections(postgres_url), bell, "other"):  # by now the word would have been heard
+            assert not listener.take()
+        say(postgres_url, channel)
+        eventually(listener.take)
+
+
+# --- cuts -----------------------------------------------------------------------------------------
+
+
+def test_it_listens_again_after_its_connection_was_cut(postgres_url: str, bell: Bell) -> None:
+    connections = Connections(postgres_url)
+    with hearing(connections, bell) as listener:
+        for times in range(1, 4):
+            with connected(postgres_url) as mine:
+                mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
+            eventually(listener.take, message="the word that it listens again")
+            assert listener.listens
+            assert len(connections.opened) == times + 1
+            assert rings(bell)
+            bell.silence()
+            say(postgres_url)
+            eventually(listener.take)
+    assert all(connection.closed for connection in connections.opened)
+
+
+def test_it_listens_again_after_the_server_was_away(private_postgres: PostgresServer, bell: Bell) -> None:
+    connections = Connections(private_postgres.url())
+    with hearing(connections, bell) as listener:
+        private_postgres.stop()
+        eventually(lambda: not listener.listens)
+        assert not listener.take()
+        private_postgres.start()
+        eventually(listener.take)
+        say(private_postgres.url())
+        eventually(listener.take)
+        private_postgres.restart("immediate")
+        eventually(lambda: len(connections.opened) == 3 and listener.listens)
+        eventually(listener.take)
+
+
+def test_it_begins_before_the_server_does(private_postgres: PostgresServer, bell: Bell) -> None:
+    private_postgres.stop()
+    with listening(Connections(private_postgres.url()), bell) as listener:
+        assert not listener.listens
+        private_postgres.start()
+        eventually(listener.take)
+        assert listener.listens
+
+
+def test_pauses_between_tries_grow_and_are_forgotten(
+    postgres_url: str, bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, failures = 0.005, 7
+    monkeypatch.setattr(listen, "FIRST_PAUSE_SECONDS", first)
+    monkeypatch.setattr(listen, "LAST_PAUSE_SECONDS", 1000.0)
+    connections = Connections(postgres_url)
+    tried_at: list[float] = []
+
+    def sometimes() -> Connection:
+        tried_at.append(time.monotonic())
+        if len(tried_at) % (failures + 1):
+            raise StoreUnavailable("gone")
+        return connections()
+
+    with hearing(sometimes, bell) as listener:
+        gaps = [after - before for before, after in itertools.pairwise(tried_at)]
+        assert all(gap >= 0.5 * first * 2**times for times, gap in enumerate(gaps))
+        with connected(postgres_url) as mine:
+            mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
+        eventually(listener.take, message="an early try")  # else it would take longer than anybody waits
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, bell: Bell) -> None:
+    connections, before = Connections(postgres_url), open_descriptors()
+    with hearing(connections, bell):
+        assert len(listeners()) == 1
+        assert len(open_descriptors()) > len(before)
+    assert listeners() == []
+    assert connections.opened[0].closed
+    assert open_descriptors() == before
+
+
+def test_nothing_is_left_when_it_stops_between_two_tries(bell: Bell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "FIRST_PAUSE_SECONDS", 1000.0)
+    tried = threading.Event()
+    before = open_descriptors()
+
+    def never() -> Connection:
+        tried.set()
+        raise StoreUnavailable("gone")
+
+    listener = Listener(never, CHANNEL, bell)
+    assert tried.wait(20)
+    in_time(listener.close)
+    assert listeners() == []
+    assert open_descriptors() == before
+
+
+def test_nothing_is_left_where_a_handler_has_forked(postgres_url: str, bell: Bell) -> None:
+    """The child has a copy of all that was open, and lives on."""
+    before = open_descriptors()
+    with hearing(Connections(postgres_url), bell):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    try:
+        assert listeners() == []
+        assert open_descriptors() == before
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.fixture
+def silent_server() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Takes connections and never says a word; the second value waits for somebody to knock."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        guests: list[socket.socket] = []
+        yield f"postgresql://127.0.0.1:{server.getsockname()[1]}/nothing", lambda: guests.append(server.accept()[0])
+        for guest in guests:
+            guest.close()
+
+
+def test_stopping_while_it_connects_does_not_wait_for_that(
+    silent_server: tuple[str, Callable[[], None]], bell: Bell
+) -> None:
+    url, knocked = silent_server
+    listener = Listener(Connections(url), CHANNEL, bell)
+    knocked()
+    in_time(listener.close)
+    assert not listener.listens
+
+
+def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: str, bell: Bell) -> None:
+    """Descriptors may have become somebody else's by then."""
+    connections, before = Connections(postgres_url), open_descriptors()
+    connecting, go_on = threading.Event(), threading.Event()
+
+    def slowly() -> Connection:
+        connecting.set()
+        assert go_on.wait(20)
+        return connections()
+
+    listener = Listener(slowly, CHANNEL, bell)
+    assert connecting.wait(20)
+    in_time(listener.close)
+    go_on.set()
+    eventually(lambda: listeners() == [])
+    assert all(connection.closed for connection in connections.opened)
+    assert open_descriptors() == before
+
+
+# --- deaf -----------------------------------------------------------------------------------------
+
+
+def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase[object, object]:
+    with Rowcall(url, listen_url=listen_url) as jobs:
+        assert isinstance(jobs.database, PostgresDatabase)
+        return jobs.database
+
+
+def test_behind_a_pooler_nobody_can_listen(postgres_url: str, pgbouncer: PgBouncer, bell: Bell) -> None:
+    before = open_descriptors()
+    listener = Listener(database_at(pgbouncer.url(database_of(postgres_url))).connect_to_listen, CHANNEL, bell)
+    eventually(lambda: listener.deaf)
+    assert not listener.listens
+    assert not listener.take()
+    eventually(lambda: listeners() == [])
+    listener.close()
+    assert open_descriptors() == before
+
+
+def test_a_listen_url_leads_past_the_pooler(postgres_url: str, pgbouncer: PgBouncer, bell: Bell) -> None:
+    database = database_at(pgbouncer.url(database_of(postgres_url)), postgres_url)
+    with hearing(database.connect_to_listen, bell) as listener:
+        assert not listener.deaf
+        say(postgres_url)
+        eventually(listener.take)
+
+
+def test_many_open_files_are_no_obstacle(postgres_url: str, bell: Bell) -> None:
+    with many_descriptors(), hearing(Connections(postgres_url), bell) as listener:
+        say(postgres_url)
+        eventually(listener.take)
