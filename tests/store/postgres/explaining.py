@@ -20,7 +20,7 @@ class Access(NamedTuple):
     """One way in which a plan reads a table. `condition` is what the index is entered by."""
 
     kind: str
-    index: str
+    index_name: str
     condition: str
 
 

@@ -147,7 +147,7 @@ def shown(access: Access) -> str:
     """The index, and those of the table's columns that it is entered by."""
     assert access.kind in ("Index Scan", "Index Only Scan"), access
     columns = re.findall(r"\b(?<!\.)(queue|type|id|run_at|expires_at|worker|lease_until)\b", access.condition)
-    return f"{access.index}({', '.join(dict.fromkeys(columns))})"
+    return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"
 
 
 def plans(explainer: Explainer, case: Case, mode: Mode) -> Iterator[Node]:
@@ -201,7 +201,7 @@ def test_a_worker_is_found_by_its_name(explainer: Explainer, name: str) -> None:
     for mode in ("custom", "generic"):
         for plan in plans(explainer, CASES[name], mode):
             (access,) = accesses(plan, "rowcall_worker")
-            assert access.index == "rowcall_worker_pkey", plan
+            assert access.index_name == "rowcall_worker_pkey", plan
 
 
 def test_a_scan_of_the_table_would_be_seen(explainer: Explainer) -> None:
