@@ -60,6 +60,21 @@ def queue(app: Path, folder: Path) -> Iterator[Rowcall]:
 
 
 @pytest.fixture
+def server_app(app: Path, postgres_url: str) -> Path:
+    """The same app, with another URL."""
+    app.write_text(APP.replace("sqlite:///queue.db", postgres_url))
+    return app
+
+
+@pytest.fixture
+def server_queue(server_app: Path, postgres_url: str) -> Iterator[Rowcall]:
+    """Its database, with its tables."""
+    with Rowcall(postgres_url) as jobs:
+        jobs.migrate()
+        yield jobs
+
+
+@pytest.fixture
 def run() -> Run:
     def invoke(*words: str) -> Result:
         return CliRunner().invoke(main, list(words))

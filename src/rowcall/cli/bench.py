@@ -1,9 +1,8 @@
-"""`rowcall bench`: what this machine and this disk can do, measured in a few seconds."""
+"""`rowcall bench`: what this machine and its disk, or a server, can do, measured in a few seconds."""
 
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,11 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.bench_tasks import Bench
+from rowcall.cli.bench_place import Place, in_folder, on_server
+from rowcall.cli.bench_tasks import PREFIX, Bench
 from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import console, print_json, table
-from rowcall.cli.target import json_option, url_of
+from rowcall.cli.target import json_option
 from rowcall.errors import StoreUnavailable
 from rowcall.job import Job, Status
 
@@ -38,38 +38,43 @@ class Figures(msgspec.Struct, kw_only=True, frozen=True):
     seconds: float
 
 
-@click.command("bench", short_help="Measure Rowcall on this machine and disk.")
+@click.command("bench", short_help="Measure Rowcall on this machine and disk, or on a server.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
-    default=Path(),
     help="Measure on the disk that holds this folder (the current one).",
 )
+@click.option("--url", metavar="URL", help="Measure on this server: postgresql://user@host/database.")
 @json_option
-def bench_command(folder: Path, as_json: bool) -> None:
-    """Measure Rowcall on this machine and disk, in a temporary file that is removed again. Takes a few seconds.
+def bench_command(folder: Path | None, url: str | None, as_json: bool) -> None:
+    """Measure Rowcall on this machine and disk, or on a server. Takes a few seconds.
+
+    It works in a temporary file, or in tables of its own, which are removed again.
 
     With --json: {"enqueue_per_second", "enqueue_many_per_second", "drain_async_per_second", "drain_threads_per_second",
     "pick_up_p50_ms", "pick_up_p99_ms", "seconds"}.
     """
-    with interruptible(), tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
-        figures = measure(url_of(Path(temporary, "bench.db")))
+    if folder is not None and url is not None:
+        raise click.UsageError("give --folder or --url, not both")
+    with interruptible(), in_folder(folder or Path()) if url is None else on_server(url) as place:
+        figures = measure(place)
     if as_json:
         print_json(figures)
     else:
-        _print(figures, folder.resolve())
+        _print(figures, place.described)
 
 
-def measure(url: str) -> Figures:
+def measure(place: Place) -> Figures:
     started_at = time.monotonic()
-    bench = Bench(url)
+    bench = Bench(place.url, place.prefix)
     with bench.jobs as jobs:
         single = _rate(SINGLE_SECONDS, MOST_SINGLE, lambda: _enqueue_one(bench))
         bulk = _rate(BULK_SECONDS, MOST_BULK, lambda: _enqueue_some(bench))
         drain_async = _drained_per_second(jobs)
         bench.nothing_in_thread.enqueue_many({"number": n} for n in range(_affordable(drain_async)))
         drain_threads = _drained_per_second(jobs)
-        with working("rowcall.cli.bench_app:jobs", url, "--log-level=error") as process:
+        names = {PREFIX: place.prefix}
+        with working("rowcall.cli.bench_app:jobs", place.url, "--log-level=error", environment=names) as process:
             _await_worker(jobs, process)
             pick_ups = _pick_ups_ms(bench)
     return Figures(
@@ -142,7 +147,7 @@ def _when_done(jobs: Rowcall) -> list[Job]:
         time.sleep(0.02)
 
 
-def _print(figures: Figures, folder: Path) -> None:
+def _print(figures: Figures, place: str) -> None:
     out = console()
     shown = table("what", "measured", right=("measured",))
     shown.add_row("enqueue, one by one", f"{figures.enqueue_per_second:,.0f} /s")
@@ -152,4 +157,4 @@ def _print(figures: Figures, folder: Path) -> None:
     shown.add_row("pick-up by an idle worker process, median", f"{figures.pick_up_p50_ms:.1f} ms")
     shown.add_row("pick-up by an idle worker process, p99", f"{figures.pick_up_p99_ms:.1f} ms")
     out.print(shown)
-    out.print(f"\none process, durable commits, on the disk of {folder}; {figures.seconds:.1f} s", style="dim")
+    out.print(f"\none process, {place}; {figures.seconds:.1f} s", style="dim")

@@ -1,7 +1,9 @@
-"""What the idle worker of `rowcall bench` is started with; $ROWCALL_URL names the file."""
+"""What the idle worker of `rowcall bench` is started with; $ROWCALL_URL names the database."""
 
 from __future__ import annotations
 
-from rowcall.cli.bench_tasks import Bench
+import os
 
-jobs = Bench().jobs
+from rowcall.cli.bench_tasks import PREFIX, Bench
+
+jobs = Bench(None, os.environ[PREFIX]).jobs

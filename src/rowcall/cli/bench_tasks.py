@@ -6,6 +6,8 @@ import time
 
 from rowcall import Rowcall
 
+PREFIX = "ROWCALL_BENCH_PREFIX"
+
 
 async def nothing(number: int) -> None:
     """An async handler with nothing to do."""
@@ -21,8 +23,8 @@ def moment() -> int:
 
 
 class Bench:
-    def __init__(self, url: str | None = None) -> None:
-        self.jobs = Rowcall(url)
+    def __init__(self, url: str | None, prefix: str) -> None:
+        self.jobs = Rowcall(url, table_prefix=prefix)
         self.nothing = self.jobs.task(nothing)
         self.nothing_in_thread = self.jobs.task(nothing_in_thread)
         self.moment = self.jobs.task(queue="idle")(moment)

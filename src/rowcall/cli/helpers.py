@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO
 
 from rowcall.worker.supervisor import LEASH_OPTION
@@ -17,13 +17,15 @@ STOP_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def working(app: str, url: str, *options: str, output: IO[bytes] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def working(
+    app: str, url: str, *options: str, output: IO[bytes] | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """`rowcall work`, as anybody would start it, but on a leash: it ends with this process, however that ends."""
     reading, leash = os.pipe()
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "rowcall", "work", app, *options, LEASH_OPTION, str(reading)],
-            env={**os.environ, "ROWCALL_URL": url},
+            env={**os.environ, **(environment or {}), "ROWCALL_URL": url},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

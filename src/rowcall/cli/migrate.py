@@ -13,9 +13,9 @@ from rowcall.cli.target import app_argument, find, json_option, url_option
 @url_option
 @json_option
 def migrate_command(app: str | None, url: str | None, as_json: bool) -> None:
-    """Make the tables, or bring them to this version. Makes the file if there is none.
+    """Make the tables, or bring them to this version. Makes a file if there is none, but no database on a server.
 
-    With --json: {"path", "from", "to"}, the versions of the tables before and now.
+    With --json: {"path", "from", "to"}: the file, or the URL without its password, and the versions before and now.
     """
     with find(app, url) as jobs:
         found, now = jobs.migrate()

@@ -15,6 +15,7 @@ from rowcall.store.postgres.schema import render
 from rowcall.store.statement import Row
 
 ANSWER_SECONDS = 10
+LOCK_SECONDS = 2
 
 
 class Look:
@@ -43,6 +44,7 @@ class Look:
         """The answer to one of `server_sql`, in a transaction of its own: right behind a pooler too."""
         with self._raw.transaction():
             self._raw.execute(f"set local statement_timeout = '{ANSWER_SECONDS}s'")
+            self._raw.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
             return self._raw.execute(render(question, self._prefix), parameters).fetchall()
 
     def row(self, question: str, *parameters: object) -> tuple[Any, ...]:
@@ -63,6 +65,7 @@ def connected(url: str) -> Iterator[psycopg.Connection[Row]]:
     """`StoreUnavailable` says why there is no connection."""
     try:
         raw: psycopg.Connection[Row] = psycopg.connect(url, **options_for(url))
+        raw.prepare_threshold = None  # a pooler may be in between
     except psycopg.Error as error:
         raise cannot_connect(error, shown(url)) from error
     try:

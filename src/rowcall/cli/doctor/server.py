@@ -65,6 +65,8 @@ def _asked(check: str, findings: Callable[[], Iterator[Finding]]) -> Iterator[Fi
         yield from findings()
     except psycopg.errors.QueryCanceled:
         yield warn(check, f"no answer within {ANSWER_SECONDS} s", "The server is very busy, or the table very large")
+    except psycopg.errors.LockNotAvailable:
+        yield warn(check, "the table is locked, so this could not be looked at", "See locks")
     except psycopg.errors.InsufficientPrivilege as error:
         yield warn(check, str(error.diag.message_primary), "Ask as a user who may see this")
 

@@ -30,10 +30,10 @@ def check_tables(look: Look, config: Config, asked: Asked) -> Iterator[Check]:
     schema = _schema(look, config.table_prefix)
     yield "tables", lambda: iter([schema])
     if schema.level == Level.OK:
+        yield "locks", lambda: _locks(look, config.table_prefix)
         yield "privileges", lambda: _privileges(look)
         yield "autovacuum", lambda: _autovacuum(look, config.table_prefix)
         yield "dead rows", lambda: _dead_rows(look, config.table_prefix)
-        yield "locks", lambda: _locks(look, config.table_prefix)
         yield "workers", lambda: _service(look, asked)
 
 
