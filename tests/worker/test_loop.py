@@ -38,7 +38,7 @@ class Transactions:
             return read(connection, plan)
 
         def noted_execute(connection: SqliteConnection, statement: Statement[object]) -> list[Row]:
-            current.statements.append(statement.sql)
+            getattr(current, "statements", []).append(statement.sql)
             return execute(connection, statement)
 
         monkeypatch.setattr(SqliteConnection, "write", noted_write)

@@ -206,7 +206,7 @@ class PostgresDatabase(Generic[M, E]):
                 self._pool = ConnectionPool(
                     self._server.url,
                     kwargs=options_for(self._server.url),
-                    configure=lambda raw: set_up(raw, self._config),
+                    configure=lambda raw: set_up(raw, self._config, planned=True),
                     min_size=0,
                     max_size=self._server.pool_size,
                     max_idle=IDLE_SECONDS,

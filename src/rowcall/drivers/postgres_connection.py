@@ -113,13 +113,15 @@ def is_alive(raw: psycopg.Connection[Row]) -> bool:
     pgconn = raw.pgconn
     if pgconn.status != pq.ConnStatus.OK or pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return False
-    if not select.select([pgconn.socket], [], [], 0)[0]:
+    poll = select.poll()  # not select: it refuses descriptors above 1,023
+    poll.register(pgconn.socket, select.POLLIN)
+    if not poll.poll(0):
         return True
     # nothing is due on an idle connection, but for last words: read them to their end
     with contextlib.suppress(psycopg.Error):
         for _ in range(MOST_LAST_WORDS):
             pgconn.consume_input()
-            if not select.select([pgconn.socket], [], [], 0)[0]:
+            if not poll.poll(0):
                 return pgconn.status == pq.ConnStatus.OK
     return False
 

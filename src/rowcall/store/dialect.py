@@ -159,6 +159,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     lease_ms: int
     lock_path: str | None
+    served: str | None = None
+    """The names of its queues as a JSON array, or None for all."""
 
 
 class Peer(msgspec.Struct, frozen=True):

@@ -13,15 +13,19 @@ import psycopg
 from psycopg import pq
 
 from rowcall.errors import RowcallError
-from rowcall.wake.watch import Bell
+from rowcall.wake.watch import Bell, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
+LAST_WORDS_SECONDS = 1.0
 
 Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
 
 
 class Listener:
-    """Rings the bell for every word it hears. `connect` gives None where nobody can listen."""
+    """Rings the bell for every word it hears. `connect` gives None where nobody can listen.
+
+    `pause_seconds` makes all that is said within that time one word: for those who are told much that is not for them.
+    """
 
     def __init__(self, connect: Connect, channel: str, bell: Bell) -> None:
         self._connect = connect
@@ -31,6 +35,7 @@ class Listener:
         self._stop_reader, self._stop_writer = os.pipe()
         self.listens = False
         self.deaf = False
+        self.pause_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="rowcall-listener", daemon=True)
         self._thread.start()
 
@@ -40,12 +45,17 @@ class Listener:
         return told
 
     def close(self) -> None:
-        os.write(self._stop_writer, b"!")
-        self._thread.join()
-        os.close(self._stop_reader)
+        """Returns without the thread where that is still connecting: it ends by itself."""
         os.close(self._stop_writer)
+        self._thread.join(LAST_WORDS_SECONDS)
 
     def _run(self) -> None:
+        try:
+            self._listen()
+        finally:
+            os.close(self._stop_reader)
+
+    def _listen(self) -> None:
         pause_seconds = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -62,7 +72,7 @@ class Listener:
                 pass  # the loop asks the same server, and says what is wrong with it
             finally:
                 self.listens = False
-            if select.select([self._stop_reader], [], [], random.uniform(0.5, 1.0) * pause_seconds)[0]:
+            if self._is_stopped(random.uniform(0.5, 1.0) * pause_seconds):
                 return
             pause_seconds = min(pause_seconds * 2, LAST_PAUSE_SECONDS)
 
@@ -83,8 +93,14 @@ class Listener:
                 heard = True
             if heard:
                 self._tell()
+                if self.pause_seconds and self._is_stopped(self.pause_seconds):
+                    return True
             if raw.pgconn.status != pq.ConnStatus.OK:
                 return False
+
+    def _is_stopped(self, seconds: float) -> bool:
+        """Wait for the word to stop: the other end of the pipe is closed."""
+        return is_readable(self._stop_reader, seconds)
 
     def _tell(self) -> None:
         self._told = True

@@ -60,6 +60,13 @@ class Bell:
                 os.close(self._writer)
 
 
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, now or soon. Not `select`, which refuses descriptors above 1,023."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000 if seconds > 0 else 0))
+
+
 class Watch(Protocol):
     """`wait` gives (rung, changed): whether the bell rang, and whether a file may have changed.
 
@@ -164,7 +171,7 @@ class PollingWatch:
 
     def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
         pause = min(self._pause_seconds, max(0.0, seconds)) if hints else seconds
-        rung = bool(select.select([self._bell.fileno()], [], [], pause)[0])
+        rung = is_readable(self._bell.fileno(), pause)
         if rung:
             self._bell.silence()
             self._pause_seconds = POLL_FIRST_SECONDS

@@ -103,9 +103,9 @@ class Dispatcher:
             return list(self._running)
 
     def held(self) -> list[Run]:
-        """All that is running or waits for its turn."""
+        """All that runs, waits for its turn or has ended since the last time that was asked."""
         with self._lock:
-            return [*self._running, *self._buffer]
+            return [*self._running, *self._buffer, *self._ended]
 
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""

@@ -73,6 +73,7 @@ class Loop:
         self._unknown_types: set[str] = set()
         self._barren: set[tuple[str, str]] = set()
         self._unsure = False
+        self._told = False
         self.stopping = False
         self.lost = False
         self._told_lost = False
@@ -189,6 +190,9 @@ class Loop:
         if taken_any:
             self._dispatch(taken)
             self._lookout.working()
+        elif self._told:
+            self._lookout.in_vain()
+        self._told = False
         if appetite.room > 0:
             self._warn_of_unknown(taken.look)
 
@@ -347,7 +351,7 @@ class Loop:
                 self._looked_since_round = False  # a slot came free without an outcome: look what there is for it
             case News.TOLD:
                 self._barren = set()
-                self._maybe_work = True
+                self._maybe_work = self._told = True
             case News.CHANGED:
                 self._barren = set()
                 self._glance()
@@ -383,7 +387,7 @@ class Loop:
             run.settled = True
         self._dispatcher.stop_all()
         self._worker = self._register()
-        self.lost = self._told_lost = False
+        self.lost = self._told_lost = self._unsure = False
         self._maybe_work = True
 
     def _give_back(self) -> None:

@@ -7,7 +7,6 @@ were open then are watched until they are over.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable
 
@@ -17,11 +16,12 @@ from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.queue.core import Core
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.listen import Listener
-from rowcall.wake.watch import Bell
+from rowcall.wake.watch import Bell, is_readable
 from rowcall.worker.news import News
 
 BUSY_SECONDS = 0.05
-FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS = 0.002, 0.05
+FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
+NOISY_WORDS, NOISE_PAUSE_SECONDS = 20, 0.018
 # the floor beneath the hints: how often to look all the same
 FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS = 1.0, 5.0
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
@@ -53,6 +53,7 @@ class ServerLookout:
         self._in_doubt: set[str] = set()
         self._doubt_seconds = FIRST_DOUBT_SECONDS
         self._floor_seconds = 0.0
+        self._vain_words = 0
         self._told_deaf = False
 
     def note(self) -> None:
@@ -68,6 +69,7 @@ class ServerLookout:
 
     def working(self) -> None:
         """Busy for a while: those who commit need not tell us any more."""
+        self.worth_it()
         now = time.monotonic()
         if self._busy_since is None:
             self._busy_since = now
@@ -77,10 +79,15 @@ class ServerLookout:
             self._connection.write(self._dialect.mark_listening(name, False))
 
     def in_vain(self) -> None:
-        pass
+        """Told of jobs that others take, or of none that are ours: then several words are one."""
+        self._vain_words += 1
+        if self._vain_words >= NOISY_WORDS:
+            self._listener.pause_seconds = NOISE_PAUSE_SECONDS
 
     def worth_it(self) -> None:
         self._floor_seconds = 0.0
+        self._vain_words = 0
+        self._listener.pause_seconds = 0.0
 
     def pause(self, seconds: float) -> None:
         self._wait_for_bell(seconds)
@@ -107,7 +114,7 @@ class ServerLookout:
     def _ask_again(self) -> News:
         """Whether those who may not have known are done."""
         remaining = self._in_doubt & self._connection.read(self._dialect.open_writers())
-        self._doubt_seconds = min(self._doubt_seconds * 2, LAST_DOUBT_SECONDS)
+        self._doubt_seconds = min(self._doubt_seconds * DOUBT_GROWTH, LAST_DOUBT_SECONDS)
         is_news = remaining != self._in_doubt
         self._in_doubt = remaining
         return News.TOLD if is_news else News.NOTHING
@@ -125,7 +132,7 @@ class ServerLookout:
         return min(max(FIRST_DEAF_SECONDS, self._floor_seconds * 2), LAST_DEAF_SECONDS)
 
     def _wait_for_bell(self, seconds: float) -> bool:
-        rung = bool(select.select([self._bell.fileno()], [], [], max(0.0, seconds))[0])
+        rung = is_readable(self._bell.fileno(), seconds)
         if rung:
             self._bell.silence()
         return rung

@@ -31,6 +31,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return "*"
         return ",".join(name if limit is None else f"{name}={limit}" for name, limit in self.queues.items())
 
+    @property
+    def served(self) -> str | None:
+        """The names of the queues as JSON, or None for all."""
+        return None if self.queues is None else msgspec.json.encode(list(self.queues)).decode()
+
 
 def settings(
     *,

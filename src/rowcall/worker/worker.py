@@ -190,6 +190,7 @@ class Worker:
             version=VERSION,
             lease_ms=round(self._settings.lease_seconds * 1000),
             lock_path=ledger.path,
+            served=self._settings.served,
         )
         try:
             self._core.write(lambda: self._core.dialect.register(registration, self._core.now_ms()))

@@ -120,7 +120,7 @@ class PostgresDialect:
         return execute(_plain(self._sql.mark_claimed, now_ms, worker, _array(started), _array(buffered), lease_ms))
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.mark_started, now_ms, *map(_array, zip(*marks, strict=True))))
+        return execute(_plain(self._sql.mark_started, now_ms, *map(_array, zip(*sorted(marks), strict=True))))
 
     # settle
 
@@ -131,13 +131,13 @@ class PostgresDialect:
             arrays = (
                 _array([row.id for row in plain]),
                 _array([row.lease for row in plain]),
-                _array([row.started_age_ms for row in plain]),
+                _array([-1 if row.started_age_ms is None else row.started_age_ms for row in plain]),
                 _array([row.finished_age_ms for row in plain]),
             )
             live.update((yield from fetch(Statement(self._sql.settle_plain, (now_ms, *arrays), rows.number_from_row))))
         if len(plain) < len(settled):
-            given = _json([row for row in settled if row.result is not None])
-            statement = Statement(self._sql.settle_with_results, (now_ms, given), rows.number_from_row)
+            given = _document([row for row in settled if row.result is not None])
+            statement = Statement(self._sql.settle_with_results, (now_ms, *given), rows.number_from_row)
             live.update((yield from fetch(statement)))
         return live
 
@@ -146,11 +146,11 @@ class PostgresDialect:
         live = set((yield from fetch(Statement(self._sql.live, leases, rows.number_from_row))))
         ours = [row for row in settled if row.id in live]
         if ours:
-            given = _json(ours)
+            given = _document(ours)
             if any(row.attempt_recorded for row in ours):
-                yield from execute(_plain(self._sql.record_attempts, now_ms, given))
+                yield from execute(_plain(self._sql.record_attempts, now_ms, *given))
             to_be_told = _always if any(row.status not in FINISHED for row in ours) else None
-            yield from execute(Statement(self._sql.settle_others, (now_ms, given), no_row, to_be_told))
+            yield from execute(Statement(self._sql.settle_others, (now_ms, *given), no_row, to_be_told))
         return live
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
@@ -171,6 +171,7 @@ class PostgresDialect:
                 worker.version,
                 worker.lease_ms,
                 worker.lock_path,
+                worker.served,
             )
         )
 
@@ -283,13 +284,18 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _array(numbers: Sequence[int | None]) -> str:
+def _document(settled: Sequence[Success | Settlement]) -> tuple[str, str]:
+    """The ids as an array, and what is given of each under its id."""
+    return _array([row.id for row in settled]), _json({str(row.id): row for row in settled})
+
+
+def _array(numbers: Sequence[int]) -> str:
     """Numbers as PostgreSQL writes an array of them: text that any driver can send.
 
-    >>> _array([1, None, 3])
-    '{1,NULL,3}'
+    >>> _array([1, 2, 3])
+    '{1,2,3}'
     """
-    return "{" + ",".join(["NULL" if number is None else str(number) for number in numbers]) + "}"
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:

@@ -72,7 +72,7 @@ _DOMAINS = {
     "count": ("integer", "is_a_whole_number", "value between 0 and 1073741823"),
     "limit": ("integer", "is_a_whole_number_above_0", "value between 1 and 1073741823"),
     "lease": ("bigint", "is_a_whole_number", "value between 0 and 4611686018427387903"),
-    "moment": ("timestamptz", "is_a_time", "value >= '0001-01-02 00:00+00' and value < '9999-12-31 00:00+00'"),
+    "moment": ("timestamptz", "is_a_time", "value >= '0001-01-01 00:00+00' and value < '10000-01-01 00:00+00'"),
     "seconds": ("double precision", "is_a_duration", "value between 1e-6 and 1e10"),
     "tags": ("jsonb", "is_a_json_array", "jsonb_typeof(value) = 'array'"),
 }
@@ -174,7 +174,8 @@ create table <worker> (
   started_at timestamptz not null,
   beat bigint not null default 0,
   beat_at timestamptz not null,
-  listening boolean not null default false
+  listening boolean not null default false,
+  served jsonb
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)
 """
 
@@ -186,8 +187,10 @@ create table <job_tag> (
 )
 """
 
+# with the owner's rights: whoever may insert a job need not be able to read the other tables
 _TAG_FUNCTION = """
-create function <prefix>index_tags() returns trigger language plpgsql as $body$
+create function <prefix>index_tags() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   insert into <schema>.<job_tag> (tag, job_id)
   select distinct value #>> '{}', new.id from jsonb_array_elements(new.tags) where value #>> '{}' is not null;
@@ -220,7 +223,8 @@ execute function <prefix>set_finished_at()
 # NOTIFY makes commits wait for each other, so it is sent only while somebody waits to hear it. Above READ COMMITTED
 # the trigger sees who listened when its transaction began, which may be long ago: then it tells in any case.
 _HINT_FUNCTION = """
-create function <prefix>tell_of_jobs() returns trigger language plpgsql as $body$
+create function <prefix>tell_of_jobs() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   if current_setting('transaction_isolation') <> 'read committed'
      or exists (select from <schema>.<worker> where listening) then

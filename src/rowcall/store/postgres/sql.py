@@ -37,6 +37,7 @@ _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _OWNED_COLUMNS = "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null"
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 _LISTENING = "exists (select from <worker> where listening)"
+_LISTENING_TO_QUEUE = "exists (select from <worker> where listening and (served is null or served ? $3::text))"
 
 _NEXT_DUE = f"(select {milliseconds_after('run_at')} from <job> where status = 'scheduled' order by run_at limit 1)"
 _NEXT_EXPIRY = (
@@ -58,7 +59,33 @@ _INSERTED = (
 )
 
 _BEGAN = "coalesce(job.claimed_at, job.created_at)"
-_AGO = "moment.now - given.{} * interval '1 millisecond'"
+_IS_FINAL = "((select document from given) -> job.id::text ->> 14)::int = 1"
+
+
+# Groups are never joined with the table: on a table that was analyzed while it was nearly empty, the planner turns such
+# a join round, and the plan stays in the cache when a million rows have come. By `id = any(…)` it has one way only, and
+# what belongs to a row is found by its place among the sorted ids, or under its id in a document.
+
+
+def _given(parameter: str) -> str:
+    """The value at the row's place, of an array that goes with the sorted ids in parameter 2."""
+    return f"((select {parameter}::text::bigint[]))[width_bucket(job.id, (select $2::text::bigint[]))]"
+
+
+def _field(number: int) -> str:
+    """A field of what was given for the row, as text."""
+    return f"(select document from given) -> job.id::text ->> {number}"
+
+
+def _started(age_ms: str) -> str:
+    return (
+        f"case when {age_ms} is null then job.started_at"
+        f" else greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond') end"
+    )
+
+
+def _finished(age_ms: str) -> str:
+    return f"greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond')"
 
 
 def _look(registered: str, more: str = "") -> str:
@@ -97,7 +124,7 @@ class Sql:
         select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
                $9::float8, $10::text, $11::text::jsonb, given.expires_at
         from {_GIVEN}
-        returning id, {_INSERTED}, {_LISTENING}"""
+        returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
     insert_many = f"""
         with inserted as (
           insert into <job> ({_INSERTED_COLUMNS})
@@ -106,7 +133,7 @@ class Sql:
           from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (payload, place)
           returning id, {_INSERTED})
         select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
-               {_LISTENING}
+               {_LISTENING_TO_QUEUE}
         from inserted"""
 
     # claim
@@ -114,7 +141,8 @@ class Sql:
     # waits for whoever is about to declare this worker lost, and is told the outcome
     look_and_hold = _look("select from held", ", held as (select 1 from <worker> where name = $2::text for key share)")
     glance = f"""
-        select {milliseconds_of("(select <now>)")}, exists (select from <job> where {_READY}),
+        select {milliseconds_of("(select <now>)")},
+          (select true from <job> where {_READY} order by queue, type, priority desc, id limit 1) is not null,
           {_NEXT_DUE}, {_NEXT_EXPIRY}"""
     stage = """
         update <job> as job set status = 'pending' where id = any (array(
@@ -155,73 +183,55 @@ class Sql:
           error_code = null, error_detail = null, traceback = null
         from (select <now> as now) as moment
         where id = any ($3::text::bigint[] || $4::text::bigint[])"""
-    mark_started = """
+    mark_started = f"""
         update <job> as job
-        set started_at = greatest(claimed_at, moment.now - given.age * interval '1 millisecond')
-        from (select <now> as now) as moment,
-             unnest($2::text::bigint[], $3::text::bigint[], $4::text::bigint[]) as given (id, lease, age)
-        where job.id = given.id and job.lease = given.lease"""
+        set started_at = greatest(claimed_at, moment.now - {_given("$4")} * interval '1 millisecond')
+        from (select <now> as now) as moment
+        where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}"""
 
     # settle
     settle_plain = f"""
         update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null, result = null,
-          started_at = case when given.started_age is null then job.started_at
-            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
-          finished_at = greatest({_BEGAN}, {_AGO.format("finished_age")})
-        from (select <now> as now) as moment,
-             unnest($2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[])
-               as given (id, lease, started_age, finished_age)
-        where job.id = given.id and job.lease = given.lease
+          started_at = {_started("nullif(" + _given("$4") + ", -1)")},
+          finished_at = {_finished(_given("$5"))}
+        from (select <now> as now) as moment
+        where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}
         returning job.id"""
     settle_with_results = f"""
+        with given as materialized (select $3::text::jsonb as document)
         update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null,
-          result = given.result,
-          started_at = case when given.started_age is null then job.started_at
-            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
-          finished_at = greatest({_BEGAN}, {_AGO.format("finished_age")})
-        from (select <now> as now) as moment, (
-          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, (value ->> 2)::bigint as started_age,
-                 (value ->> 3)::bigint as finished_age, (value ->> 4)::jsonb as result
-          from jsonb_array_elements($2::text::jsonb)) as given
-        where job.id = given.id and job.lease = given.lease
+          result = ({_field(4)})::jsonb,
+          started_at = {_started(f"({_field(2)})::bigint")},
+          finished_at = {_finished(f"({_field(3)})::bigint")}
+        from (select <now> as now) as moment
+        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint
         returning job.id"""
     # locked until the commit: what is recorded of an attempt and what becomes of its job is written of the same rows
     live = """
-        select job.id from <job> as job, unnest($1::text::bigint[], $2::text::bigint[]) as given (id, lease)
-        where job.id = given.id and job.lease = given.lease for update of job"""
+        select mine.id from unnest($1::text::bigint[], $2::text::bigint[]) as given (id, lease) cross join lateral (
+          select id from <job> as job where job.id = given.id and job.lease = given.lease for update) as mine"""
     record_attempts = f"""
+        with given as materialized (select $3::text::jsonb as document)
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
-        select job.id, job.attempt, given.status, {_BEGAN},
-               case when given.started_age is null then job.started_at
-                 else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
-               greatest({_BEGAN}, {_AGO.format("finished_age")}), job.worker,
-               given.code, given.detail, given.traceback, moment.now + given.delay * interval '1 millisecond'
-        from (select <now> as now) as moment, (
-          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, value ->> 3 as status,
-                 (value ->> 4)::bigint as started_age, (value ->> 5)::bigint as finished_age,
-                 (value ->> 6)::bigint as delay, (value ->> 8)::int as recorded, value ->> 10 as code,
-                 value ->> 11 as detail, value ->> 12 as traceback
-          from jsonb_array_elements($2::text::jsonb)) as given, <job> as job
-        where given.recorded = 1 and job.id = given.id and job.lease = given.lease"""
+        select job.id, job.attempt, {_field(3)}, {_BEGAN}, {_started(f"({_field(4)})::bigint")},
+               {_finished(f"({_field(5)})::bigint")}, job.worker, {_field(10)}, {_field(11)}, {_field(12)},
+               moment.now + ({_field(6)})::bigint * interval '1 millisecond'
+        from (select <now> as now) as moment, <job> as job
+        where job.id = any ($2::text::bigint[]) and ({_field(8)})::int = 1 and job.lease = ({_field(1)})::bigint"""
     settle_others = f"""
-        update <job> as job set status = given.status, lease = job.lease + 1, lease_until = null,
-          attempt = greatest(0, job.attempt - given.returned), lost = job.lost + given.lost,
-          claimed_at = case when given.final = 1 then job.claimed_at end,
-          started_at = case when given.final = 0 then null when given.started_age is null then job.started_at
-            else greatest({_BEGAN}, {_AGO.format("started_age")}) end,
-          finished_at = case when given.final = 1 then greatest({_BEGAN}, {_AGO.format("finished_age")}) end,
-          run_at = coalesce(moment.now + given.delay * interval '1 millisecond', job.run_at),
-          expires_at = case when given.returned = 1 and given.recorded = 1 then null else job.expires_at end,
-          result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
-        from (select <now> as now) as moment, (
-          select (value ->> 0)::bigint as id, (value ->> 1)::bigint as lease, value ->> 2 as status,
-                 (value ->> 4)::bigint as started_age, (value ->> 5)::bigint as finished_age,
-                 (value ->> 6)::bigint as delay, (value ->> 7)::int as returned, (value ->> 8)::int as recorded,
-                 (value ->> 9)::jsonb as result, value ->> 10 as code, value ->> 11 as detail,
-                 value ->> 12 as traceback, (value ->> 13)::int as lost, (value ->> 14)::int as final
-          from jsonb_array_elements($2::text::jsonb)) as given
-        where job.id = given.id and job.lease = given.lease"""
+        with given as materialized (select $3::text::jsonb as document)
+        update <job> as job set status = {_field(2)}, lease = job.lease + 1, lease_until = null,
+          attempt = greatest(0, job.attempt - ({_field(7)})::int), lost = job.lost + ({_field(13)})::int,
+          claimed_at = case when {_IS_FINAL} then job.claimed_at end,
+          started_at = case when {_IS_FINAL} then {_started(f"({_field(4)})::bigint")} end,
+          finished_at = case when {_IS_FINAL} then {_finished(f"({_field(5)})::bigint")} end,
+          run_at = coalesce(moment.now + ({_field(6)})::bigint * interval '1 millisecond', job.run_at),
+          expires_at = case when ({_field(7)})::int = 1 and ({_field(8)})::int = 1 then null else job.expires_at end,
+          result = ({_field(9)})::jsonb, error_code = {_field(10)}, error_detail = {_field(11)},
+          traceback = {_field(12)}
+        from (select <now> as now) as moment
+        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
     heartbeat = """
         update <job> as job
         set heartbeat_at = moment.now, lease_until = moment.now + lease_ms * interval '1 millisecond'
@@ -230,8 +240,10 @@ class Sql:
 
     # workers and recovery
     register = """
-        insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
-        select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
+        insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, served,
+                              started_at, beat_at)
+        select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, $10::text::jsonb, now, now
+        from (select <now> as now) as moment"""
     beat = "update <worker> set beat = beat + 1, beat_at = <now> where name = $2::text returning beat"
     mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
     # who has written to the table and not committed yet may have decided to tell nobody before we said that we listen
