@@ -51,7 +51,7 @@ select pid, coalesce(usename::text, '?'), application_name, coalesce(state, back
        date_part('epoch', clock_timestamp() - xact_start)
 from pg_stat_activity
 where pid <> pg_backend_pid() and (backend_xmin is not null or backend_xid is not null)
-  and (datname = current_database() or datname is null) and backend_type <> 'autovacuum worker'
+  and (datname = current_database() or backend_type = 'walsender') and backend_type <> 'autovacuum worker'
   and xact_start < clock_timestamp() - $1::float8 * interval '1 second'
 order by xact_start limit $2::int
 """

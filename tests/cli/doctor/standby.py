@@ -1,0 +1,45 @@
+"""A standby of a server: a copy that follows it, by a replication slot, and that tells what it still reads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
+from rowcall.testing.postgres_programs import Account, find_programs
+from tests.support import eventually
+
+SLOT = "following"
+
+
+@contextmanager
+def standby_of(primary: PostgresServer) -> Iterator[PostgresServer]:
+    """It has what the primary had when this was called. At its end nobody uses the slot, and it is still there."""
+    account = Account.for_servers()
+    with tempfile.TemporaryDirectory(prefix="rowcall-standby-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        account.give(folder)
+        program = find_programs(account, copies=folder) / "pg_basebackup"
+        options = ["--checkpoint=fast", "--write-recovery-conf", "--create-slot", f"--slot={SLOT}", "--no-sync"]
+        account.run([str(program), f"--dbname={primary.url()}", f"--pgdata={folder / 'data'}", *options], cwd=folder)
+        followed = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1"}
+        settings = {**FAST_SETTINGS, **followed, "max_prepared_transactions": "10"}  # no less than the primary's
+        with PostgresServer(folder, settings=settings) as standby:
+            yield standby
+    _await_slot(primary, "not active")
+
+
+def await_feedback(primary: PostgresServer) -> None:
+    """The primary knows what its standby still reads."""
+    _await_slot(primary, "xmin is not null")
+
+
+def _await_slot(primary: PostgresServer, condition: str) -> None:
+    with psycopg.connect(primary.url(), autocommit=True) as connection:
+        query = f"select 1 from pg_replication_slots where {condition}".encode()
+        eventually(lambda: connection.execute(query).fetchone(), message=f"a slot that is {condition}")

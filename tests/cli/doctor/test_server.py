@@ -1,0 +1,215 @@
+"""What the doctor says of a PostgreSQL server."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rowcall import Rowcall
+from rowcall.cli.doctor import server, server_sql
+from rowcall.cli.doctor.look import Look, connected
+from rowcall.store.postgres.schema import render
+from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
+from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
+from tests.cli.conftest import APP, Run
+from tests.cli.doctor.conftest import Examine
+from tests.cli.doctor.standby import standby_of
+from tests.pgbouncer import PgBouncer
+
+CHECKS = [
+    *("connection", "server", "writable", "clock", "durability", "connections", "pooler", "listen", "horizon"),
+    *("tables", "locks", "privileges", "autovacuum", "dead rows", "waiting", "clock of the rows"),
+]
+
+
+@pytest.fixture(scope="module")
+def durable_server() -> Iterator[PostgresServer]:
+    """Set as PostgreSQL sets itself."""
+    with PostgresServer(in_memory=True, settings=DURABLE_SETTINGS) as server:
+        yield server
+
+
+@pytest.fixture
+def durable_url(durable_server: PostgresServer) -> Iterator[str]:
+    url = durable_server.create_database()
+    with Rowcall(url) as jobs:
+        jobs.migrate()
+    yield url
+    durable_server.drop_database(database_of(url))
+
+
+def write_app(folder: Path, url: str, options: str) -> None:
+    (folder / "app.py").write_text(APP.replace('"sqlite:///queue.db"', f'"{url}", {options}'))
+
+
+def change(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def test_a_healthy_server_is_said_to_be_well(run: Run, durable_url: str, examine: Examine) -> None:
+    found = examine("--url", durable_url)
+    assert found.exit_code == 0
+    assert list(found.level) == CHECKS
+    assert set(found.level.values()) == {"ok"}
+    assert run("doctor", "--url", durable_url).stdout.endswith("all is well\n")
+
+
+def test_each_question_can_be_asked(server_queue: Rowcall, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        questions = server_sql.questions()
+        assert len(questions) > 20
+        for name, question in questions.items():
+            connection.execute(f"prepare {name.lower()} as {render(question, 'rowcall_')}".encode())
+
+
+def test_the_doctor_cannot_write(server_queue: Rowcall, postgres_url: str) -> None:
+    with connected(postgres_url) as raw, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        Look(raw, "rowcall_").rows("delete from <job> returning id")
+
+
+def test_a_server_that_does_not_answer(examine: Examine) -> None:
+    found = examine("--url", "postgresql://ann:secret@127.0.0.1:1/shop")
+    assert (found.exit_code, list(found.level)) == (1, ["connection"])
+    assert found.what["connection"].startswith("postgresql://ann@127.0.0.1:1/shop: no connection")
+    assert "server up" in found.advice["connection"]
+
+
+def test_a_database_that_is_not_there(examine: Examine, postgres_url: str) -> None:
+    found = examine("--url", with_database(postgres_url, "no_such_database"))
+    assert (found.exit_code, list(found.level)) == (1, ["connection"])
+    assert "createdb" in found.advice["connection"]
+
+
+def test_a_server_that_is_too_old(examine: Examine, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "OLDEST_SERVER", 9990000)
+    found = examine("--url", postgres_url)
+    assert (found.exit_code, list(found.level)) == (1, ["connection", "server"])
+    assert found.advice["server"] == "Upgrade the server"
+
+
+def test_a_database_that_is_read_only(examine: Examine, server_queue: Rowcall, postgres_url: str) -> None:
+    change(postgres_url, f"alter database {database_of(postgres_url)} set default_transaction_read_only = on")
+    found = examine()
+    assert (found.exit_code, found.level["writable"]) == (1, "problem")
+
+
+@pytest.mark.slow
+def test_a_standby(examine: Examine, durable_server: PostgresServer, durable_url: str) -> None:
+    with standby_of(durable_server) as standby:
+        found = examine("--url", standby.url(database_of(durable_url)))
+        assert (found.exit_code, found.level["writable"]) == (1, "problem")
+        assert "standby" in found.what["writable"]
+        assert "listen" not in found.level
+        assert found.level["tables"] == "ok"
+    change(durable_server.url(), "select pg_drop_replication_slot('following')")
+
+
+@pytest.mark.parametrize(("shift", "said"), [(90, "90 s behind"), (-7200, "2 h ahead of")])
+def test_clocks_that_differ(
+    examine: Examine, server_queue: Rowcall, monkeypatch: pytest.MonkeyPatch, shift: int, said: str
+) -> None:
+    real = time.time
+    monkeypatch.setattr("rowcall.cli.doctor.look.time.time", lambda: real() + shift)
+    found = examine()
+    assert (found.exit_code, found.level["clock"]) == (0, "warn")
+    assert found.what["clock"] == f"the server's is {said} this machine's"
+
+
+def test_commits_that_do_not_wait_for_the_disk(examine: Examine, durable_url: str, folder: Path) -> None:
+    assert "synchronous_commit is on" in examine("--url", durable_url).what["durability"]
+    change(durable_url, f"alter database {database_of(durable_url)} set synchronous_commit = off")
+    assert "synchronous_commit is off" in examine("--url", durable_url).what["durability"]
+    write_app(folder, durable_url, "durability='normal'")
+    assert examine().level["durability"] == "ok"
+
+
+def test_a_server_that_trusts_in_luck(examine: Examine, private_postgres: PostgresServer) -> None:
+    found = examine("--url", private_postgres.url())
+    assert found.level["durability"] == "warn"
+    assert found.what["durability"].startswith("fsync and full_page_writes are off")
+
+
+def test_a_database_without_all_letters(examine: Examine, postgres_server_url: str) -> None:
+    name = "rowcall_doctor_ascii"
+    drop_database(postgres_server_url, name)
+    change(postgres_server_url, f"create database {name} template template0 encoding 'SQL_ASCII' locale 'C'")
+    assert examine("--url", with_database(postgres_server_url, name)).level["encoding"] == "warn"
+    drop_database(postgres_server_url, name)
+
+
+def test_connections_that_run_out(examine: Examine, server_queue: Rowcall, postgres_url: str) -> None:
+    server_queue.stats()
+    assert re.fullmatch(r"\d+ of \d+ in use, [1-9]\d* of them by Rowcall", examine().what["connections"])
+    change(postgres_url, f"alter database {database_of(postgres_url)} connection limit 2")
+    found = examine()
+    assert found.level["connections"] == "warn"
+    assert found.what["connections"] == "2 of the 2 that the database allows are in use"
+    assert "pool_size" in found.advice["connections"]
+
+
+def test_a_pooler_in_between(
+    examine: Examine, server_queue: Rowcall, folder: Path, postgres_url: str, pgbouncer: PgBouncer
+) -> None:
+    pooled = pgbouncer.url(database_of(postgres_url))
+    found = examine("--url", pooled)
+    assert (found.exit_code, found.level["pooler"]) == (0, "warn")
+    assert "listen_url" in found.advice["pooler"]
+    assert "listen" not in found.level
+    assert found.level["tables"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "level", "said"), [("server", "ok", "hints arrive"), ("pooler", "warn", "leads to a pooler too")]
+)
+def test_a_way_past_the_pooler(
+    examine: Examine,
+    server_queue: Rowcall,
+    folder: Path,
+    postgres_url: str,
+    pgbouncer: PgBouncer,
+    leads_to: str,
+    level: str,
+    said: str,
+) -> None:
+    pooled = pgbouncer.url(database_of(postgres_url))
+    write_app(folder, pooled, f"listen_url='{postgres_url if leads_to == 'server' else pooled}'")
+    found = examine()
+    assert found.level["pooler"] == "ok"
+    assert found.level["listen"] == level
+    assert said in found.what["listen"]
+
+
+def test_hints_that_do_not_arrive(
+    examine: Examine,
+    server_queue: Rowcall,
+    folder: Path,
+    postgres_url: str,
+    postgres_server_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "HINT_SECONDS", 0.1)
+    elsewhere = create_database(postgres_server_url)
+    write_app(folder, postgres_url, f"listen_url='{elsewhere}'")
+    found = examine()
+    assert found.level["listen"] == "warn"
+    assert "the same database" in found.advice["listen"]
+    drop_database(postgres_server_url, database_of(elsewhere))
+    found = examine()
+    assert found.level["listen"] == "warn"
+    assert "no connection" in found.what["listen"]
+    assert found.exit_code == 0
+
+
+def test_a_queue_of_notifications_that_fills(
+    examine: Examine, server_queue: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "notifications" not in examine().level
+    monkeypatch.setattr(server, "FULL_NOTIFICATION_QUEUE", -1.0)
+    assert examine().level["notifications"] == "warn"
