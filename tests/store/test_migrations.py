@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,13 @@ from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from tests.support import PythonProcess, eventually
 
 ROUNDS = 10
+# what two newer steps say is the oldest code that suits them, and whether this code does
+SUITED: list[tuple[tuple[int | None, int], bool]] = [
+    ((NEWEST_VERSION, NEWEST_VERSION), True),
+    ((NEWEST_VERSION, NEWEST_VERSION + 1), False),
+    ((NEWEST_VERSION + 1, NEWEST_VERSION), False),
+    ((None, NEWEST_VERSION), False),
+]
 
 MIGRATE_AT_EACH_SIGNAL = """
 import os, sys, threading
@@ -39,10 +46,11 @@ def tables(prefix: str) -> set[str]:
     return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "migration")}
 
 
-def pretend_version(path: Path, version: int) -> None:
+def pretend_version(path: Path, version: int, oldest: int | None = None) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
-            "insert into rowcall_migration (version, name, applied_at) values (?, 'from the future', 0)", [version]
+            "insert into rowcall_migration (version, name, applied_at, oldest) values (?, 'from the future', 0, ?)",
+            [version, oldest],
         )
         connection.commit()
 
@@ -98,6 +106,38 @@ def test_tables_newer_than_the_code_are_refused_and_left_alone(tmp_path: Path) -
             assert (caught.value.found, caught.value.wanted) == (NEWEST_VERSION + 7, NEWEST_VERSION)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select count(*) from rowcall_job").fetchone() == (1,)
+
+
+def test_newer_tables_that_suit_this_code_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.enqueue("note")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("alter table rowcall_job add column future text")
+        connection.execute("create index rowcall_job_future on rowcall_job (future)")
+    pretend_version(path, NEWEST_VERSION + 7, oldest=NEWEST_VERSION)
+    with Rowcall(path) as jobs:
+
+        @jobs.task
+        def note() -> str:
+            return "done"
+
+        assert jobs.migrate() == (NEWEST_VERSION + 7, NEWEST_VERSION + 7)
+        note.enqueue()
+        assert jobs.drain().succeeded == 2
+        assert [job.result for job in jobs.list().jobs] == ["done", "done"]
+
+
+@pytest.mark.parametrize(("oldest", "suits"), SUITED)
+def test_every_newer_step_must_suit(tmp_path: Path, oldest: tuple[int | None, int], suits: bool) -> None:
+    """A step that does not say for whom it is suits nobody older."""
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.migrate()
+    for version, suited in enumerate(oldest, start=NEWEST_VERSION + 1):
+        pretend_version(path, version, suited)
+    with Rowcall(path) as jobs, nullcontext() if suits else pytest.raises(SchemaMismatch):
+        jobs.enqueue("task")
 
 
 def test_auto_migrate_can_be_turned_off(tmp_path: Path) -> None:
