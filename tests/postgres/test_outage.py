@@ -1,0 +1,156 @@
+"""The server is down for a while: workers wait for it, say so once, and go on where they were."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Job, Rowcall
+from rowcall.testing import eventually
+from rowcall.testing.postgres import PostgresServer, StopMode
+from rowcall.testing.process import PythonProcess
+from rowcall.worker import loop
+from rowcall.worker.server_lookout import ServerLookout
+from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
+from tests.worker.support import ended, outcomes
+
+pytestmark = pytest.mark.crash
+
+LEASE_SECONDS = 0.5
+OUTAGE_SECONDS = 3.0  # six leases
+LONG_OUTAGE_SECONDS = 30.0  # two leases as they are by default
+
+
+@contextlib.contextmanager
+def down(server: PostgresServer, mode: StopMode, seconds: float) -> Iterator[None]:
+    """The server is away for that long at least, and for as long as the block lasts."""
+    server.stop(mode)
+    until = time.monotonic() + seconds
+    yield
+    threading.Event().wait(max(0.0, until - time.monotonic()))
+    server.start()
+
+
+def enqueue_held(jobs: Rowcall) -> list[Job]:
+    """Four for each of two workers: of each kind, one that ends during the outage and one that ends after it."""
+    return [
+        jobs.enqueue(task, {"name": f"{task} {end} {number}"}, max_attempts=1)
+        for number in range(2)
+        for task in ("hold", "ahold")
+        for end in ("during", "after")
+    ]
+
+
+def check_two_workers_through(
+    site: Site, server: PostgresServer, mode: StopMode, seconds: float, **worker: object
+) -> None:
+    jobs = site.jobs
+    with site.worker(concurrency=4, **worker) as one, site.worker(concurrency=4, **worker) as other:
+        names = {worker.name for worker in jobs.workers()}
+        held = enqueue_held(jobs)
+        for job in held:
+            site.wait_for_line(f"start {job.payload['name']}")
+        assert {jobs.get(job.id).worker for job in held} == names
+        with down(server, mode, seconds):
+            for process in (one, other):
+                process.wait_for(OUT_OF_REACH)
+            open_gates(site, held, "during")
+        for process in (one, other):
+            process.wait_for(THERE_AGAIN)
+        assert ended(jobs, jobs.enqueue("note", {"text": "afterwards"})).attempt == 1
+        open_gates(site, held, "after")
+        for job in held:
+            done = ended(jobs, job)
+            assert (done.status, done.attempt) == ("succeeded", 1), (one.output, other.output)
+            assert outcomes(jobs, job) == ["succeeded"]
+            assert site.lines.count(f"start {job.payload['name']}") == 1
+        assert {worker.name for worker in jobs.workers()} == names
+        for process in (one, other):
+            said = times_said(process, OUT_OF_REACH), times_said(process, THERE_AGAIN)
+            assert said == (1, 1), process.output
+            assert "is gone" not in process.output
+            assert "declared lost" not in process.output
+            assert len(process.output.splitlines()) == 2, process.output
+
+
+def open_gates(site: Site, held: list[Job], end: str) -> None:
+    names = [str(job.payload["name"]) for job in held if end in str(job.payload["name"])]
+    for name in names:
+        site.open(name)
+    for name in names:
+        site.wait_for_line(f"end {name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
+    site: Site, server: PostgresServer, mode: StopMode
+) -> None:
+    check_two_workers_through(site, server, mode, OUTAGE_SECONDS, lease=LEASE_SECONDS)
+
+
+@pytest.mark.slow
+def test_half_a_minute_with_the_lease_as_it_is_by_default(site: Site, server: PostgresServer) -> None:
+    check_two_workers_through(site, server, "immediate", LONG_OUTAGE_SECONDS)
+
+
+@pytest.mark.slow
+def test_the_pauses_grow_and_differ(
+    site: Site, jobs: Rowcall, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    pause = ServerLookout.pause
+
+    def noted_pause(lookout: ServerLookout, seconds: float) -> None:
+        pauses.append(seconds)
+        pause(lookout, seconds)
+
+    monkeypatch.setattr(loop, "LAST_PAUSE_SECONDS", 0.4)
+    monkeypatch.setattr(ServerLookout, "pause", noted_pause)
+    with jobs.worker(lease=LEASE_SECONDS):
+        server.stop()
+        eventually(lambda: len(pauses) >= 6)
+        server.start()
+        assert ended(jobs, jobs.enqueue("unknown", expires_in=0.1)).error_code == "EXPIRED:NOT_STARTED"
+    full = [0.05, 0.1, 0.2, 0.4, 0.4, 0.4]
+    shares = [seconds / whole for seconds, whole in zip(pauses, full, strict=False)]
+    assert all(0.5 <= share <= 1.0 for share in shares), pauses
+    assert len(set(shares)) == len(shares), "a fleet that was cut off together would come back together"
+
+
+def test_an_idle_worker_can_be_stopped_meanwhile(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+    with site.worker(lease=LEASE_SECONDS) as worker:
+        server.stop("immediate")
+        worker.wait_for(OUT_OF_REACH)
+        stop(worker)
+    server.start()
+    with site.worker(lease=LEASE_SECONDS):
+        eventually(lambda: len(jobs.workers()) == 1, message="the end of the row it left behind")
+
+
+@pytest.mark.slow
+def test_what_a_worker_could_not_settle_before_it_stopped_runs_again(
+    site: Site, jobs: Rowcall, server: PostgresServer
+) -> None:
+    job = jobs.enqueue("hold", {"name": "x"})
+    with site.worker(lease=LEASE_SECONDS, grace=0.2) as worker:
+        site.wait_for_line("start x")
+        server.stop("immediate")
+        site.open("x")
+        site.wait_for_line("end x")
+        stop(worker)
+        assert "others will find" in worker.output
+    server.start()
+    with site.worker(lease=LEASE_SECONDS):
+        assert ended(jobs, job).attempt == 2
+    assert outcomes(jobs, job) == ["lost", "succeeded"]
+
+
+def stop(worker: PythonProcess) -> None:
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0, worker.output
