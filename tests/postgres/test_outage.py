@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import threading
@@ -10,14 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall import Job, Rowcall
+from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import loop
 from rowcall.worker.server_lookout import ServerLookout
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
-from tests.worker.support import ended, outcomes
+from tests.worker.support import ended, outcomes, some_beats
 
 pytestmark = pytest.mark.crash
 
@@ -69,6 +70,7 @@ def check_two_workers_through(
             assert (done.status, done.attempt) == ("succeeded", 1), (one.output, other.output)
             assert outcomes(jobs, job) == ["succeeded"]
             assert site.lines.count(f"start {job.payload['name']}") == 1
+        some_beats(jobs, 2)
         assert {worker.name for worker in jobs.workers()} == names
         for process in (one, other):
             said = times_said(process, OUT_OF_REACH), times_said(process, THERE_AGAIN)
@@ -87,16 +89,28 @@ def open_gates(site: Site, held: list[Job], end: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
-    site: Site, server: PostgresServer, mode: StopMode
+    site: Site, server: PostgresServer
 ) -> None:
-    check_two_workers_through(site, server, mode, OUTAGE_SECONDS, lease=LEASE_SECONDS)
+    check_two_workers_through(site, server, "immediate", OUTAGE_SECONDS, lease=LEASE_SECONDS)
 
 
 @pytest.mark.slow
 def test_half_a_minute_with_the_lease_as_it_is_by_default(site: Site, server: PostgresServer) -> None:
-    check_two_workers_through(site, server, "immediate", LONG_OUTAGE_SECONDS)
+    check_two_workers_through(site, server, "fast", LONG_OUTAGE_SECONDS)
+
+
+@pytest.mark.slow
+def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, server: PostgresServer) -> None:
+    with Rowcall(url, busy_timeout=2) as jobs:
+        jobs.migrate()
+        with down(server, "immediate", 4.0):
+            for call in (jobs.stats, lambda: jobs.enqueue("task"), lambda: jobs.claim("me")):
+                with pytest.raises(StoreUnavailable, match="refused"):
+                    call()
+        assert jobs.stats().total == 0
+        assert len(jobs.claim("me")) == 0
+        assert asyncio.run(jobs.aenqueue("task")).id
 
 
 @pytest.mark.slow
