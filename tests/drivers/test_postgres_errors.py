@@ -17,8 +17,8 @@ from rowcall.drivers.postgres_errors import explained, is_lost, shown
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer, free_port
-from rowcall.testing.postgres_database import with_database
-from tests.wake.idle import Connection, connected
+from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
+from tests.connected import Connection, connected
 
 NAME = "postgresql://db-1/shop"
 ACCESS = """
@@ -27,17 +27,25 @@ host all all all scram-sha-256
 """
 
 
-@pytest.fixture
-def mine(postgres_url: str) -> Iterator[Connection]:
-    with connected(postgres_url) as connection:
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    url = create_database(postgres_server_url)
+    with connected(url) as connection:
         connection.execute("create table t (a integer primary key check (a > 0), b text)")
         connection.execute("insert into t values (1, 'one'), (2, 'two')")
+    yield url
+    drop_database(postgres_server_url, database_of(url))
+
+
+@pytest.fixture
+def mine(shared_url: str) -> Iterator[Connection]:
+    with connected(shared_url) as connection:
         yield connection
 
 
 @pytest.fixture
-def yours(mine: Connection, postgres_url: str) -> Iterator[Connection]:
-    with connected(postgres_url) as connection:
+def yours(shared_url: str) -> Iterator[Connection]:
+    with connected(shared_url) as connection:
         yield connection
 
 
@@ -301,9 +309,9 @@ def test_no_place_is_left_for_this_user_or_database(strict_server: PostgresServe
     assert "pool_size" in found.advice
 
 
-def test_a_server_that_is_too_old(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_too_old(shared_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_connection, "OLDEST_SERVER", 990_000)
-    found = refusal_of(postgres_url)
+    found = refusal_of(shared_url)
     assert "is too old" in str(found)
     assert found.advice == "Upgrade the server"
 

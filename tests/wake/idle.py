@@ -14,12 +14,11 @@ from rowcall.worker import loop, server_lookout
 from rowcall.worker.news import News
 from rowcall.worker.server_lookout import ServerLookout
 from rowcall.worker.worker import Worker
+from tests.connected import Connection, connected
 
 HOURS = 10_000.0
 CHANNEL = "rowcall_job"
 PLAIN_SQL = b"insert into rowcall_job (type, payload) values ('note', '{\"text\": \"x\"}')"
-
-Connection = psycopg.Connection[tuple[object, ...]]
 
 
 class Idle:
@@ -84,13 +83,6 @@ class Idle:
         eventually(lambda: self.ran == list(texts), message=f"{texts} of {self.ran}, after {self.news}")
         eventually(lambda: News.TOLD in self.news, message=f"a hint after {self.news}")
         assert not {News.CHANGED, News.TIME} & set(self.news)
-
-
-@contextlib.contextmanager
-def connected(url: str, *, autocommit: bool = True) -> Iterator[Connection]:
-    """A connection of somebody else's."""
-    with contextlib.closing(psycopg.connect(url, autocommit=autocommit)) as connection:
-        yield connection
 
 
 class Ear:

@@ -25,9 +25,9 @@ from rowcall.testing.postgres_database import database_of
 from rowcall.wake import listen
 from rowcall.wake.listen import Listener
 from rowcall.wake.watch import Bell
+from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
 from tests.pgbouncer import PgBouncer
-from tests.wake.idle import Connection, connected
 
 T = TypeVar("T")
 

@@ -16,8 +16,9 @@ from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement, no_row
 from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of
+from tests.connected import Connection, connected, database_with_tables, empty
 from tests.pgbouncer import PgBouncer
-from tests.wake.idle import PLAIN_SQL, Connection, Ear, connected, ear
+from tests.wake.idle import PLAIN_SQL, Ear, ear
 
 A_WORKER = """
 insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at, listening)
@@ -25,10 +26,22 @@ values (%s, 'host', 1, '', 1, '', 600000, now(), now(), %s)
 """
 
 
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    with database_with_tables(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(shared_url: str) -> str:
+    """As good as new."""
+    empty(shared_url)
+    return shared_url
+
+
 @pytest.fixture
 def jobs(postgres_url: str) -> Iterator[Rowcall]:
     with Rowcall(postgres_url) as jobs:
-        jobs.migrate()
         yield jobs
 
 

@@ -16,7 +16,8 @@ from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import keeper, pace, server_lookout
 from rowcall.worker.news import News
-from tests.wake.idle import PLAIN_SQL, Idle, connected, ear
+from tests.connected import connected, database_with_tables, empty
+from tests.wake.idle import PLAIN_SQL, Idle, ear
 from tests.worker.support import comes_to, ended
 
 pytestmark = pytest.mark.concurrency
@@ -30,10 +31,22 @@ with Rowcall(sys.argv[1]) as jobs:
 STRICTER = [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE]
 
 
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    with database_with_tables(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(shared_url: str) -> str:
+    """As good as new."""
+    empty(shared_url)
+    return shared_url
+
+
 @pytest.fixture
 def jobs(postgres_url: str) -> Iterator[Rowcall]:
     with Rowcall(postgres_url) as jobs:
-        jobs.migrate()
         yield jobs
 
 
@@ -97,7 +110,7 @@ def by_plain_sql(idle: Idle) -> None:
 
 def by_plain_sql_in_a_longer_transaction(idle: Idle) -> None:
     with connected(idle.url, autocommit=False) as mine:
-        mine.execute("create table orders (id int)")
+        mine.execute("create temporary table orders (id int)")
         mine.execute(PLAIN_SQL)
         mine.execute("insert into orders values (1)")
         mine.commit()
