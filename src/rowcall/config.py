@@ -145,6 +145,8 @@ def place_of(url: str | Path | None) -> str | Server:
     if mark:
         advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "known are sqlite and postgresql"
         raise InvalidOption("url", f"{scheme}:// is not a kind of database known here ({advice}): sqlite:///app.db")
+    if "@" in url or "password" in url:  # a server's, and not to be shown
+        raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url} or pass a pathlib.Path")
 
 

@@ -47,7 +47,9 @@ class Database(Protocol[M, E]):
 
     def connect(self) -> Connection: ...
     def read(self, plan: Plan[T]) -> T: ...
-    def write(self, make_plan: MakePlan[T]) -> T: ...
+    def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
+        """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
+
     def write_one(self, make_plan: MakePlan[T]) -> T:
         """`write`, in fewer steps, for a plan of one statement that may be written twice without harm."""
 

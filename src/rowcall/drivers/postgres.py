@@ -45,6 +45,7 @@ E = TypeVar("E")
 MOST_TRIES = 10
 LONGEST_PAUSE_SECONDS = 0.2
 IDLE_SECONDS = 60.0
+SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
 
 _open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
@@ -113,14 +114,14 @@ class PostgresDatabase(Generic[M, E]):
         with self._session() as session:
             return session.read(plan)
 
-    def write(self, make_plan: MakePlan[T]) -> T:
+    def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
         for tries in range(1, MOST_TRIES + 1):
             try:
                 with self._session() as session:
                     return session.write(make_plan())
             except (Conflict, NothingWritten):
-                if tries == MOST_TRIES:
+                if once or tries == MOST_TRIES:
                     raise
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
         raise AssertionError
@@ -172,10 +173,15 @@ class PostgresDatabase(Generic[M, E]):
         """A connection that was not cut while nobody used it."""
         deadline = time.monotonic() + self._config.busy_timeout_seconds
         while True:
+            remaining = max(0.0, deadline - time.monotonic())
             try:
-                raw = pool.getconn(max(0.0, deadline - time.monotonic()))
+                raw = pool.getconn(min(remaining, SLICE_SECONDS))
             except PoolTimeout:
-                raise self._without_connection() from None
+                # all are busy, or the server is away, which the pool does not tell: then this does
+                connect(self._server.url, self._config).close()
+                if remaining > SLICE_SECONDS:
+                    continue
+                raise self._exhausted() from None
             except PoolClosed:
                 raise StoreUnavailable(f"{self.name}: the queue is being closed") from None
             if is_alive(raw):
@@ -183,12 +189,7 @@ class PostgresDatabase(Generic[M, E]):
             raw.close()
             pool.putconn(raw)
 
-    def _without_connection(self) -> StoreUnavailable:
-        """Why the pool has none: the server says so, or else all of them are in use."""
-        try:
-            connect(self._server.url, self._config).close()
-        except StoreUnavailable as error:
-            return error
+    def _exhausted(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self.name}: all {self._server.pool_size} connections of this process were busy"
             f" for {self._config.busy_timeout_seconds:g} s",
@@ -210,6 +211,7 @@ class PostgresDatabase(Generic[M, E]):
                     min_size=0,
                     max_size=self._server.pool_size,
                     max_idle=IDLE_SECONDS,
+                    reconnect_timeout=0,  # its pauses would outlast an outage by as long as that took
                     name=POOL_NAME,
                     open=True,
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import psycopg
 from psycopg import errors
@@ -23,9 +24,13 @@ def shown(url: str) -> str:
     return _SECRET.sub(r"\1=***", _USER.sub(r"\1@", url))
 
 
+# sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
+_ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
+
+
 def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection went with it."""
-    if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
+    if error.sqlstate in _ENDED:
         return True
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
 
@@ -52,6 +57,8 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             )
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
             return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate")
+        case errors.InvalidSchemaName():
+            return StoreUnavailable(f"{name}: {said}", "Make the schema first, or check search_path in the URL")
         case errors.InsufficientPrivilege():
             return StoreUnavailable(f"{name}: {said}", "Grant this user the right, or migrate as the tables' owner")
         case errors.ReadOnlySqlTransaction():
@@ -70,17 +77,34 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return RowcallError(f"{name}: {said}" + (f" ({error.sqlstate})" if error.sqlstate else ""))
 
 
-def cannot_connect(error: psycopg.Error, name: str) -> StoreUnavailable:
+def cannot_connect(error: psycopg.Error, url: str) -> StoreUnavailable:
     """For a connection that could not be made at all."""
-    said = _first_line(error)
+    name, said = shown(url), _without_password(_first_line(error), url)
+    if isinstance(error, psycopg.ProgrammingError):
+        return StoreUnavailable(
+            f"{name}: the URL cannot be read ({said.partition(':')[0]})",
+            "In a password, %, @, / and spaces are written as %25, %40, %2F and %20",
+        )
     advice = "Is the server up, and the URL right?"
     if "password" in said or "authentication" in said or ("role" in said and "does not exist" in said):
         advice = "Check the URL's user and password, and the server's pg_hba.conf"
     elif "database" in said and "does not exist" in said:
         advice = "Make it first (createdb), or check the URL"
-    elif "too many clients" in said or "remaining connection slots" in said:
+    elif "too many c" in said or "remaining connection slots" in said:
         advice = "Raise max_connections, lower pool_size, or put a pooler in between (docs: PostgreSQL, pooling)"
     return StoreUnavailable(f"{name}: no connection ({said})", advice)
+
+
+def _without_password(said: str, url: str) -> str:
+    """libpq quotes what it cannot make sense of, and half a password may look like a host."""
+    found = re.match(r"postgres(?:ql)?://[^:@/?#]*:(.*)@", url, re.DOTALL)
+    if found is None:
+        return said
+    password = found[1]
+    for part in sorted({password, unquote(password), *password.split("@")}, key=len, reverse=True):
+        if part and part not in shown(url):
+            said = said.replace(part, "***")
+    return said
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -93,7 +93,7 @@ class SqliteDatabase(Generic[M, E]):
             else:
                 connection.close()
 
-    def write(self, make_plan: MakePlan[T]) -> T:
+    def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
             return self._writing().write(make_plan())
 

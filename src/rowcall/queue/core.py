@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from rowcall.clock import Clock
 from rowcall.config import Config
 from rowcall.drivers.database import MakePlan
-from rowcall.errors import SchemaMismatch
+from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.opening import open_store
 from rowcall.store.statement import Plan
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from rowcall.task import Declared
 
 T = TypeVar("T")
+
+MIGRATION_PATIENCE_SECONDS = 60.0
 
 
 class Core:
@@ -36,14 +40,26 @@ class Core:
 
     def migrate(self) -> tuple[int, int]:
         """Make or update the tables; gives the version found and the version now. Safe from many processes at once."""
-        versions = self.database.write(lambda: self.dialect.migrate(self.now_ms()))
+        versions = self._migrate(MIGRATION_PATIENCE_SECONDS)
         self._schema_ready = True
         return versions
 
     async def amigrate(self) -> tuple[int, int]:
-        versions = await self.database.awrite(lambda: self.dialect.migrate(self.now_ms()))
-        self._schema_ready = True
-        return versions
+        return await asyncio.get_running_loop().run_in_executor(None, self.migrate)
+
+    def _migrate(self, patience_seconds: float) -> tuple[int, int]:
+        """Try for a lock, briefly and again and again: in between, the others can go on."""
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            try:
+                return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
+            except Conflict as error:
+                if time.monotonic() > deadline:
+                    raise StoreUnavailable(
+                        f"the tables could not be locked for {patience_seconds:g} s: {error.problem}",
+                        "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
+                    ) from error
+            time.sleep(random.uniform(0.5, 1.0))
 
     def read(self, plan: Plan[T]) -> T:
         self.ensure_schema()
@@ -65,7 +81,7 @@ class Core:
         await self.aensure_schema()
         return await self.database.awrite(make_plan)
 
-    def ensure_schema(self) -> None:
+    def ensure_schema(self, patience_seconds: float = MIGRATION_PATIENCE_SECONDS) -> None:
         """Once per process: the tables are there and of this version, or are made so."""
         if self._schema_ready:
             return
@@ -79,7 +95,7 @@ class Core:
             if oldest > newest:
                 raise SchemaMismatch(found, newest, "a newer Rowcall made them; install that version here")
             if found < newest:
-                self.database.write(lambda: self.dialect.migrate(self.now_ms()))
+                self._migrate(patience_seconds)
             self._schema_ready = True
 
     async def aensure_schema(self) -> None:

@@ -12,7 +12,7 @@ from rowcall.errors import InvalidArguments, InvalidOption, StoreUnavailable
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
-from rowcall.queue.core import Core
+from rowcall.queue.core import MIGRATION_PATIENCE_SECONDS, Core
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many
@@ -73,7 +73,8 @@ class Enqueueing(Core):
 
     def _ensure_schema_beside(self, connection: object) -> None:
         try:
-            self.ensure_schema()
+            # not for long: what it waits for may be the caller's own transaction
+            self.ensure_schema(MIGRATION_PATIENCE_SECONDS if connection is None else 0.0)
         except StoreUnavailable as error:
             if connection is None:
                 raise

@@ -46,6 +46,8 @@ class Listener:
 
     def close(self) -> None:
         """Returns without the thread where that is still connecting: it ends by itself."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended by itself
+            os.write(self._stop_writer, b"!")  # a forked child may have a copy of this end: closing it says nothing
         os.close(self._stop_writer)
         self._thread.join(LAST_WORDS_SECONDS)
 
@@ -99,7 +101,7 @@ class Listener:
                 return False
 
     def _is_stopped(self, seconds: float) -> bool:
-        """Wait for the word to stop: the other end of the pipe is closed."""
+        """Wait for the word to stop."""
         return is_readable(self._stop_reader, seconds)
 
     def _tell(self) -> None:

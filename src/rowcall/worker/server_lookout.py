@@ -63,8 +63,8 @@ class ServerLookout:
         if self._listener.listens and self._announced != self._worker():
             name = self._worker()
             self._connection.write(self._dialect.mark_listening(name, True))
-            self._announced = name
             self._in_doubt = self._connection.read(self._dialect.open_writers())
+            self._announced = name
             self._doubt_seconds = FIRST_DOUBT_SECONDS
 
     def working(self) -> None:

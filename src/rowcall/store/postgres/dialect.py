@@ -58,6 +58,7 @@ class PostgresDialect:
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield from execute(_plain(self._sql.lock_migrations))
+        yield from execute(_plain(self._sql.wait_briefly))
         yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
         found, oldest = yield from self.version()
         if oldest > NEWEST_VERSION:

@@ -115,6 +115,8 @@ class Sql:
         select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0)
         from <migration>"""
     lock_migrations = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '.<migration>', 0))"
+    # whoever waits for an ALTER TABLE makes all others wait behind it
+    wait_briefly = "set local lock_timeout = '500ms'"
     current_schema = "select quote_ident(current_schema())"
     record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
