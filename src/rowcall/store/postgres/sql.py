@@ -116,7 +116,7 @@ class Sql:
         from <migration>"""
     lock_migrations = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '.<migration>', 0))"
     # whoever waits for an ALTER TABLE makes all others wait behind it
-    wait_briefly = "set local lock_timeout = '500ms'"
+    wait_briefly = "select set_config('lock_timeout', '500ms', true)"
     current_schema = "select quote_ident(current_schema())"
     record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
