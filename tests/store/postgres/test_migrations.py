@@ -138,6 +138,7 @@ def test_the_prefix_is_on_everything(postgres_url: str, prefix: str) -> None:
 EVERY_NAME = """
     select relname::text from pg_class where relnamespace = 'public'::regnamespace
     union all select proname::text from pg_proc where pronamespace = 'public'::regnamespace
+    union all select typname::text from pg_type where typnamespace = 'public'::regnamespace and typtype = 'd'
     union all select conname::text from pg_constraint where connamespace = 'public'::regnamespace
     union all select tgname::text from pg_trigger where not tgisinternal"""
 

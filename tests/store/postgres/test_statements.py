@@ -40,6 +40,9 @@ def types_of_parameters(connection: psycopg.Connection, sql: str) -> list[str]:
 def test_every_statement_can_be_prepared_with_plain_parameters(postgres_url: str, prefix: str) -> None:
     with migrated(postgres_url, prefix) as connection:
         for name, sql in every_statement(prefix).items():
+            if sql.startswith("set local "):  # the one kind that is not prepared; it takes no parameters
+                connection.execute(sql.encode())
+                continue
             types = types_of_parameters(connection, sql)
             assert set(types) <= PLAIN_TYPES, (name, types)
 
