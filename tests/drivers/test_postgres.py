@@ -1,0 +1,647 @@
+"""The PostgreSQL database of one queue in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.config import Config, Server
+from rowcall.drivers.postgres import MOST_TRIES, PostgresDatabase
+from rowcall.drivers.postgres_connection import connect
+from rowcall.errors import Conflict, DataRefused
+from rowcall.store.dialect import Inserted, NewJob
+from rowcall.store.plans.enqueue import Member
+from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
+from rowcall.testing.postgres_database import database_of, terminate_connections
+from rowcall.testing.process import PythonProcess
+from tests.connected import Connection, connected, database_with_tables, empty
+from tests.descriptors import many_descriptors, open_descriptors
+from tests.pgbouncer import PgBouncer
+from tests.support import eventually
+
+MANY = 100
+
+FORK_AFTER_OPENING = """
+import os, sys
+from rowcall import Rowcall
+jobs = Rowcall(sys.argv[1])
+
+@jobs.task
+def task() -> None: ...
+
+jobs.enqueue("before")
+assert [job.type for job in jobs.list().jobs] == ["before"]
+child = os.fork()
+for number in range(50):
+    job = jobs.enqueue("child" if child == 0 else "parent", {"number": number})
+    assert jobs.get(job.id).payload == {"number": number}
+if child == 0:
+    task.enqueue()
+    assert jobs.drain().succeeded == 1
+    jobs.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0, "the child failed"
+jobs.enqueue("after")
+jobs.close()
+print("done", flush=True)
+"""
+
+FORK_AND_ASYNC = """
+import asyncio, os, sys
+from rowcall import Rowcall
+jobs = Rowcall(sys.argv[1])
+asyncio.run(jobs.aenqueue("before"))
+child = os.fork()
+asyncio.run(jobs.aenqueue("child" if child == 0 else "parent"))
+if child == 0:
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0, "the child failed"
+asyncio.run(jobs.aenqueue("after"))
+print("done", flush=True)
+"""
+
+FORK_WHILE_OTHERS_WRITE = """
+import os, sys, threading
+from rowcall import Rowcall
+jobs = Rowcall(sys.argv[1])
+jobs.enqueue("before")
+stop = threading.Event()
+
+def write():
+    while not stop.is_set():
+        jobs.enqueue("parent")
+        jobs.get(1)
+
+threads = [threading.Thread(target=write) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        jobs.enqueue("child")
+        jobs.get(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, "a child failed"
+stop.set()
+for thread in threads:
+    thread.join()
+jobs.enqueue("after")
+print("done", flush=True)
+"""
+
+END_WITHOUT_CLOSING = """
+import asyncio, sys
+from rowcall import Rowcall
+jobs = Rowcall(sys.argv[1])
+jobs.enqueue("task")
+asyncio.run(jobs.aenqueue("task"))
+jobs.list()
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    with database_with_tables(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def url(shared_url: str) -> str:
+    empty(shared_url)
+    return shared_url
+
+
+@pytest.fixture
+def jobs(url: str) -> Iterator[Rowcall]:
+    with Rowcall(url) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def mine(url: str) -> Iterator[Connection]:
+    with connected(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(MANY) as executor:
+        yield executor
+
+
+def database_of_queue(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
+    assert isinstance(jobs.database, PostgresDatabase)
+    return jobs.database
+
+
+def ours(mine: Connection) -> int:
+    """How many connections to this database are Rowcall's."""
+    counted = (
+        "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'rowcall'"
+    )
+    found = mine.execute(counted).fetchone()
+    assert found is not None
+    assert isinstance(found[0], int)
+    return found[0]
+
+
+def commits(mine: Connection) -> int:
+    """How many transactions wrote the jobs that are there."""
+    return count_of(mine, "rowcall_job", "count(distinct xmin::text)")
+
+
+def count_of(mine: Connection, source: str, counted: str) -> int:
+    found = mine.execute(f"select {counted} from {source}".encode()).fetchone()
+    assert found is not None
+    assert isinstance(found[0], int)
+    return found[0]
+
+
+def types_in(mine: Connection) -> dict[object, object]:
+    counted = mine.execute("select type, count(*) from rowcall_job group by type").fetchall()
+    return {row[0]: row[1] for row in counted}
+
+
+def plain(sql: str) -> Plan[list[Row]]:
+    return fetch(Statement(sql, (), no_row))
+
+
+@contextmanager
+def writers_held_up(url: str) -> Iterator[None]:
+    with connected(url, autocommit=False) as somebody_else:
+        somebody_else.execute("lock table rowcall_job in share mode")
+        yield
+        somebody_else.rollback()
+
+
+# --- opening and closing --------------------------------------------------------------------------
+
+
+def test_nothing_is_opened_before_the_first_use(url: str, mine: Connection) -> None:
+    with Rowcall(url) as jobs:
+
+        @jobs.task
+        def task() -> None: ...
+
+        task.using(priority=3)
+        assert ours(mine) == 0
+        task.enqueue()
+        assert ours(mine) > 0
+
+
+def test_close_and_use_again(url: str, mine: Connection) -> None:
+    jobs = Rowcall(url)
+    for turn in range(3):
+        job = jobs.enqueue("task")
+        assert jobs.get(job.id) == job
+        assert asyncio.run(jobs.aenqueue("other")).id == job.id + 1 == 2 * turn + 2
+        jobs.close()
+        jobs.close()
+        eventually(lambda: ours(mine) == 0)
+
+
+def test_closing_leaves_nothing_behind(url: str, mine: Connection) -> None:
+    asyncio.run(asyncio.sleep(0))  # whatever asyncio opens once
+    descriptors, running = open_descriptors(), threading.active_count()
+    with Rowcall(url) as jobs:
+        jobs.enqueue("task")
+        jobs.list()
+        asyncio.run(jobs.aenqueue("task"))
+        jobs.drain()
+        assert len(open_descriptors()) > len(descriptors)
+    eventually(lambda: threading.active_count() == running, message="the end of all threads")
+    assert open_descriptors() == descriptors
+    eventually(lambda: ours(mine) == 0)
+
+
+def test_a_process_that_does_not_close_ends_all_the_same(url: str, mine: Connection) -> None:
+    with PythonProcess("-W", "error", "-c", END_WITHOUT_CLOSING, url) as process:
+        assert process.wait() == 0, process.output
+        assert process.output == ""
+    assert types_in(mine) == {"task": 2}
+
+
+def test_closing_while_others_write_fails_nobody_for_good(jobs: Rowcall, threads: Executor) -> None:
+    """Whoever is caught in it is told so; everybody else is served by new connections."""
+    stop = threading.Event()
+    told: list[StoreUnavailable] = []
+
+    def write() -> int:
+        written = 0
+        while not stop.is_set():
+            try:
+                jobs.enqueue("task")
+                jobs.list(limit=1)
+                written += 1
+            except StoreUnavailable as error:
+                told.append(error)
+        return written
+
+    writing = [threads.submit(write) for _ in range(4)]
+    for _ in range(5):
+        before = jobs.stats().total
+        eventually(lambda before=before: jobs.stats().total > before)  # type: ignore[misc]
+        jobs.close()
+    stop.set()
+    assert all(future.result(20) > 0 for future in writing)
+    assert {error.problem.rpartition(": ")[2] for error in told} <= {"the queue is being closed"}
+
+
+def test_many_open_files_are_no_obstacle(url: str) -> None:
+    with many_descriptors(), Rowcall(url) as jobs:
+        for _ in range(2):
+            job = jobs.enqueue("task")
+            assert jobs.get(job.id) == job
+        assert asyncio.run(jobs.aenqueue("task")).id == 3
+
+        @jobs.task
+        def task() -> None: ...
+
+        assert jobs.drain().succeeded == 3
+
+
+def test_a_server_that_is_not_there_is_said_at_once() -> None:
+    with Rowcall("postgresql://ann:secret@127.0.0.1:1/shop", busy_timeout=600) as jobs:
+        calls: list[Callable[[], object]] = [
+            lambda: jobs.enqueue("task"),
+            lambda: jobs.list(),
+            lambda: asyncio.run(jobs.aenqueue("task")),
+            jobs.migrate,
+            jobs.drain,
+        ]
+        for call in calls:
+            with pytest.raises(StoreUnavailable, match=r"postgresql://ann@127\.0\.0\.1:1/shop: no connection"):
+                call()
+
+
+# --- options of the connections -------------------------------------------------------------------
+
+
+def in_every_session(jobs: Rowcall, setting: str) -> set[object]:
+    """What a setting is where we read, where we write, where a worker's rounds run, and where we listen."""
+    question = f"select current_setting('{setting}')"
+    database = database_of_queue(jobs)
+    worker = database.connect()
+    listening = database.connect_to_listen()
+    assert listening is not None
+    found = [
+        *database.read(plain(question)),
+        *database.write(lambda: plain(question)),
+        *database.write_one(lambda: plain(question)),
+        *worker.read(plain(question)),
+        *worker.write(plain(question)),
+        *listening.execute(question).fetchall(),
+    ]
+    worker.close()
+    listening.close()
+    return {row[0] for row in found}
+
+
+def test_our_sessions_say_who_they_are(jobs: Rowcall) -> None:
+    assert in_every_session(jobs, "application_name") == {"rowcall"}
+    assert in_every_session(jobs, "transaction_isolation") == {"read committed"}
+    assert in_every_session(jobs, "rowcall.tells") == {"after_commit"}
+    assert in_every_session(jobs, "synchronous_commit") == {"on"}
+
+
+def test_options_in_the_url_win(url: str) -> None:
+    options = "application_name=mine&keepalives_idle=77&connect_timeout=3&options=-c%20statement_timeout%3D98765"
+    with Rowcall(f"{url}?{options}") as jobs:
+        assert in_every_session(jobs, "application_name") == {"mine"}
+        assert in_every_session(jobs, "statement_timeout") == {"98765ms"}
+        raw = database_of_queue(jobs).connect_to_listen()
+        assert raw is not None
+        with raw:
+            used = raw.info.get_parameters()
+    assert (used["keepalives_idle"], used["connect_timeout"]) == ("77", "3")
+
+
+def test_defaults_of_the_connections(url: str) -> None:
+    with connect(url, Config(server=Server(url=url))) as raw:
+        used = raw.info.get_parameters()
+    assert (used["keepalives_idle"], used["connect_timeout"]) == ("10", "10")
+
+
+def test_an_isolation_that_the_url_asks_for_is_not_ours(url: str) -> None:
+    """Claims and settling are written for READ COMMITTED."""
+    with Rowcall(f"{url}?options=-c%20default_transaction_isolation%3Dserializable") as jobs:
+        assert in_every_session(jobs, "transaction_isolation") == {"read committed"}
+
+
+def test_normal_durability_does_not_wait_for_the_disk(url: str) -> None:
+    with Rowcall(url, durability="normal") as jobs:
+        assert in_every_session(jobs, "synchronous_commit") == {"off"}
+
+
+def test_behind_a_pooler_nothing_is_left_on_its_connections(url: str, pgbouncer: PgBouncer) -> None:
+    through = pgbouncer.url(database_of(url))
+    with Rowcall(through, durability="normal") as jobs:
+
+        @jobs.task
+        def task() -> None: ...
+
+        for _ in range(10):
+            task.enqueue()
+        assert jobs.drain().succeeded == 10
+        assert asyncio.run(jobs.aenqueue("task")).id == 11
+    with connected(through) as somebody_else:
+        question = "select current_setting(%s, true)"
+        found = {name: somebody_else.execute(question, [name]).fetchone() for name in ("jit", "synchronous_commit")}
+        assert found["synchronous_commit"] == ("on",)
+        assert somebody_else.execute("select current_setting('rowcall.tells', true)").fetchone() in [(None,), ("",)]
+        assert somebody_else.execute("select count(*) from pg_prepared_statements").fetchone() == (0,)
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
+    def half_way() -> Plan[None]:
+        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), no_row))
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        jobs.write(half_way)
+    with pytest.raises(RuntimeError, match="half way"):
+        asyncio.run(jobs.awrite(half_way))
+    assert jobs.list().jobs == []
+    assert jobs.enqueue("task").type == "task"
+
+
+def test_a_statement_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
+    def half_way() -> Plan[None]:
+        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), no_row))
+        yield from execute(Statement("select 1 / 0", (), no_row))
+
+    for _ in range(3):
+        with pytest.raises(DataRefused, match="division by zero"):
+            jobs.write(half_way)
+    assert jobs.list().jobs == []
+
+
+def test_a_read_never_waits_for_a_writer(jobs: Rowcall, url: str) -> None:
+    job = jobs.enqueue("task")
+    with connected(url, autocommit=False) as somebody_else:
+        somebody_else.execute("insert into rowcall_job (type) values ('unseen')")
+        somebody_else.execute("lock table rowcall_job in exclusive mode")
+        assert jobs.list().jobs == [job]
+        assert jobs.get(job.id) == job
+        assert jobs.stats().total == 1
+        assert asyncio.run(jobs.aget(job.id)) == job
+
+
+def test_a_read_does_not_wait_behind_our_own_writers(jobs: Rowcall, url: str, threads: Executor) -> None:
+    job = jobs.enqueue("task")
+    with writers_held_up(url):
+        writing = [threads.submit(jobs.enqueue, "task") for _ in range(20)]
+        assert jobs.get(job.id) == job
+        assert not any(future.done() for future in writing)
+    assert len({future.result(20).id for future in writing}) == 20
+
+
+@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
+def test_a_conflict_is_tried_again(jobs: Rowcall, sqlstate: str) -> None:
+    tries: list[int] = []
+
+    def conflicting() -> Plan[int]:
+        tries.append(1)
+        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), no_row))
+        if len(tries) < 3:
+            text = f"do $$ begin raise exception using errcode = '{sqlstate}', message = 'so it goes'; end $$"
+            yield from execute(Statement(text, (), no_row))
+        return len(tries)
+
+    assert jobs.write(conflicting) == 3
+    assert [job.type for job in jobs.list().jobs] == ["once"]
+
+
+def test_a_conflict_that_does_not_end_is_said(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+
+    def conflicting() -> Plan[None]:
+        tries.append(1)
+        yield from execute(Statement("do $$ begin raise sqlstate '40001'; end $$", (), no_row))
+
+    with pytest.raises(Conflict, match="call again"):
+        jobs.write(conflicting)
+    assert len(tries) == MOST_TRIES
+
+
+def test_a_connection_that_is_lost_before_the_commit_is_made_anew(jobs: Rowcall) -> None:
+    tries: list[int] = []
+
+    def cut() -> Plan[int]:
+        tries.append(1)
+        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), no_row))
+        if len(tries) == 1:
+            yield from execute(Statement("select pg_terminate_backend(pg_backend_pid())", (), no_row))
+        return len(tries)
+
+    assert jobs.write(cut) == 2
+    assert [job.type for job in jobs.list().jobs] == ["once"]
+
+
+def test_connections_that_were_cut_while_nobody_used_them(
+    jobs: Rowcall, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = jobs.enqueue("task")
+    calls: list[Callable[[], object]] = [
+        lambda: jobs.get(job.id),
+        lambda: jobs.enqueue("task"),
+        lambda: asyncio.run(jobs.aenqueue("task")),
+        lambda: jobs.claim("somebody"),
+    ]
+    with caplog.at_level(logging.INFO):
+        for call in calls:
+            call()
+            assert terminate_connections(url, database_of(url)) > 0
+            call()
+    assert caplog.records == []
+
+
+# --- the pool -------------------------------------------------------------------------------------
+
+
+def test_many_readers_at_once_share_few_connections(url: str, mine: Connection, threads: Executor) -> None:
+    with Rowcall(url, pool_size=3) as jobs:
+        job = jobs.enqueue("task")
+        barrier = threading.Barrier(MANY, timeout=20)
+
+        def read() -> int:
+            barrier.wait()
+            return jobs.get(job.id).id
+
+        assert [future.result(20) for future in [threads.submit(read) for _ in range(MANY)]] == [job.id] * MANY
+        assert ours(mine) <= 3 + 1  # and the one that writes
+
+
+def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
+    with Rowcall(url, pool_size=2, busy_timeout=0.05) as jobs:
+        job = jobs.enqueue("task")
+        held, go_on = threading.Barrier(3, timeout=20), threading.Event()
+
+        def hold() -> Plan[None]:
+            yield from execute(Statement("select 1", (), no_row))
+            held.wait()
+            assert go_on.wait(20)
+
+        holding = [threads.submit(jobs.write, hold) for _ in range(2)]
+        held.wait()
+        with pytest.raises(StoreUnavailable, match=r"all 2 connections of this process were busy for 0\.05 s"):
+            jobs.get(job.id)
+        assert jobs.enqueue("task").id == job.id + 1  # by a connection of its own
+        go_on.set()
+        for future in holding:
+            future.result(20)
+        assert jobs.get(job.id) == job
+
+
+# --- shared commits -------------------------------------------------------------------------------
+
+
+@pytest.mark.concurrency
+def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, url: str, mine: Connection, threads: Executor) -> None:
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        futures = [threads.submit(jobs.enqueue, "task", {"number": number}) for number in range(MANY)]
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
+    written = [future.result(20) for future in futures]
+    assert len({job.id for job in written}) == MANY
+    assert [jobs.get(job.id).payload for job in written] == [{"number": number} for number in range(MANY)]
+    assert 1 < commits(mine) <= 1 + MANY // 2
+
+
+@pytest.mark.concurrency
+def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, mine: Connection) -> None:
+    async def enqueue_all() -> list[Job]:
+        return await asyncio.gather(*(jobs.aenqueue("task", {"number": number}) for number in range(MANY)))
+
+    written = asyncio.run(enqueue_all())
+    assert [job.payload for job in written] == [{"number": number} for number in range(MANY)]
+    assert jobs.stats().total == MANY
+    assert 1 <= commits(mine) <= MANY // 10
+
+
+@pytest.mark.concurrency
+def test_members_that_are_not_alike_share_a_commit_too(
+    jobs: Rowcall, url: str, mine: Connection, threads: Executor
+) -> None:
+    @jobs.task(queue="mail", tags=["a"])
+    def send(to: str) -> None: ...
+
+    @jobs.task(delay=3600)
+    def later(number: int) -> None: ...
+
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        mail = [threads.submit(send.enqueue, str(number)) for number in range(20)]
+        late = [threads.submit(later.enqueue, number) for number in range(20)]
+        named = [threads.submit(jobs.enqueue, "named", {"number": number}, priority=number) for number in range(20)]
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= 40)
+    written = [future.result(20) for future in (*mail, *late, *named)]
+    assert [jobs.get(job.id) for job in written] == written
+    assert commits(mine) < 25
+
+
+@pytest.mark.concurrency
+def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threads: Executor) -> None:
+    def write(number: int) -> int:
+        queue = "q" * 201 if number % 10 == 0 else "default"
+        return database_of_queue(jobs).write_shared(Member(NewJob(type="task", queue=queue), "{}", None)).id
+
+    with writers_held_up(url):
+        futures = [threads.submit(write, number) for number in range(MANY)]
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
+    wait(futures, 20)
+    for number, future in enumerate(futures):
+        if number % 10 == 0:
+            with pytest.raises(DataRefused, match="refuses the values"):
+                future.result()
+        else:
+            assert jobs.get(future.result()).type == "task"
+    assert jobs.stats().total == MANY - MANY // 10
+
+
+@pytest.mark.concurrency
+def test_a_shared_commit_that_is_cut_before_its_end_fails_nobody(
+    jobs: Rowcall, url: str, mine: Connection, threads: Executor
+) -> None:
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        alone = threads.submit(jobs.enqueue, "task")
+        eventually(lambda: who_waits(mine) == 1)
+        futures = [threads.submit(jobs.enqueue, "task") for _ in range(MANY - 1)]
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) == MANY - 1)
+        assert cut_who_waits(mine) == 1
+        eventually(lambda: who_waits(mine) == 1)  # all the others, in one transaction
+        assert cut_who_waits(mine) == 1
+    assert isinstance(alone.exception(20), StoreUnavailable)  # it was one statement: nobody knows what became of it
+    assert len({future.result(20).id for future in futures}) == MANY - 1
+    assert jobs.stats().total == MANY
+
+
+def who_waits(mine: Connection) -> int:
+    waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    return len(mine.execute(waiting).fetchall())
+
+
+def cut_who_waits(mine: Connection) -> int:
+    cut = """
+    select pg_terminate_backend(pid, 20000) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+    """
+    return len(mine.execute(cut).fetchall())
+
+
+@pytest.mark.concurrency
+def test_a_cancelled_aenqueue_harms_nobody_else(jobs: Rowcall, url: str) -> None:
+    async def enqueue_some() -> list[Job | BaseException]:
+        with writers_held_up(url):
+            tasks = [asyncio.ensure_future(jobs.aenqueue("task", {"number": number})) for number in range(20)]
+            await asyncio.sleep(0)
+            for task in tasks[::2]:
+                task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    jobs.enqueue("first")
+    outcomes = asyncio.run(enqueue_some())
+    assert [type(outcome) for outcome in outcomes[::2]] == [asyncio.CancelledError] * 10
+    for number, outcome in enumerate(outcomes):
+        if isinstance(outcome, Job):
+            assert jobs.get(outcome.id).payload == {"number": number}
+    assert sum(isinstance(outcome, Job) for outcome in outcomes) == 10
+    assert 11 <= jobs.stats().total <= 21  # a cancelled one may still have been written
+
+
+@pytest.mark.concurrency
+def test_threads_and_tasks_share_one_queue(jobs: Rowcall, threads: Executor) -> None:
+    async def enqueue_all() -> list[Job]:
+        return await asyncio.gather(*(jobs.aenqueue("async") for _ in range(50)))
+
+    sync = [threads.submit(jobs.enqueue, "sync") for _ in range(50)]
+    written = asyncio.run(enqueue_all()) + [future.result(20) for future in sync]
+    assert len({job.id for job in written}) == 100
+    assert jobs.stats().total == 100
+
+
+# --- forks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.concurrency
+@pytest.mark.parametrize("program", [FORK_AFTER_OPENING, FORK_AND_ASYNC, FORK_WHILE_OTHERS_WRITE])
+def test_a_fork_after_opening_harms_neither_side(url: str, mine: Connection, program: str) -> None:
+    with PythonProcess("-W", "ignore::DeprecationWarning", "-c", program, url) as process:
+        assert process.wait() == 0, process.output
+        assert process.output.endswith("done\n")
+        assert "Traceback" not in process.output
+    each = 50 if program is FORK_AFTER_OPENING else 10 if program is FORK_WHILE_OTHERS_WRITE else 1
+    written = types_in(mine)
+    assert (written["before"], written["child"], written["after"]) == (1, each, 1)
+    eventually(lambda: ours(mine) == 0)
