@@ -39,6 +39,10 @@ class Block(NamedTuple):
         found = _FILE_NAME.match(self.text)
         return found[1] if found else None
 
+    def is_sql_of(self, database: str) -> bool:
+        """Whether it is of that database alone, as the page's name or a comment in its first line says."""
+        return self.page.stem == database.lower() or self.text.startswith(f"-- {database}\n")
+
     @property
     def commands(self) -> list[Command]:
         """The `rowcall` commands of a shell block."""

@@ -1,4 +1,4 @@
-"""Runs a page: its Python blocks in one namespace, its SQL on `app.db`, its `rowcall` commands; all in its order."""
+"""Runs a page in its order: its Python blocks in one namespace, its SQL on its database, its `rowcall` commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import json
 import re
 import shlex
 import signal
-import sqlite3
 import sys
 from collections.abc import Coroutine
-from contextlib import closing
 from pathlib import Path
 from types import CodeType
 from typing import cast
@@ -21,6 +19,7 @@ from click.testing import CliRunner
 
 from rowcall import Rowcall
 from rowcall.cli.main import main
+from tests.docs.databases import PageDatabase
 from tests.docs.pages import Block, Command
 from tests.support import PythonProcess, eventually
 
@@ -30,13 +29,17 @@ _PROCESSES = re.compile(r"--processes (\d+)")
 class PageRun:
     """A page that is being followed, in an empty folder that is the current one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: PageDatabase) -> None:
         self._folder = folder
+        self._database = database
         self._namespace: dict[str, object] = {"__name__": "__main__"}
         self._printed: object = None
         self._files: list[str] = []
 
     def follow(self, block: Block) -> None:
+        if not self._database.is_for(block):
+            return
+        block = block._replace(text=self._database.filled_in(block.text))
         match block.language:
             case "python":
                 self._run_python(block)
@@ -44,8 +47,7 @@ class PageRun:
                 for command in block.commands:
                     self._run_command(command, block.place)
             case "sql":
-                with closing(sqlite3.connect(self._folder / "app.db")) as connection:
-                    connection.executescript(block.text)
+                self._database.run_sql(block.text)
             case "json":
                 assert self._printed is not None, f"{block.place}: no command before it printed JSON"
                 assert_same_shape(json.loads(block.text), self._printed, block.place)
@@ -71,7 +73,7 @@ class PageRun:
     def _run_command(self, command: Command, place: str) -> None:
         words = shlex.split(command.text)[1:]
         if words[0] == "work":
-            work_for_a_moment(words, self._folder)
+            work_for_a_moment(words, self._folder, self._database)
             return
         done = CliRunner().invoke(main, words)
         # what the doctor finds on the machine that runs the tests is not the page's fault
@@ -88,10 +90,10 @@ def compiled(block: Block) -> CodeType:
     return code
 
 
-def work_for_a_moment(words: list[str], folder: Path) -> None:
+def work_for_a_moment(words: list[str], folder: Path, database: PageDatabase) -> None:
     """Start a worker, wait until it is registered, and ask it to stop."""
     processes = int(found[1]) if (found := _PROCESSES.search(" ".join(words))) else 1
-    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process, Rowcall(folder / "app.db") as jobs:
+    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process, database.open() as jobs:
         eventually(lambda: len(jobs.workers()) == processes or not process.alive, message=f"the workers of {words}")
         process.send(signal.SIGTERM)
         assert process.wait() == 0, process.output

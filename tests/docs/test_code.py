@@ -2,34 +2,76 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from tests.docs.pages import PAGES, blocks
+from rowcall.testing.postgres_database import database_of
+from tests.docs.databases import File, OnServer, PageDatabase
+from tests.docs.pages import DOCS, PAGES, blocks
 from tests.docs.running import PageRun, assert_same_shape, compiled
+from tests.pgbouncer import PgBouncer, find_pgbouncer
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
 MOST_NOT_RUN = 5
+SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
+USERS = ("shop_app", "shop_web")
+
+Follow = Callable[[Path, PageDatabase], None]
 
 
 @pytest.fixture
-def page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageRun]:
+def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow]:
+    """Follow a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROWCALL_URL", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    run = PageRun(tmp_path)
-    yield run
-    run.close()
+    runs: list[PageRun] = []
+
+    def from_top_to_bottom(page: Path, database: PageDatabase) -> None:
+        runs.append(PageRun(tmp_path, database))
+        for block in blocks(page):
+            if block.not_run is None:
+                runs[-1].follow(block)
+
+    yield from_top_to_bottom
+    for run in runs:
+        run.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_can_be_followed_from_top_to_bottom(page: Path, page_run: PageRun) -> None:
-    for block in blocks(page):
-        if block.not_run is None:
-            page_run.follow(block)
+@pytest.fixture
+def users(postgres_server_url: str) -> Iterator[dict[str, str]]:
+    """A name on the server for each user that pages make; gone when the database is."""
+    names = {user: f"{user}_{secrets.token_hex(4)}" for user in USERS}
+    yield names
+    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
+        for name in names.values():
+            connection.execute(f"drop role if exists {name}".encode())
+
+
+@pytest.fixture
+def server_database(users: dict[str, str], postgres_server_url: str, postgres_url: str) -> Iterator[PageDatabase]:
+    if find_pgbouncer() is None:
+        yield OnServer(postgres_url, postgres_url, users)
+        return
+    with PgBouncer(postgres_server_url) as bouncer:
+        yield OnServer(postgres_url, bouncer.url(database_of(postgres_url)), users)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != POSTGRESQL], ids=lambda page: page.stem)
+def test_a_page_can_be_followed_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Path) -> None:
+    follow(page, File(tmp_path))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != SQLITE], ids=lambda page: page.stem)
+def test_a_page_can_be_followed_on_a_server_with_only_the_url_changed(
+    page: Path, follow: Follow, server_database: PageDatabase
+) -> None:
+    follow(page, server_database)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -1,0 +1,98 @@
+"""The databases that a page is followed on: the file that it names, or a server in its place."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from rowcall import Rowcall
+from rowcall.testing.postgres_database import database_of
+from tests.docs.pages import Block
+
+# what pages call the file, the server and the pooler in front of it
+_FILE = re.compile(r"sqlite:///(?:app|test)\.db")
+_SERVER = re.compile(
+    r"postgresql://(?P<user>\w+)(?::(?P<password>\w+))?@(?P<host>db-1|pooler-1:6432)/shop(?P<more>\?)?"
+)
+_OWNER = "ann"
+_AUTHORITY = re.compile(r"^postgresql://[^@/]*@")
+
+
+class PageDatabase(Protocol):
+    def is_for(self, block: Block) -> bool:
+        """Whether the block can be followed on this kind of database."""
+
+    def filled_in(self, text: str) -> str:
+        """A text of the page, with this database in the place of the one it names."""
+
+    def run_sql(self, sql: str) -> None: ...
+
+    def open(self) -> Rowcall: ...
+
+
+class File:
+    """`app.db`, as the pages have it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "app.db"
+
+    def is_for(self, block: Block) -> bool:
+        return not _wants_server(block)
+
+    def filled_in(self, text: str) -> str:
+        return text
+
+    def run_sql(self, sql: str) -> None:
+        with closing(sqlite3.connect(self._path)) as connection:
+            connection.executescript(sql)
+
+    def open(self) -> Rowcall:
+        return Rowcall(self._path)
+
+
+class OnServer:
+    """An empty database of a server. `pooled_url` leads there through a pooler, where there is one.
+
+    Users belong to a whole server, so each that a page makes gets another name by `users`.
+    """
+
+    def __init__(self, url: str, pooled_url: str, users: Mapping[str, str]) -> None:
+        self._urls = {"db-1": url, "pooler-1:6432": pooled_url}
+        self._users = users
+
+    def is_for(self, block: Block) -> bool:
+        return not _wants_file(block)
+
+    def filled_in(self, text: str) -> str:
+        text = text.replace("DATABASE shop ", f"DATABASE {database_of(self._urls['db-1'])} ")
+        for user, unique in self._users.items():
+            text = text.replace(user, unique)
+        return _SERVER.sub(self._real, _FILE.sub(f"postgresql://{_OWNER}@db-1/shop", text))
+
+    def run_sql(self, sql: str) -> None:
+        with psycopg.connect(self._urls["db-1"], autocommit=True) as connection:
+            connection.execute(sql.encode())
+
+    def open(self) -> Rowcall:
+        return Rowcall(self._urls["db-1"])
+
+    def _real(self, named: re.Match[str]) -> str:
+        url = self._urls[named["host"]]
+        if named["user"] != _OWNER:
+            url = _AUTHORITY.sub(f"postgresql://{named['user']}:{named['password']}@", url)
+        return url if named["more"] is None else f"{url}{'&' if '?' in url else '?'}"
+
+
+def _wants_file(block: Block) -> bool:
+    """SQL of SQLite's own, or its module."""
+    return block.is_sql_of("SQLite") if block.language == "sql" else "sqlite3" in block.text
+
+
+def _wants_server(block: Block) -> bool:
+    return block.is_sql_of("PostgreSQL") if block.language == "sql" else bool(re.search("psycopg|@db-1", block.text))
