@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from rowcall.testing.postgres_database import database_of
@@ -19,7 +17,6 @@ from tests.pgbouncer import PgBouncer, find_pgbouncer
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
 MOST_NOT_RUN = 5
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
-USERS = ("shop_app", "shop_web")
 
 Follow = Callable[[Path, PageDatabase], None]
 
@@ -41,16 +38,6 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow]:
     yield from_top_to_bottom
     for run in runs:
         run.close()
-
-
-@pytest.fixture
-def users(postgres_server_url: str) -> Iterator[dict[str, str]]:
-    """A name on the server for each user that pages make; gone when the database is."""
-    names = {user: f"{user}_{secrets.token_hex(4)}" for user in USERS}
-    yield names
-    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
-        for name in names.values():
-            connection.execute(f"drop role if exists {name}".encode())
 
 
 @pytest.fixture

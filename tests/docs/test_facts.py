@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sqlite3
 from contextlib import closing
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import click
 import msgspec
+import psycopg
 import pytest
 
 import rowcall
 from rowcall import Backoff, Context, Event, Job, Page, Rowcall, Stats, Summary, WorkerInfo, lifecycle
 from rowcall.cli.bench import Figures
 from rowcall.cli.main import COMMANDS, main
+from rowcall.config import DEFAULT_POOL_SIZE
 from rowcall.job import Attempt, Status
 from rowcall.queue.options import _LATER, ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
@@ -65,6 +68,13 @@ def test_every_option_is_explained() -> None:
     assert missing(ENQUEUE_OPTIONS | set(_LATER), section(DOCS / "enqueueing.md", "Options")) == []
 
 
+def test_every_argument_of_a_queue_is_explained() -> None:
+    known = set(inspect.signature(Rowcall).parameters) - {"url", "retention"}
+    assert {"listen_url", "pool_size"} < known
+    assert missing(known, section(DOCS / "getting-started.md", "Opening a queue")) == []
+    assert f"| `pool_size` | `{DEFAULT_POOL_SIZE}` |" in read(DOCS / "getting-started.md")
+
+
 def test_the_defaults_of_a_worker_are_told() -> None:
     page = read(DOCS / "workers.md")
     assert f"| `concurrency` | `--concurrency` | {DEFAULT_CONCURRENCY} |" in page
@@ -80,6 +90,22 @@ def test_every_table_view_and_column_is_explained(tmp_path: Path) -> None:
         columns = {row[1] for row in connection.execute("pragma table_info(rowcall_job)")}
     assert missing({name for name in names if name.startswith("rowcall_")}, read(DOCS / "looking.md")) == []
     assert missing(columns, section(DOCS / "looking.md", "The tables")) == []
+
+
+def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres_url: str) -> None:
+    for url in (tmp_path / "app.db", postgres_url):
+        with Rowcall(url) as jobs:
+            jobs.migrate()
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        tables = [row[0] for row in connection.execute("select name from sqlite_master where name like 'rowcall_%'")]
+        columns = {row[1] for row in connection.execute("pragma table_info(rowcall_job)")}
+    with closing(psycopg.connect(postgres_url)) as server:
+        rows = server.execute(
+            "select table_name, column_name from information_schema.columns where table_schema = 'public'"
+        )
+        found = rows.fetchall()
+    assert {table for table, _ in found} <= set(tables)
+    assert {column for table, column in found if table == "rowcall_job"} == columns
 
 
 def test_every_state_has_its_line() -> None:

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+USERS = ("shop_app", "shop_web")
+
+
+@pytest.fixture
+def users(postgres_server_url: str) -> Iterator[dict[str, str]]:
+    """A name on the server for each user that pages make; gone when the database is."""
+    names = {user: f"{user}_{secrets.token_hex(4)}" for user in USERS}
+    yield names
+    with psycopg.connect(postgres_server_url, autocommit=True) as connection:
+        for name in names.values():
+            connection.execute(f"drop role if exists {name}".encode())
