@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,10 +13,16 @@ import psycopg
 
 from rowcall import Rowcall
 from rowcall.testing.process import PythonProcess
-from tests.worker.support import FINISHED, ROOT, MovedClock, Place
+from rowcall.testing.waiting import eventually
+from tests.worker.support import FINISHED, ROOT, MovedClock, Place, process_state
 
 Row = tuple[Any, ...]
 ATTEMPTS = "select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"
+IN_TRANSACTION = """
+    select from pg_stat_activity
+    where datname = current_database() and state <> 'idle' and backend_type = 'client backend'
+      and pid <> pg_backend_pid()
+"""
 OUT_OF_REACH = "the database is out of reach"
 THERE_AGAIN = "the database is there again"
 
@@ -32,10 +39,28 @@ class Site(Place):
         self.jobs = Rowcall(url, clock=clock, **{name: options[name] for name in options if name != "moved_clock"})
 
     def start_worker(self, **settings: object) -> PythonProcess:
-        """A process that runs `tests.postgres.program`; `env` adds to its environment, the rest is for its worker."""
+        """A process that runs `tests.postgres.program`.
+
+        `env` adds to its environment, `options` to those of its queue, `url` leads elsewhere; the rest is its worker's.
+        """
         env = {**os.environ, **cast(dict[str, str], settings.pop("env", {}))}
-        given = json.dumps({"options": self._options, "settings": settings})
-        return PythonProcess("-m", "tests.postgres.program", self.url, str(self.folder), given, cwd=str(ROOT), env=env)
+        options = {**self._options, **cast(dict[str, object], settings.pop("options", {}))}
+        url = str(settings.pop("url", self.url))
+        given = json.dumps({"options": options, "settings": settings})
+        return PythonProcess("-m", "tests.postgres.program", url, str(self.folder), given, cwd=str(ROOT), env=env)
+
+    def stop(self, process: PythonProcess) -> None:
+        """SIGSTOP, but not inside a transaction: what that has locked stays so until the server ends it."""
+
+        def stopped_in_a_good_moment() -> bool:
+            process.send(signal.SIGSTOP)
+            eventually(lambda: process_state(process.pid) == "T")
+            if not ask(self.url, IN_TRANSACTION):
+                return True
+            process.send(signal.SIGCONT)
+            return False
+
+        eventually(stopped_in_a_good_moment)
 
 
 def ask(url: str, sql: str, *parameters: object) -> list[Row]:

@@ -15,11 +15,8 @@ from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.worker.loop import Loop
 from tests.postgres.support import ATTEMPTS, Site, ask
-from tests.postgres.wire import Wire
+from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended
-
-CLAIM = b"status = 'running', attempt"
-SETTLE = b"status = 'succeeded', lease"
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 from rowcall.testing.postgres_database import database_of
 
 COMMIT = b"commit\0"  # as a statement of its own
+# sent when the statements are prepared, which is when a connection first needs them
+CLAIM = b"status = 'running', attempt"
+SETTLE = b"status = 'succeeded', lease"
 
 
 class Wire:
@@ -36,16 +39,21 @@ class Wire:
     def swallow_reply_to(self, text: bytes) -> threading.Event:
         """The next time that a client sends the text, the server does what it says, and the client never learns it."""
         self.wanted = _Wanted(text, text)
-        return self.wanted.swallowed
+        return self.wanted.done
 
     def swallow_commit_of(self, text: bytes) -> threading.Event:
         """The same with the commit that follows the text."""
         self.wanted = _Wanted(text, COMMIT)
-        return self.wanted.swallowed
+        return self.wanted.done
 
     def freeze(self) -> None:
         """Carry nothing, in either direction, and tell nobody."""
         self.flows.clear()
+
+    def freeze_after(self, text: bytes) -> threading.Event:
+        """The same from the moment on at which a client has sent the text, and got its reply."""
+        self.wanted = _Wanted(text, text, freezes=True)
+        return self.wanted.done
 
     def thaw(self) -> None:
         self.flows.set()
@@ -77,10 +85,11 @@ class Wire:
 class _Wanted:
     """`last` is the message whose reply is swallowed, once `text` was sent on the same connection."""
 
-    def __init__(self, text: bytes, last: bytes) -> None:
+    def __init__(self, text: bytes, last: bytes, *, freezes: bool = False) -> None:
         self.text = text
         self.last = last
-        self.swallowed = threading.Event()
+        self.freezes = freezes
+        self.done = threading.Event()
 
 
 class _Pair:
@@ -116,8 +125,11 @@ class _Pair:
             while data := self._server.recv(65536):
                 self._wire.flows.wait()
                 if self._swallow is not None:
-                    self._swallow.swallowed.set()
-                    break
+                    self._swallow.done.set()
+                    if not self._swallow.freezes:
+                        break
+                    self._swallow = self._seen = None
+                    self._wire.freeze()
                 self._client.sendall(data)
         self.cut()
 

@@ -1,0 +1,160 @@
+"""Workers on many hosts: who is lost, who only seems so, and what those do who were taken for lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall import Job, Rowcall
+from rowcall.testing import eventually
+from rowcall.testing.process import PythonProcess
+from tests.postgres.support import Site, times_said
+from tests.postgres.wire import CLAIM, Wire
+from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_beats
+
+pytestmark = pytest.mark.crash
+
+HOUR = 3600.0
+DECLARED_LOST = "was declared lost"
+
+
+@pytest.fixture
+def wire(site: Site) -> Iterator[Wire]:
+    with Wire(site.url) as wire:
+        yield wire
+
+
+def enqueue_held(jobs: Rowcall) -> list[Job]:
+    """One for a thread, and one for the event loop."""
+    return [jobs.enqueue(task, {"name": task}) for task in ("hold", "ahold")]
+
+
+def started(site: Site, held: list[Job], *, times: int = 1) -> None:
+    for job in held:
+        site.wait_for_line(f"start {job.type}", times=times)
+
+
+def check_handlers_stop_and_jobs_are_done(
+    site: Site, held: list[Job], former: PythonProcess, other: PythonProcess
+) -> None:
+    """The one that was taken for lost is back, while the other runs its jobs."""
+    for job in held:
+        site.wait_for_line(f"cancelled {job.type}")
+    former.wait_for(DECLARED_LOST)
+    for job in held:
+        assert f":{other.pid}:" in str(comes_to(site.jobs, job, "running").worker)
+        site.open(job.type)
+    for job in held:
+        done = ended(site.jobs, job)
+        assert (done.status, done.attempt) == ("succeeded", 2)
+        assert outcomes(site.jobs, job) == ["lost", "succeeded"]
+        assert site.lines.count(f"end {job.type}") == 1
+    assert {worker.pid for worker in site.jobs.workers()} == {former.pid, other.pid}
+    assert times_said(former, DECLARED_LOST) == 1
+
+
+def test_one_that_was_stopped_for_longer_than_its_lease_stops_its_handlers(site: Site, jobs: Rowcall) -> None:
+    held = enqueue_held(jobs)
+    with site.worker(lease=1) as stopped:
+        started(site, held)
+        site.stop(stopped)
+        with site.worker(lease=1) as other:
+            started(site, held, times=2)
+            stopped.send(signal.SIGCONT)
+            check_handlers_stop_and_jobs_are_done(site, held, stopped, other)
+
+
+def test_one_that_was_cut_off_alone_stops_its_handlers_when_it_is_back(site: Site, jobs: Rowcall, wire: Wire) -> None:
+    held = enqueue_held(jobs)
+    with site.worker(lease=1, url=wire.url) as alone:
+        started(site, held)
+        wire.freeze()
+        with site.worker(lease=1) as other:
+            started(site, held, times=2)
+            wire.thaw()
+            check_handlers_stop_and_jobs_are_done(site, held, alone, other)
+
+
+def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
+    site: Site, jobs: Rowcall, wire: Wire
+) -> None:
+    """To the server it looks like a host without power: its transaction stays open, with the job's row locked."""
+    jobs.enqueue("note", {"text": "locked"}, queue="mine")
+    frozen = wire.freeze_after(CLAIM)
+    with site.start_worker(lease=1, url=wire.url):
+        assert frozen.wait(20)
+        with site.worker(lease=1):
+            site.wait_for_line("note locked", within=20)
+
+
+def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: Site, jobs: Rowcall) -> None:
+    """A laptop that was shut for the night."""
+    held = [
+        jobs.enqueue(task, {"name": f"{task} {number}"}, max_attempts=1)
+        for task in ("hold", "ahold")
+        for number in (1, 2)
+    ]
+    with site.worker(lease=1, concurrency=2) as one, site.worker(lease=1, concurrency=2) as other:
+        for job in held:
+            site.wait_for_line(f"start {job.payload['name']}")
+        names = {worker.name for worker in jobs.workers()}
+        workers = (one, other)
+        for worker in workers:
+            site.stop(worker)
+        beaten_at = max(worker.beat_at for worker in jobs.workers())
+        with Rowcall(site.url) as clock:  # somebody else's clock goes on
+            eventually(lambda: (clock.enqueue("tick", delay=600).created_at - beaten_at).total_seconds() > 3)
+        for worker in workers:
+            worker.send(signal.SIGCONT)
+        some_beats(jobs, 10)
+        assert {worker.name for worker in jobs.workers()} == names
+        for job in held:
+            site.open(str(job.payload["name"]))
+        for job in held:
+            done = ended(jobs, job)
+            assert (done.status, done.attempt) == ("succeeded", 1)
+        for worker in workers:
+            assert worker.output == ""
+
+
+@pytest.mark.parametrize("skew_seconds", [HOUR, -HOUR])
+def test_a_host_whose_clock_is_wrong_steals_nothing(site: Site, jobs: Rowcall, skew_seconds: float) -> None:
+    MovedClock(site.folder).move_to(skew_seconds)
+    held = [jobs.enqueue("hold", {"name": str(number)}, max_attempts=1) for number in range(4)]
+    with site.worker(lease=0.5, concurrency=2) as right:
+        eventually(lambda: len(site.lines) == 2)
+        with site.worker(lease=0.5, concurrency=2, options={"moved_clock": True}) as wrong:
+            eventually(lambda: len(site.lines) == 4)
+            names = {worker.name for worker in jobs.workers()}
+            some_beats(jobs, 15)
+            assert {worker.name for worker in jobs.workers()} == names
+            assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in held} == {("running", 1)}
+            for job in held:
+                site.open(str(job.payload["name"]))
+            for job in held:
+                assert (ended(jobs, job).status, jobs.get(job.id).attempt) == ("succeeded", 1)
+            assert {right.output, wrong.output} == {""}
+
+
+def test_one_on_another_host_is_missed_only_after_its_lease(site: Site, jobs: Rowcall, tmp_path: Path) -> None:
+    lease = 2.0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    job = jobs.enqueue("hold", {"name": "x"})
+    with site.worker(lease=lease, env={"TMPDIR": str(elsewhere)}) as remote:
+        site.wait_for_line("start x")
+        assert list(elsewhere.rglob("worker-*")), "it keeps its file out of the sight of others"
+        with site.worker(lease=lease):
+            some_beats(jobs, 2)
+            remote.kill()
+            killed_at = time.monotonic()
+            site.wait_for_line("start x", times=2)
+            # its last beat may have been a fifth of the lease before its end
+            assert time.monotonic() - killed_at > lease * 0.75
+            site.open("x")
+            assert ended(jobs, job).attempt == 2
+    assert outcomes(jobs, job) == ["lost", "succeeded"]
