@@ -294,9 +294,9 @@ def in_every_session(jobs: Rowcall, setting: str) -> set[object]:
     found = [
         *database.read(plain(question)),
         *database.write(lambda: plain(question)),
-        *database.write_one(lambda: plain(question)),
         *worker.read(plain(question)),
         *worker.write(plain(question)),
+        *worker.write_one_statement(plain(question)),
         *listening.execute(question).fetchall(),
     ]
     worker.close()
