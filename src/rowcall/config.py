@@ -24,12 +24,29 @@ DEFAULT_POOL_SIZE = 4
 MOST_POOLED = 100
 
 
+# to the last @, as libpq does: a password may hold what ends a host elsewhere
+_USER = re.compile(r"^(postgres(?:ql)?://[^:@/?#]*):.*@", re.DOTALL)
+SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
+
+
+def shown(url: str) -> str:
+    """A URL as it may be shown to anybody.
+
+    >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
+    'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
+    """
+    return SECRET.sub(r"\1=***", _USER.sub(r"\1@", url))
+
+
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A PostgreSQL server and one of its databases. `listen_url` is the same without a pooler in between."""
 
     url: str
     listen_url: str | None = None
     pool_size: int = DEFAULT_POOL_SIZE
+
+    def __repr__(self) -> str:
+        return f"Server({shown(self.url)!r})"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ class Attempted(Protocol):
     @property
     def context(self) -> Context: ...
     def claimed_job(self) -> Job: ...
+    def complete(self, result: object, connection: object) -> None: ...
+    async def acomplete(self, result: object, connection: object) -> None: ...
 
 
 class Context:
@@ -50,6 +52,22 @@ class Context:
         if self._attempt.cancelled:
             self._attempt.saw_cancelled = True
         return self._attempt.cancelled
+
+    def complete(self, result: object = None, *, connection: object) -> None:
+        """Settle this job inside the handler's own transaction: its writes and the success commit together.
+
+        `LeaseLost` if the job is no longer this worker's: let it end the transaction. If that is rolled back after all,
+        the attempt has failed, whatever the handler returns.
+
+            with engine.begin() as connection:
+                connection.execute(insert(charges).values(order_id=order_id))
+                ctx.complete({"charged": True}, connection=connection)
+        """
+        self._attempt.complete(result, connection)
+
+    async def acomplete(self, result: object = None, *, connection: object) -> None:
+        """`complete`, on a connection that is awaited."""
+        await self._attempt.acomplete(result, connection)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -151,7 +151,12 @@ def value_from_row(text: str | None) -> object:
 
 
 def tags_from_row(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(str(tag) for tag in _tags_decoder.decode(text))
+    if text is None:
+        return ()
+    try:
+        return tuple(str(tag) for tag in _tags_decoder.decode(text))
+    except RecursionError:  # plain SQL can nest them deeper than Python goes
+        return ()
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:

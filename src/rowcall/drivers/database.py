@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from rowcall.drivers.lent.loan import Loan
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -22,6 +23,9 @@ class Connection(Protocol):
     def read(self, plan: Plan[T]) -> T: ...
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
+
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        """`write`, in fewer steps, for a plan of one statement that may be written twice without harm."""
 
     def close(self) -> None: ...
 
@@ -50,14 +54,13 @@ class Database(Protocol[M, E]):
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
 
-    def write_one(self, make_plan: MakePlan[T]) -> T:
-        """`write`, in fewer steps, for a plan of one statement that may be written twice without harm."""
-
     async def aread(self, plan: Plan[T]) -> T: ...
     async def awrite(self, make_plan: MakePlan[T]) -> T: ...
     def write_shared(self, member: M) -> E: ...
     async def awrite_shared(self, member: M) -> E: ...
-    def run_lent(self, connection: object, plan: Plan[T]) -> T: ...
+    def lend(self, connection: object) -> Loan:
+        """A connection of the caller's, to run a plan inside the caller's own transaction."""
+
     def tidy(self) -> None:
         """What is to be done now and then by somebody who has the time."""
 

@@ -19,9 +19,12 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from rowcall.config import Config
+from rowcall.config import Config, shown
 from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.lent.guards import PostgresGuard
+from rowcall.drivers.lent.kinds import Lender
+from rowcall.drivers.lent.loan import Loan
 from rowcall.drivers.postgres_connection import (
     NothingWritten,
     PostgresConnection,
@@ -33,10 +36,9 @@ from rowcall.drivers.postgres_connection import (
     options_for,
     set_up,
 )
-from rowcall.drivers.postgres_errors import shown
-from rowcall.drivers.postgres_lent import LentConnections
+from rowcall.drivers.postgres_errors import of_any_driver
 from rowcall.errors import Conflict, DataRefused, StoreUnavailable
-from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.statement import Plan, Row, Statement, fetch
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -63,6 +65,7 @@ class PostgresDatabase(Generic[M, E]):
         plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
         alike: Callable[[M], object],
         hint: Statement[Row],
+        whereabouts: Statement[tuple[int, int, int]],
     ) -> None:
         assert config.server is not None
         self._server = config.server
@@ -71,7 +74,14 @@ class PostgresDatabase(Generic[M, E]):
         self._plan_of_many = plan_of_many
         self._alike = alike
         self._hint = hint
-        self._lent = LentConnections()
+        self._whereabouts = whereabouts
+        guard = PostgresGuard(
+            self.name,
+            whereabouts,
+            self._own_whereabouts,
+            lambda error: of_any_driver(error, "the lent connection"),
+        )
+        self._lender = Lender(guard)
         self._start_afresh()
         _open_databases.add(self)
 
@@ -82,7 +92,8 @@ class PostgresDatabase(Generic[M, E]):
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
         self._threads: ThreadPoolExecutor | None = None
-        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
+        self._flusher: ThreadPoolExecutor | None = None
+        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._flushing)
 
     @property
     def name(self) -> str:
@@ -126,10 +137,6 @@ class PostgresDatabase(Generic[M, E]):
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
         raise AssertionError
 
-    def write_one(self, make_plan: MakePlan[T]) -> T:
-        with self._session() as session:
-            return session.write_one_statement(make_plan())
-
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 
@@ -143,8 +150,12 @@ class PostgresDatabase(Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def run_lent(self, connection: object, plan: Plan[T]) -> T:
-        return self._lent.run(connection, plan)
+    def lend(self, connection: object) -> Loan:
+        return self._lender.lend(connection)
+
+    def _own_whereabouts(self) -> tuple[int, int, int]:
+        found: list[tuple[int, int, int]] = self.read(fetch(self._whereabouts))
+        return found[0]
 
     def tidy(self) -> None:
         """The server does that by itself."""
@@ -153,12 +164,13 @@ class PostgresDatabase(Generic[M, E]):
         """Close every connection. The next use opens anew."""
         with self._lock, self._opening:
             pool, self._pool = self._pool, None
-            threads, self._threads = self._threads, None
+            executors = [executor for executor in (self._threads, self._flusher) if executor is not None]
+            self._threads = self._flusher = None
             self._writer.close()
         if pool is not None:
             pool.close()
-        if threads is not None:
-            threads.shutdown(wait=False)
+        for executor in executors:
+            executor.shutdown(wait=False)
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Session]:
@@ -218,9 +230,15 @@ class PostgresDatabase(Generic[M, E]):
             return self._pool
 
     def _executor(self) -> ThreadPoolExecutor:
+        """More threads than connections: whoever waits too long for one is told so, sync or async."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._server.pool_size, thread_name_prefix="rowcall-store")
+            self._threads = ThreadPoolExecutor(self._server.pool_size + 32, thread_name_prefix="rowcall-store")
         return self._threads
+
+    def _flushing(self) -> ThreadPoolExecutor:
+        if self._flusher is None:
+            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="rowcall-flush")
+        return self._flusher
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         if len(entries) == 1:
@@ -255,7 +273,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def _after_fork(self) -> None:
         """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
-        _inherited.append((self._pool, self._threads, self._writer))
+        _inherited.append((self._pool, self._threads, self._flusher, self._writer))
         self._start_afresh()
 
 

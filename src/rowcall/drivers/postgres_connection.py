@@ -13,8 +13,8 @@ import psycopg
 from psycopg import pq
 from psycopg.types.numeric import Int8Dumper
 
-from rowcall.config import Config, Server
-from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_starting, shown
+from rowcall.config import Config, Server, shown
+from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_starting
 from rowcall.drivers.runner import run
 from rowcall.errors import StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
@@ -190,6 +190,8 @@ class Session:
                 self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            self._raw.close()  # a standby by now, perhaps: the next connection may lead to the new primary
         return explained(error, self._name)
 
     def _unsure(self, error: psycopg.Error) -> Exception:

@@ -8,21 +8,8 @@ from urllib.parse import unquote
 import psycopg
 from psycopg import errors
 
-from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
-
-# to the last @, as libpq does: a password may hold what ends a host elsewhere
-_USER = re.compile(r"^(postgres(?:ql)?://[^:@/?#]*):.*@", re.DOTALL)
-_SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
-
-
-def shown(url: str) -> str:
-    """A URL as it may be shown to anybody.
-
-    >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
-    'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
-    """
-    return _SECRET.sub(r"\1=***", _USER.sub(r"\1@", url))
-
+from rowcall.config import SECRET, shown
+from rowcall.errors import Conflict, DataRefused, InvalidOption, RowcallError, SchemaMismatch, StoreUnavailable
 
 # sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
@@ -46,6 +33,8 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
     if is_lost(error):
         return StoreUnavailable(f"{name}: the connection was lost ({said})", "Is the server up and reachable?")
     match error:
+        case errors.InFailedSqlTransaction():
+            return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")
         case errors.LockNotAvailable():
@@ -75,6 +64,20 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return StoreUnavailable(f"{name}: {said}")
         case _:
             return RowcallError(f"{name}: {said}" + (f" ({error.sqlstate})" if error.sqlstate else ""))
+
+
+def of_any_driver(error: Exception, name: str) -> Exception:
+    """`explained`, for errors of psycopg, asyncpg and psycopg2 alike; others as they are."""
+    if isinstance(error, psycopg.Error):
+        return explained(error, name)
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if not isinstance(state, str):
+        return error
+    try:
+        kind = errors.lookup(state)
+    except KeyError:
+        kind = psycopg.DatabaseError
+    return explained(kind(str(error)), name)
 
 
 def cannot_connect(error: psycopg.Error, url: str) -> StoreUnavailable:
@@ -110,4 +113,4 @@ def _without_password(said: str, url: str) -> str:
 def _first_line(error: psycopg.Error) -> str:
     text = error.diag.message_primary or str(error)
     line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return _SECRET.sub(r"\1=***", line)
+    return SECRET.sub(r"\1=***", line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rowcall.store.statement import Plan, Row, Statement
@@ -10,6 +10,7 @@ from rowcall.store.statement import Plan, Row, Statement
 T = TypeVar("T")
 
 Execute = Callable[[Statement[object]], list[Row]]
+AsyncExecute = Callable[[Statement[object]], Awaitable[list[Row]]]
 
 
 def run(plan: Plan[T], execute: Execute) -> T:
@@ -18,6 +19,19 @@ def run(plan: Plan[T], execute: Execute) -> T:
         statement = next(plan)
         while True:
             statement = plan.send(execute(statement))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        plan.close()
+
+
+async def arun(plan: Plan[T], execute: AsyncExecute) -> T:
+    """`run`, on a connection that is awaited."""
+    try:
+        statement = next(plan)
+        while True:
+            statement = plan.send(await execute(statement))
     except StopIteration as stop:
         result: T = stop.value
         return result

@@ -17,10 +17,12 @@ from typing import Any, Generic, TypeVar
 from rowcall.config import Config
 from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.lent.guards import SqliteGuard
+from rowcall.drivers.lent.kinds import Lender
+from rowcall.drivers.lent.loan import Loan
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.drivers.sqlite_errors import explained
-from rowcall.drivers.sqlite_lent import LentConnections
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ class SqliteDatabase(Generic[M, E]):
         self._plan_of_many = plan_of_many
         self._alike = alike
         self._path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
-        self._lent = LentConnections(self._path)
+        self._lender = Lender(SqliteGuard(self._path))
         self._start_afresh()
         _open_databases.add(self)
 
@@ -97,10 +99,6 @@ class SqliteDatabase(Generic[M, E]):
         with self._lock:
             return self._writing().write(make_plan())
 
-    def write_one(self, make_plan: MakePlan[T]) -> T:
-        with self._lock:
-            return self._writing().write_one_statement(make_plan())
-
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 
@@ -114,8 +112,8 @@ class SqliteDatabase(Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def run_lent(self, connection: object, plan: Plan[T]) -> T:
-        return self._lent.run(connection, plan)
+    def lend(self, connection: object) -> Loan:
+        return self._lender.lend(connection)
 
     def tidy(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowcall.clock import Clock
 from rowcall.config import Config
 from rowcall.drivers.database import MakePlan
+from rowcall.drivers.lent.loan import Loan
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.opening import open_store
@@ -69,10 +70,6 @@ class Core:
         self.ensure_schema()
         return self.database.write(make_plan)
 
-    def write_one(self, make_plan: MakePlan[T]) -> T:
-        self.ensure_schema()
-        return self.database.write_one(make_plan)
-
     async def aread(self, plan: Plan[T]) -> T:
         await self.aensure_schema()
         return await self.database.aread(plan)
@@ -101,6 +98,29 @@ class Core:
     async def aensure_schema(self) -> None:
         if not self._schema_ready:
             await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
+
+    def lend(self, connection: object) -> Loan:
+        """The caller's connection, once the tables are there; what is wrong with it is said before anything is run."""
+        loan = self.database.lend(connection)
+        if not self._schema_ready:
+            self._ensure_schema_beside()
+        return loan
+
+    async def alend(self, connection: object) -> Loan:
+        loan = self.database.lend(connection)
+        if not self._schema_ready:
+            await asyncio.get_running_loop().run_in_executor(None, self._ensure_schema_beside)
+        return loan
+
+    def _ensure_schema_beside(self) -> None:
+        """Without waiting for long: what is in the way may be the caller's own transaction."""
+        try:
+            self.ensure_schema(0.0)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"the tables are not there yet, and could not be made: {error.problem}",
+                "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
+            ) from error
 
     def close(self) -> None:
         """Close all connections; a later call opens anew."""

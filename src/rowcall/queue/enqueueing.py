@@ -8,11 +8,11 @@ from typing import Unpack
 import msgspec
 
 from rowcall.config import name_complaint
-from rowcall.errors import InvalidArguments, InvalidOption, StoreUnavailable
+from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
-from rowcall.queue.core import MIGRATION_PATIENCE_SECONDS, Core
+from rowcall.queue.core import Core
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many
@@ -54,40 +54,34 @@ class Enqueueing(Core):
         if connection is None:
             self.ensure_schema()
             return _job(job, payload, self.database.write_shared(member))
-        self._ensure_schema_beside(connection)
-        return _job(job, payload, self.database.run_lent(connection, enqueue(self.dialect, member)))
+        loan = self.lend(connection)
+        return _job(job, payload, loan.run(enqueue(self.dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
-        _refuse_sync_connection(connection, "enqueue")
-        await self.aensure_schema()
-        return _job(job, payload, await self.database.awrite_shared(Member(job, payload, self.now_ms())))
+        member = Member(job, payload, self.now_ms())
+        if connection is None:
+            await self.aensure_schema()
+            return _job(job, payload, await self.database.awrite_shared(member))
+        loan = await self.alend(connection)
+        return _job(job, payload, await loan.arun(enqueue(self.dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
-        self._ensure_schema_beside(connection)
         now_ms = self.now_ms()
         if connection is None:
+            self.ensure_schema()
             inserted = self.database.write(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
         else:
-            inserted = self.database.run_lent(connection, enqueue_many(self.dialect, job, payloads, now_ms))
+            inserted = self.lend(connection).run(enqueue_many(self.dialect, job, payloads, now_ms))
         return _jobs(job, payloads, inserted)
 
-    def _ensure_schema_beside(self, connection: object) -> None:
-        try:
-            # not for long: what it waits for may be the caller's own transaction
-            self.ensure_schema(MIGRATION_PATIENCE_SECONDS if connection is None else 0.0)
-        except StoreUnavailable as error:
-            if connection is None:
-                raise
-            raise StoreUnavailable(
-                f"the tables are not there yet, and could not be made: {error.problem}",
-                "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
-            ) from error
-
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
-        _refuse_sync_connection(connection, "enqueue_many")
-        await self.aensure_schema()
         now_ms = self.now_ms()
-        inserted = await self.database.awrite(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+        if connection is None:
+            await self.aensure_schema()
+            inserted = await self.database.awrite(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+        else:
+            loan = await self.alend(connection)
+            inserted = await loan.arun(enqueue_many(self.dialect, job, payloads, now_ms))
         return _jobs(job, payloads, inserted)
 
 
@@ -96,11 +90,6 @@ def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mappin
         if not isinstance(row, Mapping):
             raise InvalidArguments(task, f"wants a dict of argument names to values, not {row!r}")
         yield row
-
-
-def _refuse_sync_connection(connection: object, method: str) -> None:
-    if connection is not None:
-        raise InvalidOption("connection", f"this kind of connection is not async; call {method}() on it instead")
 
 
 def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:

@@ -40,4 +40,5 @@ def _postgres(config: Config) -> Store:
         lambda members: enqueue_alike(dialect, members),
         alike,
         dialect.hint(),
+        dialect.whereabouts(),
     )

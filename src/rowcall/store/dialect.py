@@ -220,6 +220,14 @@ class Dialect(Protocol):
     # settle
     def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[set[int]]: ...
     def settle_others(self, rows: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]: ...
+    def complete(
+        self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
+    ) -> Plan[bool]:
+        """Settle one success by a single plain statement: it may run in a transaction of the caller's."""
+
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
+        """The leases as they are, kept so until the transaction ends; None where another transaction is at the row."""
+
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
 
     # workers and recovery

@@ -154,5 +154,13 @@ def text_from_row(row: Row) -> str:
     return cast("str", row[0])
 
 
+def pair_from_row(row: Row) -> tuple[int, int]:
+    return cast("tuple[int, int]", row)
+
+
+def numbers_from_row(row: Row) -> tuple[int, int, int]:
+    return cast("tuple[int, int, int]", row)
+
+
 def number_from_row(row: Row) -> int:
     return cast("int", row[0])

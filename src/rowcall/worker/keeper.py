@@ -6,7 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
-from functools import partial
+from contextlib import closing
 
 from rowcall.context import logger
 from rowcall.errors import RowcallError
@@ -45,16 +45,19 @@ class Heart:
         self._stopped.set()
 
     def _beat(self) -> None:
-        while not self._stopped.wait(self.interval_seconds):
-            worker = self.worker
-            try:
-                registered = self._core.write_one(partial(self._core.dialect.beat, worker, self._core.now_ms()))
-                self._beaten_at = self._core.clock.monotonic()
-                self._outage.over()
-                if not registered and worker == self.worker:
-                    self._lost()
-            except RowcallError as error:
-                self._outage.noticed(error)
+        # a connection of its own: whatever keeps all the others busy does not silence it
+        with closing(self._core.database.connect()) as connection:
+            while not self._stopped.wait(self.interval_seconds):
+                worker = self.worker
+                try:
+                    beat = self._core.dialect.beat(worker, self._core.now_ms())
+                    registered = connection.write_one_statement(beat)
+                    self._beaten_at = self._core.clock.monotonic()
+                    self._outage.over("heart")
+                    if not registered and worker == self.worker:
+                        self._lost()
+                except RowcallError as error:
+                    self._outage.noticed("heart", error)
 
 
 class Watcher:
@@ -87,12 +90,13 @@ class Watcher:
                     # not all of a fleet at once
                     survey_at = monotonic() + self._survey_seconds * random.uniform(0.8, 1.2)
                     self.check()
+                    self._outage.over("watcher")
                 if monotonic() >= tidy_at:
                     tidy_at = monotonic() + TIDY_SECONDS
                     self._core.database.tidy()
             except RowcallError as error:
                 self._seen.clear()  # nobody is to blame for what we could not see
-                self._outage.noticed(error)
+                self._outage.noticed("watcher", error)
             self._stopped.wait(CHECK_SECONDS)
 
     def _any_dead_here(self) -> bool:
@@ -143,7 +147,9 @@ class Watcher:
             total += recovered
             if not (recovered or done):
                 return total
-        ledger.remove(self._ledger_of(peer))
+        path = self._ledger_of(peer)
+        if ledger.is_dead(path):  # in a copy of the database, its rows may name one that lives on the original
+            ledger.remove(path)
         self._peers = [other for other in self._peers if other.name != peer.name]
         self._seen.pop(peer.name, None)
         logger.warning("worker %s is gone; %d of its jobs were given back", peer.name, total)

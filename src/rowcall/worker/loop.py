@@ -11,13 +11,14 @@ from operator import attrgetter
 from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, RowcallError, StoreUnavailable
 from rowcall.failure import detail_of
-from rowcall.lifecycle import SUCCESS, Released, Tries, Unfit, decide
+from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready, Success
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Ended, settle
+from rowcall.store.plans.settle import Ended, settle, settle_completed
 from rowcall.wake.watch import Bell
+from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lookout import lookout_for
 from rowcall.worker.news import News
@@ -30,7 +31,8 @@ from rowcall.worker.tell import tell, tell_dropped
 LONGEST_WAIT_SECONDS = 5.0
 MOST_SETTLED = 1000
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
-CONFLICT_PAUSE_SECONDS = 0.02
+CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
+ASK_AGAIN_SECONDS = 0.05
 MARK_AFTER_SECONDS = 1.0
 STALE_SECONDS = 5 * AHEAD_SECONDS
 _MOVE_OF = attrgetter("transition.move")
@@ -57,9 +59,13 @@ class Loop:
         self._outage = outage
         self._worker = worker
         self._pace = Pace()
+        self._completion = Completion(core)
         self._connection = core.database.connect()
         self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
         self._unsettled: list[Run] = []
+        self._completed: list[Run] = []
+        self._asked_at = 0.0
+        self._conflicts = 0
         self._maybe_work = True
         self._look: Look | None = None
         self._looked_at = 0.0
@@ -103,7 +109,8 @@ class Loop:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
             self._observe(0, time.monotonic())
             self.release_buffered()
-        self._unsettled += ended
+        for run in ended:
+            (self._completed if run.completed else self._unsettled).append(run)
 
     @property
     def out_of_reach(self) -> bool:
@@ -112,12 +119,12 @@ class Loop:
 
     @property
     def unsettled(self) -> int:
-        return len(self._unsettled)
+        return len(self._unsettled) + len(self._completed)
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        return not (self._unsettled or self._maybe_work or self._dispatcher.busy or self._due_in() == 0)
+        return not (self.unsettled or self._maybe_work or self._dispatcher.busy or self._due_in() == 0)
 
     # one step: a round, or a wait
 
@@ -131,6 +138,8 @@ class Loop:
             if self._unsure:
                 self._make_sure()
             self._mark_started()
+            if self._completed and time.monotonic() - self._asked_at >= ASK_AGAIN_SECONDS:
+                self._settle_completed()
             if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
@@ -138,8 +147,9 @@ class Loop:
             else:
                 self._wait()
             self._pause_seconds = 0.0
-        except Conflict:
-            self._lookout.pause(random.uniform(0.0, CONFLICT_PAUSE_SECONDS))
+            self._conflicts = 0
+        except Conflict as error:
+            self._bear_conflict(error)
         except StoreUnavailable as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
@@ -173,7 +183,7 @@ class Loop:
         taken = self._connection.write(
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
-        self._outage.over()
+        self._outage.over("loop")
         del self._unsettled[: len(runs)]
         self._free_places(runs)
         self._gathering_since = time.monotonic()
@@ -213,7 +223,8 @@ class Loop:
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
         monotonic = self._core.clock.monotonic
         ledger = self._dispatcher.ledger
-        return Run(ready, self._core.tasks[ready.type], self._worker, now_ms, monotonic, ledger, buffered=buffered)
+        task = self._core.tasks[ready.type]
+        return Run(ready, task, self._worker, now_ms, monotonic, ledger, self._completion, buffered=buffered)
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())
@@ -271,17 +282,40 @@ class Loop:
     def _settle(self, run: Run, now: float) -> set[int]:
         return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
 
+    def _bear_conflict(self, error: Conflict) -> None:
+        """Others are at the same rows, which is over in a moment; if not, it is no better than an outage."""
+        self._conflicts += 1
+        if self._conflicts > MOST_CONFLICTS:
+            self._bear(error)
+        else:
+            self._lookout.pause(random.uniform(0.0, CONFLICT_PAUSE_SECONDS))
+
     def _bear(self, error: StoreUnavailable) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
-        self._outage.noticed(error)
+        self._outage.noticed("loop", error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
         longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
         # a fleet that was cut off together does not come back together
         self._lookout.pause(min(self._pause_seconds, longest) * random.uniform(0.5, 1.0))
 
+    def _settle_completed(self) -> None:
+        """Learn what became of the transactions in which handlers completed their jobs."""
+        self._asked_at = time.monotonic()
+        runs, now = self._completed, self._core.clock.monotonic()
+        ended = [Ended(run.ready.id, run.ready.lease, *_ages(run, now)) for run in runs]
+        decided = self._connection.write(settle_completed(self._core.dialect, ended, self._core.now_ms()))
+        self._completed = [run for run in runs if run.ready.id in decided.undecided]
+        over = [run for run in runs if run.ready.id not in decided.undecided]
+        self._free_places(over)
+        rolled_back = [run for run in over if run.ready.id not in decided.committed]
+        self.counts[Move.SUCCEED] += len(over) - len(rolled_back)
+        self._count(rolled_back, {run.ready.id for run in rolled_back})
+        self._maybe_work = True
+
     def _make_sure(self) -> None:
         """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""
-        held = {(run.ready.id, run.ready.lease) for run in (*self._dispatcher.held(), *self._unsettled)}
+        known = (*self._dispatcher.held(), *self._unsettled, *self._completed)
+        held = {(run.ready.id, run.ready.lease) for run in known}
         owned = self._connection.write(give_back_unknown(self._core.dialect, self._worker, held, self._core.now_ms()))
         self._unsure = False
         done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
@@ -316,8 +350,11 @@ class Loop:
         """Somebody committed something. Mostly it is the app, for its own reasons: learn that as cheaply as can be."""
         glance = self._connection.read(self._core.dialect.glance(self._core.now_ms()))
         if glance.any_ready:
-            self._lookout.worth_it()
             self._peek()
+            if self._maybe_work:
+                self._lookout.worth_it()
+            else:
+                self._lookout.in_vain()
         else:
             self._lookout.in_vain()
             self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, registered=True, ready=[]))
@@ -337,6 +374,8 @@ class Loop:
         seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
         if self._dispatcher.buffered:
             seconds = min(seconds, STALE_SECONDS)
+        if self._completed:
+            seconds = min(seconds, ASK_AGAIN_SECONDS)
         deadline = self._dispatcher.seconds_to_deadline()
         if deadline is not None:
             seconds = min(seconds, deadline)
@@ -422,6 +461,11 @@ class Loop:
                     queue,
                     kind,
                 )
+
+
+def _ages(run: Run, now: float) -> tuple[Transition, int | None, int]:
+    assert run.transition is not None
+    return run.transition, int((now - run.started_at) * 1000), int((now - run.finished_at) * 1000)
 
 
 def ended_of(run: Run, now: float) -> Ended | Success:

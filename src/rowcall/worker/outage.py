@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Literal
 
 from rowcall.context import logger
 from rowcall.errors import DataRefused, RowcallError
 
+Who = Literal["loop", "heart", "watcher"]
+
 
 class Outage:
-    """Shared by the threads of one worker. Only a write shows that it is over: a locked file can still be read."""
+    """Shared by the threads of one worker. It lasts until each of those who noticed it got through again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._since: float | None = None
+        self._since = 0.0
+        self._in_trouble: set[Who] = set()
 
-    def noticed(self, error: RowcallError) -> None:
+    def noticed(self, who: Who, error: RowcallError) -> None:
         with self._lock:
-            if self._since is not None:
+            begins = not self._in_trouble
+            self._in_trouble.add(who)
+            if not begins:
                 return
             self._since = time.monotonic()
         trouble = "refuses a round" if isinstance(error, DataRefused) else "is out of reach"
         logger.error("the database %s, trying again until that is over: %s", trouble, error)
 
-    def over(self) -> None:
-        if self._since is None:
+    def over(self, who: Who) -> None:
+        if who not in self._in_trouble:
             return
         with self._lock:
-            since, self._since = self._since, None
-        if since is not None:
-            logger.info("the database is there again, after %.1f s", time.monotonic() - since)
+            self._in_trouble.discard(who)
+            ends = not self._in_trouble
+        if ends:
+            logger.info("the database is there again, after %.1f s", time.monotonic() - self._since)

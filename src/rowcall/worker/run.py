@@ -11,16 +11,30 @@ from rowcall.context import Context
 from rowcall.errors import InvalidArguments
 from rowcall.failure import code_of, detail_of, raised, traceback_of
 from rowcall.job import Job
-from rowcall.lifecycle import SUCCESS, Outcome, Released, Succeeded, TimedOut, Transition, Tries, Unfit, decide
+from rowcall.lifecycle import (
+    SUCCESS,
+    Outcome,
+    Released,
+    Reported,
+    Succeeded,
+    TimedOut,
+    Transition,
+    Tries,
+    Unfit,
+    decide,
+)
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
 from rowcall.text import DETAIL_LENGTH, storable
+from rowcall.worker.completion import Completion
 from rowcall.worker.ledger import NO_PLACE, Ledger
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
+ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
 
 class Run:
@@ -29,6 +43,7 @@ class Run:
     finished_at = 0.0
     place = NO_PLACE
     settled = False
+    completed = False
     cancelled = False
     saw_cancelled = False
     stopped_because: Outcome | None = None
@@ -44,6 +59,7 @@ class Run:
         claimed_at_ms: int,
         monotonic: Callable[[], float],
         ledger: Ledger | None = None,
+        completion: Completion | None = None,
         *,
         buffered: bool,
     ) -> None:
@@ -55,6 +71,7 @@ class Run:
         self._claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
         self._ledger = ledger
+        self._completion = completion
 
     @property
     def context(self) -> Context:
@@ -76,8 +93,25 @@ class Run:
             args.insert(0, self.context)
         return args, kwargs
 
+    def complete(self, result: object, connection: object) -> None:
+        assert self._completion is not None
+        self._completion.complete(self.ready, result_to_json(self.ready.type, result), self._age_ms(), connection)
+        self.completed = True
+
+    async def acomplete(self, result: object, connection: object) -> None:
+        assert self._completion is not None
+        given = result_to_json(self.ready.type, result)
+        await self._completion.acomplete(self.ready, given, self._age_ms(), connection)
+        self.completed = True
+
+    def _age_ms(self) -> int:
+        return int((self._monotonic() - self.started_at) * 1000)
+
     def succeed(self, result: object) -> None:
         self.finished_at = self._monotonic()
+        if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
+            self.transition = self._decide(Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
+            return
         # asked to stop and done all the same: unless it looked, it cannot have stopped half way
         if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
             self.transition = self._decide(self.stopped_because)

@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 
+from rowcall.config import shown
 from rowcall.drivers.postgres_connection import is_pooled, options_for
-from rowcall.drivers.postgres_errors import cannot_connect, shown
+from rowcall.drivers.postgres_errors import cannot_connect
 from rowcall.store.postgres.schema import render
 from rowcall.store.statement import Row
 

@@ -13,9 +13,9 @@ from rowcall.cli.doctor.look import ANSWER_SECONDS, Look, connected
 from rowcall.cli.doctor.server_tables import check_tables
 from rowcall.cli.doctor.service import Asked
 from rowcall.cli.output import span
-from rowcall.config import Config, Server
+from rowcall.config import Config, Server, shown
 from rowcall.drivers.postgres_connection import OLDEST_SERVER, is_pooled
-from rowcall.drivers.postgres_errors import explained, shown
+from rowcall.drivers.postgres_errors import explained
 from rowcall.errors import StoreUnavailable
 
 CLOCK_SECONDS = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,6 +38,30 @@ def settle(dialect: Dialect, ended: Sequence[Ended | Success], now_ms: int | Non
     if others:
         live |= yield from dialect.settle_others(others, now_ms)
     return live
+
+
+def complete(
+    dialect: Dialect, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
+) -> Plan[None]:
+    """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's."""
+    if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
+        raise LeaseLost(job_id)
+
+
+class Completions(NamedTuple):
+    """Of attempts that were completed in transactions of their handlers': which are committed, which are undecided."""
+
+    committed: set[int]
+    undecided: set[int]
+
+
+def settle_completed(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan[Completions]:
+    """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone."""
+    leases = yield from dialect.leases(sorted(one.job_id for one in ended))
+    rolled_back = [one for one in ended if leases.get(one.job_id) == one.lease]
+    undecided = {one.job_id for one in ended if one.job_id in leases and leases[one.job_id] is None}
+    yield from settle(dialect, rolled_back, now_ms)
+    return Completions({one.job_id for one in ended} - undecided - {one.job_id for one in rolled_back}, undecided)
 
 
 def settle_one(dialect: Dialect, ended: Ended, now_ms: int | None) -> Plan[None]:

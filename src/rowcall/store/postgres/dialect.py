@@ -154,6 +154,16 @@ class PostgresDialect:
             yield from execute(Statement(self._sql.settle_others, (now_ms, *given), no_row, to_be_told))
         return live
 
+    def complete(
+        self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
+    ) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
+        existing = yield from fetch(Statement(self._sql.existing, (_array(job_ids),), rows.number_from_row))
+        known = dict((yield from fetch(Statement(self._sql.leases, (_array(job_ids),), rows.pair_from_row))))
+        return {job_id: known.get(job_id) for job_id in existing}
+
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
 
@@ -190,6 +200,10 @@ class PostgresDialect:
     def hint(self) -> Statement[Row]:
         """Tell those who listen, if anybody does."""
         return _plain(self._sql.hint)
+
+    def whereabouts(self) -> Statement[tuple[int, int, int]]:
+        """Which server, database and table a connection sees; it never fails."""
+        return Statement(self._sql.whereabouts, (), rows.numbers_from_row)
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
         return _only(Statement(self._sql.survey, (now_ms,), survey_from_row))

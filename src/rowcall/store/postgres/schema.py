@@ -38,6 +38,11 @@ def milliseconds_of(time: str) -> str:
     return f"floor(date_part('epoch', {time}) * 1000 + 0.0005)::bigint"
 
 
+def milliseconds_or_null(time: str) -> str:
+    """`milliseconds_of`, for columns in which plain SQL may have put infinity."""
+    return f"case when isfinite({time}) then {milliseconds_of(time)} end"
+
+
 def milliseconds_after(time: str) -> str:
     """The first whole millisecond that is not before it."""
     return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"
@@ -63,15 +68,17 @@ create table if not exists <migration> (
 
 _STATUSES = "'blocked', 'scheduled', 'pending', 'running', 'succeeded', 'failed', 'cancelled'"
 
+MOST_COUNT, MOST_LEASE = 2**30 - 1, 2**62 - 1  # far from where adding to them fails
+
 # One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
 # Types, because a CHECK on the table is read anew by every statement: ten of them cost an INSERT a third of its time.
-# The largest numbers leave room for adding to them; times are such as Python has.
+# Times are such as Python has.
 _DOMAINS = {
     "name": ('text collate "C"', "has_1_to_200_characters", "length(value) between 1 and 200"),
     "status": ('text collate "C"', "is_known", f"value in ({_STATUSES})"),
-    "count": ("integer", "is_a_whole_number", "value between 0 and 1073741823"),
-    "limit": ("integer", "is_a_whole_number_above_0", "value between 1 and 1073741823"),
-    "lease": ("bigint", "is_a_whole_number", "value between 0 and 4611686018427387903"),
+    "count": ("integer", "is_a_whole_number", f"value between 0 and {MOST_COUNT}"),
+    "limit": ("integer", "is_a_whole_number_above_0", f"value between 1 and {MOST_COUNT}"),
+    "lease": ("bigint", "is_a_whole_number", f"value between 0 and {MOST_LEASE}"),
     "moment": ("timestamptz", "is_a_time", "value >= '0001-01-01 00:00+00' and value < '10000-01-01 00:00+00'"),
     "seconds": ("double precision", "is_a_duration", "value between 1e-6 and 1e10"),
     "tags": ("jsonb", "is_a_json_array", "jsonb_typeof(value) = 'array'"),

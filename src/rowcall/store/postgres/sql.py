@@ -7,7 +7,15 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.store.postgres.schema import milliseconds_after, milliseconds_of, render, time_of
+from rowcall.store.postgres.schema import (
+    MOST_COUNT,
+    MOST_LEASE,
+    milliseconds_after,
+    milliseconds_of,
+    milliseconds_or_null,
+    render,
+    time_of,
+)
 
 _TIMES = {"run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at"}
 _JSON = {"payload", "result", "tags"}
@@ -20,14 +28,17 @@ _JOB_COLUMNS = (
 
 def _shown(column: str) -> str:
     if column in _TIMES:
-        return milliseconds_of(f"job.{column}")
+        return milliseconds_or_null(f"job.{column}")
     return f"job.{column}::text" if column in _JSON else f"job.{column}"
 
 
 JOB_COLUMNS = ", ".join(_shown(column) for column in _JOB_COLUMNS.split(", "))
+# plain SQL may have put the highest number there: such a job harms nobody but itself
+_NEXT_LEASE = f"least(job.lease, {MOST_LEASE - 1}) + 1"
+_NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _READY_COLUMNS = ", ".join(
     [
-        "job.id, job.type, job.queue, job.payload::text, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost",
+        f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, {_NEXT_LEASE}, job.lost",
         f"job.priority, {milliseconds_of('job.run_at')}, {milliseconds_of('job.created_at')}, job.timeout, job.retry",
         f"job.key, job.tags::text, job.chain_id, job.chain_index, {milliseconds_of('job.expires_at')}",
     ]
@@ -120,6 +131,11 @@ class Sql:
     current_schema = "select quote_ident(current_schema())"
     record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
+    whereabouts = """
+        select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
+          (select oid::bigint from pg_database where datname = current_database()),
+          coalesce(to_regclass('<job>')::oid::bigint, 0)"""
+
     # enqueue
     insert = f"""
         insert into <job> ({_INSERTED_COLUMNS})
@@ -151,7 +167,7 @@ class Sql:
           select id from <job> where status = 'scheduled' and run_at <= (select <now>)
           order by run_at limit $2::int for update skip locked))"""
     expire = f"""
-        update <job> as job set status = 'cancelled', lease = lease + 1, finished_at = moment.now,
+        update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = moment.now,
           error_code = '{EXPIRED_CODE}', error_detail =
             'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
         from (select <now> as now) as moment
@@ -176,8 +192,8 @@ class Sql:
           select {_READY_COLUMNS} from <job> as job
           where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
           order by priority desc, id limit share.jobs for update skip locked) as mine"""
-    mark_claimed = """
-        update <job> as job set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = $2::text,
+    mark_claimed = f"""
+        update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {_NEXT_LEASE}, worker = $2::text,
           claimed_at = moment.now,
           started_at = case when id = any ($3::text::bigint[]) then moment.now end,
           lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
@@ -193,7 +209,7 @@ class Sql:
 
     # settle
     settle_plain = f"""
-        update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null, result = null,
+        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null, result = null,
           started_at = {_started("nullif(" + _given("$4") + ", -1)")},
           finished_at = {_finished(_given("$5"))}
         from (select <now> as now) as moment
@@ -201,7 +217,7 @@ class Sql:
         returning job.id"""
     settle_with_results = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = 'succeeded', lease = job.lease + 1, lease_until = null,
+        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null,
           result = ({_field(4)})::jsonb,
           started_at = {_started(f"({_field(2)})::bigint")},
           finished_at = {_finished(f"({_field(3)})::bigint")}
@@ -223,8 +239,9 @@ class Sql:
         where job.id = any ($2::text::bigint[]) and ({_field(8)})::int = 1 and job.lease = ({_field(1)})::bigint"""
     settle_others = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = {_field(2)}, lease = job.lease + 1, lease_until = null,
-          attempt = greatest(0, job.attempt - ({_field(7)})::int), lost = job.lost + ({_field(13)})::int,
+        update <job> as job set status = {_field(2)}, lease = {_NEXT_LEASE}, lease_until = null,
+          attempt = greatest(0, job.attempt - ({_field(7)})::int),
+          lost = least(job.lost + ({_field(13)})::int, {MOST_COUNT}),
           claimed_at = case when {_IS_FINAL} then job.claimed_at end,
           started_at = case when {_IS_FINAL} then {_started(f"({_field(4)})::bigint")} end,
           finished_at = case when {_IS_FINAL} then {_finished(f"({_field(5)})::bigint")} end,
@@ -234,6 +251,14 @@ class Sql:
           traceback = {_field(12)}
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
+    complete = f"""
+        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null,
+          result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
+        from (select <now> as now) as moment
+        where job.id = $2::bigint and job.lease = $3::bigint
+        returning job.id"""
+    leases = "select id, lease from <job> where id = any ($1::text::bigint[]) for update skip locked"
+    existing = "select id from <job> where id = any ($1::text::bigint[])"
     heartbeat = """
         update <job> as job
         set heartbeat_at = moment.now, lease_until = moment.now + lease_ms * interval '1 millisecond'
@@ -268,7 +293,8 @@ class Sql:
                   and lease_until <= (select <now>)),
           exists (select from owner where not exists (select from <worker> where name = owner.name)
                   and exists (select from <job> where status = 'running' and worker = owner.name
-                              and lease_until is null))"""
+                              and lease_until is null))
+          or exists (select from <job> where status = 'running' and worker is null and lease_until is null)"""
     seize = "select 1 from <worker> where name = $1::text for update skip locked"
     retire = "delete from <worker> where name = $1::text"
     retire_if_idle = """
@@ -288,11 +314,17 @@ class Sql:
         ), gone as materialized (
           select name from owner where not exists (select from <worker> where name = owner.name)
         )
-        select mine.* from gone cross join lateral (
+        select * from (
+          select mine.* from gone cross join lateral (
+            select {_OWNED_COLUMNS} from <job> as job
+            where status = 'running' and lease_until is null and worker = gone.name
+            order by worker, id limit $1::int for update skip locked) as mine
+          limit $1::int) as of_the_gone
+        union all
+        select * from (
           select {_OWNED_COLUMNS} from <job> as job
-          where status = 'running' and lease_until is null and worker = gone.name
-          order by worker, id limit $1::int for update skip locked) as mine
-        limit $1::int"""
+          where status = 'running' and lease_until is null and worker is null
+          order by worker, id limit $1::int for update skip locked) as of_nobody"""
     lease_expired = f"""
         select {_OWNED_COLUMNS} from <job> as job
         where status = 'running' and lease_until is not null and lease_until <= (select <now>)
@@ -302,12 +334,12 @@ class Sql:
     get = f"select {JOB_COLUMNS} from <job> as job where id = $1::bigint"
     lock = f"select {JOB_COLUMNS} from <job> as job where id = $1::bigint for update"
     attempts = f"""
-        select job_id, attempt, status, {milliseconds_of("claimed_at")}, {milliseconds_of("started_at")},
-               {milliseconds_of("finished_at")}, worker, error_code, error_detail, traceback,
-               {milliseconds_of("next_run_at")}
+        select job_id, attempt, status, {milliseconds_or_null("claimed_at")}, {milliseconds_or_null("started_at")},
+               {milliseconds_or_null("finished_at")}, worker, error_code, error_detail, traceback,
+               {milliseconds_or_null("next_run_at")}
         from <prefix>attempts where job_id = $1::bigint order by seq"""
     timeline = f"""
-        select {milliseconds_of("at")}, event, actor, detail
+        select {milliseconds_or_null("at")}, event, actor, detail
         from <prefix>timeline where job_id = $1::bigint order by at, seq, rank"""
     workers = f"""
         select name, host, pid, queues, concurrency, version, {milliseconds_of("started_at")}, beat,
@@ -321,14 +353,14 @@ class Sql:
                                error_detail, traceback)
         select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
         from <prefix>attempts where job_id = $1::bigint and seq = 9000000000000000000"""
-    rerun = """
-        update <job> set status = 'pending', lease = lease + 1, run_at = <now>,
-          max_attempts = max_attempts + $3::int, claimed_at = null, started_at = null, finished_at = null,
-          heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null, error_detail = null,
-          traceback = null
+    rerun = f"""
+        update <job> as job set status = 'pending', lease = {_NEXT_LEASE}, run_at = <now>,
+          max_attempts = least(job.max_attempts + $3::int, {MOST_COUNT}), claimed_at = null, started_at = null,
+          finished_at = null, heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null,
+          error_detail = null, traceback = null
         where id = $2::bigint"""
-    cancel = """
-        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = $3::text,
+    cancel = f"""
+        update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
           error_detail = $4::text
         where id = $2::bigint"""
     delete = "delete from <job> where id = $1::bigint"

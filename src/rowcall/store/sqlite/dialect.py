@@ -159,6 +159,14 @@ class SqliteDialect:
         leases = [(row.id, row.lease) for row in settled]
         return (yield from fetch(Statement(self._sql.live, (_json(leases),), rows.ids_from_row)))[0]
 
+    def complete(
+        self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
+    ) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
+        return dict((yield from fetch(Statement(self._sql.leases, (_json(job_ids),), rows.pair_from_row))))
+
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
 

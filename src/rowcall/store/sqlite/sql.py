@@ -154,6 +154,13 @@ class Sql:
                      json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
+    complete = """
+        update <job> set status = 'succeeded', lease = lease + 1, lease_until = null, result = ?4,
+          started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - ?5), started_at),
+          finished_at = max(coalesce(claimed_at, created_at), <now>)
+        where id = ?2 and lease = ?3
+        returning id"""
+    leases = "select id, lease from <job> where id in (select value from json_each(?1))"
     heartbeat = """
         update <job> set heartbeat_at = <now>, lease_until = <now> + lease_ms where id = ?2 and lease = ?3
         returning id"""

@@ -1,0 +1,23 @@
+"""asyncpg's `Connection`, and the one that its pool hands out."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from rowcall.errors import InvalidOption
+from rowcall.store.statement import Row, Statement
+
+
+class Asyncpg:
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        if connection.is_closed():
+            raise InvalidOption("connection", "is closed")
+        self._connection = connection
+
+    @property
+    def key(self) -> object:
+        return self._connection
+
+    async def execute(self, statement: Statement[object]) -> list[Row]:
+        # every column is a number, a text or a boolean: no codec of the caller's has a say
+        return [tuple(record) for record in await self._connection.fetch(statement.sql, *statement.parameters)]

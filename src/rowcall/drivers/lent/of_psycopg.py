@@ -1,0 +1,64 @@
+"""psycopg's `Connection` and `AsyncConnection`: in a transaction or not, in a pipeline or not, with any row factory."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import pq
+from psycopg.abc import Dumper, Loader
+from psycopg.rows import tuple_row
+from psycopg.types.bool import BoolLoader
+from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
+from psycopg.types.string import StrDumper, TextLoader
+
+from rowcall.errors import InvalidOption
+from rowcall.store.statement import Row, Statement
+
+# what the caller's connection makes of its types is the caller's affair
+_LOADERS: dict[str, type[Loader]] = {"int8": IntLoader, "int4": IntLoader, "text": TextLoader, "bool": BoolLoader}
+_DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: StrDumper}
+
+
+class Psycopg:
+    def __init__(self, connection: psycopg.Connection[object]) -> None:
+        _check(connection)
+        self._connection = connection
+
+    @property
+    def key(self) -> object:
+        return self._connection
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
+            _use_our_types(cursor)
+            cursor.execute(statement.sql, statement.parameters)
+            return cursor.fetchall()  # every statement that is run here gives rows; in a pipeline this waits for them
+
+
+class PsycopgAsync:
+    def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
+        _check(connection)
+        self._connection = connection
+
+    @property
+    def key(self) -> object:
+        return self._connection
+
+    async def execute(self, statement: Statement[object]) -> list[Row]:
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
+            _use_our_types(cursor)
+            await cursor.execute(statement.sql, statement.parameters)
+            return await cursor.fetchall()
+
+
+def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[object]) -> None:
+    if connection.closed:
+        raise InvalidOption("connection", "is closed")
+    if connection.info.transaction_status == pq.TransactionStatus.INERROR:
+        raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
+
+
+def _use_our_types(cursor: psycopg.RawCursor[Row] | psycopg.AsyncRawCursor[Row]) -> None:
+    for loader_of, loader in _LOADERS.items():
+        cursor.adapters.register_loader(loader_of, loader)
+    for dumper_of, dumper in _DUMPERS.items():
+        cursor.adapters.register_dumper(dumper_of, dumper)

@@ -1,0 +1,90 @@
+"""SQLAlchemy's connections and sessions, sync and async; SQLModel's sessions are among them.
+
+Always through `exec_driver_sql`: the driver's connection, taken before SQLAlchemy's first statement, is not in the
+transaction yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import sqlalchemy
+from sqlalchemy import orm
+
+from rowcall.drivers.lent.of_sqlite3 import as_text
+from rowcall.drivers.lent.placeholders import counted
+from rowcall.errors import InvalidOption
+from rowcall.store.statement import Parameter, Row, Statement
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+Session = orm.Session | orm.scoped_session[orm.Session]
+
+_NUMBERED = {"pysqlite", "aiosqlite", "asyncpg"}
+_COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
+
+
+class Alchemy:
+    def __init__(self, connection: sqlalchemy.Connection | Session) -> None:
+        self._lent = connection
+        if isinstance(connection, sqlalchemy.Connection):
+            self._connection = connection
+        else:
+            self._connection = connection.connection()
+        _check(self._connection)
+
+    @property
+    def key(self) -> object:
+        return self._connection.engine
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        return _rows(self._connection.exec_driver_sql(*_arranged(statement, self._connection.dialect.driver)))
+
+
+class AlchemyAsync:
+    def __init__(self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
+        self._lent = connection
+        self._connection: AsyncConnection | None = None
+
+    @property
+    def key(self) -> object:
+        return self._connection.sync_engine if self._connection is not None else None
+
+    async def execute(self, statement: Statement[object]) -> list[Row]:
+        if self._connection is None:
+            self._connection = await self._resolved()
+        driver = self._connection.dialect.driver
+        return _rows(await self._connection.exec_driver_sql(*_arranged(statement, driver)))
+
+    async def _resolved(self) -> AsyncConnection:
+        from sqlalchemy.ext.asyncio import AsyncConnection
+
+        found = self._lent if isinstance(self._lent, AsyncConnection) else await self._lent.connection()
+        if found.sync_connection is None:
+            raise InvalidOption("connection", "is not started; write: async with engine.connect() as connection")
+        _check(found.sync_connection)
+        return found
+
+
+def _check(connection: sqlalchemy.Connection) -> None:
+    if connection.closed:
+        raise InvalidOption("connection", "is closed")
+    driver = connection.dialect.driver
+    if driver not in _NUMBERED | _COUNTED:
+        raise InvalidOption("connection", f"goes through {connection.dialect.name}+{driver}, which is not known here")
+
+
+def _arranged(statement: Statement[object], driver: str) -> tuple[str, tuple[Parameter, ...]] | tuple[str]:
+    if not statement.parameters:
+        return (statement.sql,)
+    if driver in _NUMBERED:
+        return statement.sql, statement.parameters
+    text = counted(statement.sql)
+    return text.sql, text.arranged(statement.parameters)
+
+
+def _rows(result: sqlalchemy.CursorResult[tuple[object, ...]]) -> list[Row]:
+    if not result.returns_rows:
+        return []
+    return [as_text(cast("Row", tuple(row))) for row in result.fetchall()]

@@ -1,0 +1,52 @@
+"""`sqlite3.Connection`, and `aiosqlite.Connection`, which is one in a thread of its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from rowcall.store.statement import Row, Statement
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+
+class Sqlite3:
+    key = None  # it cannot be referred to weakly; looking at it again costs microseconds
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        cursor = sqlite3.Cursor(self._connection)
+        cursor.row_factory = None
+        try:
+            return [as_text(row) for row in cursor.execute(statement.sql, statement.parameters)]
+        finally:
+            cursor.close()
+
+
+class Aiosqlite:
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self._connection = connection
+
+    @property
+    def key(self) -> object:
+        return self._connection
+
+    async def execute(self, statement: Statement[object]) -> list[Row]:
+        if self._connection.row_factory in (None, sqlite3.Row):
+            found = await self._connection.execute_fetchall(statement.sql, statement.parameters)
+            return [as_text(tuple(row)) for row in found]
+        cursor = await self._connection.cursor()
+        cursor.row_factory = None
+        try:
+            await cursor.execute(statement.sql, statement.parameters)
+            return [as_text(tuple(row)) for row in await cursor.fetchall()]
+        finally:
+            await cursor.close()
+
+
+def as_text(row: Row) -> Row:
+    # no column of ours is a blob: bytes come from the caller's text_factory
+    return tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)

@@ -1,0 +1,31 @@
+"""One text of SQL, in the words of drivers that number their parameters and of those that count them off."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from rowcall.store.statement import Parameter
+
+_NUMBERED = re.compile(r"[$?](\d+)")
+
+
+class Counted(NamedTuple):
+    """`%s` for each parameter, and which of the numbered ones each of them is."""
+
+    sql: str
+    order: tuple[int, ...]
+
+    def arranged(self, parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+        return tuple(parameters[number] for number in self.order)
+
+
+@lru_cache(256)
+def counted(sql: str) -> Counted:
+    """
+    >>> counted("select $2 + $1 + $2 where x like 'a%'")
+    Counted(sql="select %s + %s + %s where x like 'a%%'", order=(1, 0, 1))
+    """
+    order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql))
+    return Counted(_NUMBERED.sub("%s", sql.replace("%", "%%")), order)
