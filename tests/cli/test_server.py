@@ -16,6 +16,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.cli.target import existing, load
+from rowcall.drivers.postgres_errors import shown
 from rowcall.testing.postgres_database import with_database
 from tests.cli.conftest import APP, Run
 from tests.support import PythonProcess, eventually
@@ -69,7 +70,7 @@ def tell(run: Run, words: list[str]) -> Tell:
 
 def test_migrate_makes_the_tables_once(tell: Tell, run: Run, words: list[str], postgres_url: str) -> None:
     made = tell("migrate")
-    assert made == {"path": postgres_url, "from": 0, "to": made["to"]}
+    assert made == {"path": shown(postgres_url), "from": 0, "to": made["to"]}
     assert run("migrate", *words).stdout.endswith(f"at version {made['to']} already\n")
 
 
@@ -93,7 +94,7 @@ def test_looking_and_steering(tell: Tell, run: Run, words: list[str], server_que
 def test_looking_makes_no_tables(run: Run, postgres_url: str, command: list[str]) -> None:
     result = run(*command, "--url", postgres_url)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: {postgres_url} has no tables named rowcall_*. Make them with: rowcall mig")
+    assert result.stderr.startswith(f"error: {shown(postgres_url)} has no tables named rowcall_*. Make them with: ")
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("select to_regclass('rowcall_job')").fetchone() == (None,)
 
@@ -112,7 +113,7 @@ def test_looking_never_migrates_and_closes_what_it_opened(server_queue: Rowcall,
         assert not jobs.config.auto_migrate
     with pytest.raises(StoreUnavailable, match="search_path"):
         existing(None, f"{postgres_url}?options=-csearch_path%3Dnowhere")
-    with psycopg.connect(postgres_url) as connection:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
         query = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         server_queue.close()
         eventually(lambda: connection.execute(query).fetchone() == (0,), message="the end of all connections")

@@ -101,13 +101,14 @@ def test_a_database_that_is_read_only(examine: Examine, server_queue: Rowcall, p
 
 
 @pytest.mark.slow
-def test_a_standby(examine: Examine, durable_server: PostgresServer, durable_url: str) -> None:
+def test_a_standby(run: Run, examine: Examine, durable_server: PostgresServer, durable_url: str) -> None:
     with standby_of(durable_server) as standby:
         found = examine("--url", standby.url(database_of(durable_url)))
         assert (found.exit_code, found.level["writable"]) == (1, "problem")
         assert "standby" in found.what["writable"]
         assert "listen" not in found.level
         assert found.level["tables"] == "ok"
+        assert run("stats", "--url", standby.url(database_of(durable_url))).exit_code == 0
     change(durable_server.url(), "select pg_drop_replication_slot('following')")
 
 
