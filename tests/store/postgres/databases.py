@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterator
 
 import psycopg
+from psycopg import sql
 
 from rowcall import Rowcall
-from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
 
 PREFIX = "rowcall_"
 FINISHED, SCHEDULED, PENDING, RUNNING = 200_000, 100_000, 50_000, 2_000
@@ -25,13 +27,21 @@ def migrated(url: str, prefix: str = PREFIX) -> Iterator[psycopg.Connection]:
 
 
 @contextlib.contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """The URL of a database for longer than one test."""
-    url = create_database(server_url)
+def fresh_database(server_url: str, copy_of: str | None = None) -> Iterator[str]:
+    """The URL of a database for longer than one test: empty, or a copy of one that nobody is connected to."""
+    url = create_database(server_url) if copy_of is None else _copy(server_url, copy_of)
     try:
         yield url
     finally:
         drop_database(server_url, database_of(url))
+
+
+def _copy(server_url: str, source: str) -> str:
+    name = f"{database_of(source)}_{uuid.uuid4().hex[:8]}"
+    statement = sql.SQL("create database {} template {}")
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(statement.format(sql.Identifier(name), sql.Identifier(database_of(source))))
+    return with_database(server_url, name)
 
 
 def fill(connection: psycopg.Connection, share: float = 1.0) -> None:

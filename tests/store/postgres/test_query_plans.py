@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import psycopg
 import pytest
 
+from rowcall import Rowcall
+from rowcall.drivers.postgres_connection import _PLANNER
 from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.statement import Statement
+from rowcall.store.statement import Statement, fetch
 from tests.store.postgres.databases import (
     FINISHED,
     PENDING,
@@ -33,6 +36,7 @@ STATES = ("new", "empty, analyzed", "few, analyzed", "full", "full, analyzed")
 LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
 TABLE = "rowcall_job"
 BY_ID = "rowcall_job_pkey(id)"
+SEVERAL_TYPES = "ready, several types"
 
 DIALECT = PostgresDialect(PREFIX)
 
@@ -75,7 +79,7 @@ CASES = {
         lambda size: statements_of(DIALECT.ready_jobs("default", ["type1"], size, None)),
         ["rowcall_job_ready(queue, type)"],
     ),
-    "ready, several types": Case(
+    SEVERAL_TYPES: Case(
         lambda size: statements_of(DIALECT.ready_jobs("default", ["type1", "type2", "type3"], size, None)),
         ["rowcall_job_ready(queue, type)"] * 2,
     ),
@@ -123,12 +127,29 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def empty(postgres_server_url: str) -> Iterator[str]:
+    with fresh_database(postgres_server_url) as url:
+        with migrated(url) as connection:
+            connection.execute("alter table rowcall_job set (autovacuum_enabled = off)")
+        yield url
+
+
+@pytest.fixture(scope="module")
+def full(postgres_server_url: str, empty: str) -> Iterator[str]:
+    with fresh_database(postgres_server_url, copy_of=empty) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            fill(connection)
+        yield url
+
+
 @pytest.fixture(scope="module", params=STATES)
 def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
-    with fresh_database(postgres_server_url) as url, migrated(url) as connection:
-        connection.execute("alter table rowcall_job set (autovacuum_enabled = off)")
-        if "full" in request.param:
-            fill(connection)
+    source = request.getfixturevalue("full" if "full" in request.param else "empty")
+    with (
+        fresh_database(postgres_server_url, copy_of=source) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
         if "few" in request.param:
             connection.execute("insert into rowcall_job (type) select 'a' from generate_series(1, 3)")
         if "analyzed" in request.param:
@@ -157,22 +178,18 @@ def plans(explainer: Explainer, case: Case, mode: Mode) -> Iterator[Node]:
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 @pytest.mark.parametrize("name", CASES)
-def test_the_intended_index_is_taken(explainer: Explainer, name: str, mode: Mode) -> None:
+def test_the_intended_index_is_taken_and_gives_the_order(explainer: Explainer, name: str, mode: Mode) -> None:
     case = CASES[name]
     for plan in plans(explainer, case, mode):
         assert sorted(shown(access) for access in accesses(plan, TABLE)) == sorted(case.expected), plan
-
-
-@pytest.mark.parametrize("mode", ["custom", "generic"])
-@pytest.mark.parametrize("name", [name for name in CASES if name != "ready, several types"])
-def test_nothing_is_sorted_that_an_index_gives_in_order(explainer: Explainer, name: str, mode: Mode) -> None:
-    for plan in plans(explainer, CASES[name], mode):
-        assert sorts(plan) == []
+        assert name == SEVERAL_TYPES or sorts(plan) == [], plan
+        for access in accesses(plan, "rowcall_worker"):
+            assert access.index_name == "rowcall_worker_pkey", plan
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_of_several_types_only_the_heads_are_sorted(explainer: Explainer, mode: Mode) -> None:
-    for plan in plans(explainer, CASES["ready, several types"], mode):
+    for plan in plans(explainer, CASES[SEVERAL_TYPES], mode):
         limits = [node for node in nodes_of(plan) if node["Node Type"] == "Limit"]
         for access in ("Index Only Scan", "Index Scan"):
             assert any(below(limit, access) for limit in limits), plan
@@ -196,12 +213,26 @@ def test_a_survey_reads_running_jobs_alone(explainer: Explainer, mode: Mode) -> 
     assert {name.partition("(")[0] for name in found} == {"rowcall_job_owned", "rowcall_job_leased"}
 
 
-@pytest.mark.parametrize("name", ["look", "look and hold", "seize", "retire if idle", "orphans"])
-def test_a_worker_is_found_by_its_name(explainer: Explainer, name: str) -> None:
-    for mode in ("custom", "generic"):
-        for plan in plans(explainer, CASES[name], mode):
-            (access,) = accesses(plan, "rowcall_worker")
-            assert access.index_name == "rowcall_worker_pkey", plan
+@pytest.mark.parametrize("url", ["full", "full, analyzed"], indirect=True)
+def test_without_our_settings_a_look_still_reads_no_more_of_a_full_table(url: str) -> None:
+    """Behind a pooler: what a session sets there would be another one's next."""
+    explainer = Explainer(url, planned=False)
+    for name in ("look", "glance"):
+        (statement,) = CASES[name].make(1)
+        plan = explainer.explain(statement, "custom", writes=False)
+        assert sorted(shown(access) for access in accesses(plan, TABLE)) == sorted(CASES[name].expected), plan
+        assert sorts(plan) == []
+    (survey,) = statements_of(DIALECT.survey(None))
+    found = accesses(explainer.explain(survey, "custom", writes=False), TABLE)
+    assert {access.index_name for access in found} == {"rowcall_job_owned", "rowcall_job_leased"}
+    explainer.close()
+
+
+def test_reads_of_a_process_have_the_same_settings_as_its_worker(postgres_url: str) -> None:
+    with Rowcall(postgres_url) as jobs:
+        for setting in _PLANNER:
+            shown = Statement(f"select current_setting('{setting}')", (), lambda row: row)
+            assert jobs.read(fetch(shown)) == [("off",)], setting
 
 
 def test_a_scan_of_the_table_would_be_seen(explainer: Explainer) -> None:
