@@ -22,8 +22,8 @@ from tests.worker.support import ended, outcomes, some_beats
 
 pytestmark = pytest.mark.crash
 
-LEASE_SECONDS = 0.5
-OUTAGE_SECONDS = 3.0  # six leases
+LEASE_SECONDS = 1.0
+OUTAGE_SECONDS = 3.0  # three leases
 LONG_OUTAGE_SECONDS = 30.0  # two leases as they are by default
 
 

@@ -99,7 +99,7 @@ def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: Site, jobs: Ro
     def note(text: str) -> str:
         return text
 
-    with jobs.worker(lease=0.5) as worker, site.worker(lease=0.5, queues="other") as watching:
+    with jobs.worker(lease=1) as worker, site.worker(lease=1, queues="other") as watching:
         with exhausted(site), Rowcall(site.url) as elsewhere:
             some_beats(elsewhere, 10)
             assert len(elsewhere.workers()) == 2
