@@ -16,7 +16,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.cli.target import existing, load
-from rowcall.drivers.postgres_errors import shown
+from rowcall.config import shown
 from rowcall.testing.postgres_database import with_database
 from tests.cli.conftest import APP, Run
 from tests.support import PythonProcess, eventually
