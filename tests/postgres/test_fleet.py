@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -162,3 +163,16 @@ def test_one_on_another_host_is_missed_only_after_its_lease(site: Site, jobs: Ro
             site.open("x")
             assert ended(jobs, job).attempt == 2
     assert outcomes(jobs, job) == ["lost", "succeeded"]
+
+
+def test_a_host_without_a_place_for_files_works_all_the_same(site: Site, jobs: Rowcall, tmp_path: Path) -> None:
+    (tmp_path / f"rowcall-{os.getuid()}").touch()  # in the way of the folder
+    job = jobs.enqueue("hold", {"name": "x"})
+    with site.worker(lease=LEASE_SECONDS, env={"TMPDIR": str(tmp_path)}) as bare:
+        site.wait_for_line("start x")
+        assert [worker.lock_path for worker in jobs.workers()] == [None]
+        with site.worker(lease=LEASE_SECONDS):
+            bare.kill()
+            site.wait_for_line("start x", times=2)
+            site.open("x")
+            assert ended(jobs, job).attempt == 2
