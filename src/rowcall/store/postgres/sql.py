@@ -376,12 +376,17 @@ class Sql:
         if status is not None:
             # the planner must read it in the statement to believe that a partial index fits
             conditions.append(_PROOFS[status])
-        source, order = "<job> as job", "job.id"
+        source, order, start = "<job> as job", "job.id desc", "job.id < $2::bigint"
         if tag:
-            source, order = "<job_tag> as tagged join <job> as job on job.id = tagged.job_id", "tagged.job_id"
+            source = "<job_tag> as tagged join <job> as job on job.id = tagged.job_id"
+            order, start = "tagged.job_id desc", "tagged.job_id < $2::bigint"
+        elif status is not None and _PROOFS[status] == _FINISHED:
+            # an order that only one index has: else the planner hopes to meet them soon in the order of the ids
+            order = "job.status desc, job.id desc"
+            start = "(job.status, job.id) < ($3::text, $2::bigint) and job.status >= $3::text"
         return render(
-            f"select {JOB_COLUMNS} from {source} where {' and '.join([f'{order} < $2::bigint', *conditions])}"
-            f" order by {order} desc limit $1::int",
+            f"select {JOB_COLUMNS} from {source} where {' and '.join([start, *conditions])}"
+            f" order by {order} limit $1::int",
             self._prefix,
         )
 
