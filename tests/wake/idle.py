@@ -56,8 +56,8 @@ class Idle:
         monkeypatch.setattr(ServerLookout, "wait", watched)
 
     @contextlib.contextmanager
-    def worker(self, *, concurrency: int = 10, lease: float = 600) -> Iterator[Worker]:
-        with self.jobs.worker(concurrency=concurrency, lease=lease) as worker:
+    def worker(self, *, concurrency: int = 10, lease: float = 600, queues: list[str] | None = None) -> Iterator[Worker]:
+        with self.jobs.worker(concurrency=concurrency, lease=lease, queues=queues) as worker:
             yield worker
 
     def settle(self) -> None:

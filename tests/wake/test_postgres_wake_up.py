@@ -191,6 +191,27 @@ def test_every_worker_is_woken(waiting: Idle) -> None:
             ended(waiting.jobs, job)
 
 
+@pytest.mark.parametrize("queue", ["mail", 'a "quoted" näme', "50%"])
+def test_a_worker_of_some_queues_is_told_of_those(waiting: Idle, queue: str) -> None:
+    with waiting.worker(queues=["news", queue]), ear(waiting.url) as hearing:
+        waiting.settle()
+        waiting.note.enqueue("elsewhere")
+        asyncio.run(waiting.note.using(queue="ma").aenqueue("elsewhere"))
+        waiting.note.using(queue="others").enqueue_many([{"text": "elsewhere"}] * 3)
+        assert hearing.heard() == []
+        waiting.note.using(queue=queue).enqueue("x")
+        waiting.has_run("x")
+        asyncio.run(waiting.note.using(queue=queue).aenqueue("y"))
+        waiting.has_run("x", "y")
+        waiting.note.using(queue=queue).enqueue_many([{"text": "z"}])
+        waiting.has_run("x", "y", "z")
+        with connected(waiting.url) as mine:
+            mine.execute(
+                "insert into rowcall_job (type, queue, payload) values ('note', %s, %s)", [queue, '{"text": "p"}']
+            )
+        waiting.has_run("x", "y", "z", "p")
+
+
 @pytest.mark.parametrize("prefix", ["Mixed_Case_", "mine_"])
 def test_queues_of_one_database_have_a_channel_each(
     postgres_url: str, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, prefix: str
