@@ -1,0 +1,188 @@
+"""Enqueues of many threads and tasks share commits on PostgreSQL, as they do on SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.errors import DataRefused
+from rowcall.store.dialect import Inserted, NewJob
+from rowcall.store.plans.enqueue import Member
+from tests.connected import Connection, connected, database_with_tables, empty
+from tests.support import eventually
+
+pytestmark = pytest.mark.concurrency
+
+MANY = 100
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    with database_with_tables(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def url(shared_url: str) -> str:
+    empty(shared_url)
+    return shared_url
+
+
+@pytest.fixture
+def jobs(url: str) -> Iterator[Rowcall]:
+    with Rowcall(url) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def mine(url: str) -> Iterator[Connection]:
+    with connected(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(MANY) as executor:
+        yield executor
+
+
+def database(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
+    assert isinstance(jobs.database, PostgresDatabase)
+    return jobs.database
+
+
+def commits(mine: Connection) -> int:
+    """How many transactions wrote the jobs that are there."""
+    return len(mine.execute("select distinct xmin::text from rowcall_job").fetchall())
+
+
+@contextmanager
+def writers_held_up(url: str) -> Iterator[None]:
+    with connected(url, autocommit=False) as somebody_else:
+        somebody_else.execute("lock table rowcall_job in share mode")
+        yield
+        somebody_else.rollback()
+
+
+def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, url: str, mine: Connection, threads: Executor) -> None:
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        futures = [threads.submit(jobs.enqueue, "task", {"number": number}) for number in range(MANY)]
+        eventually(lambda: len(database(jobs)._group._waiting) >= MANY // 2)
+    written = [future.result(20) for future in futures]
+    assert len({job.id for job in written}) == MANY
+    assert [jobs.get(job.id).payload for job in written] == [{"number": number} for number in range(MANY)]
+    assert 1 < commits(mine) <= 1 + MANY // 2
+
+
+def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, mine: Connection) -> None:
+    async def enqueue_all() -> list[Job]:
+        return await asyncio.gather(*(jobs.aenqueue("task", {"number": number}) for number in range(MANY)))
+
+    written = asyncio.run(enqueue_all())
+    assert [job.payload for job in written] == [{"number": number} for number in range(MANY)]
+    assert jobs.stats().total == MANY
+    assert 1 <= commits(mine) <= MANY // 10
+
+
+def test_members_that_are_not_alike_share_a_commit_too(
+    jobs: Rowcall, url: str, mine: Connection, threads: Executor
+) -> None:
+    @jobs.task(queue="mail", tags=["a"])
+    def send(to: str) -> None: ...
+
+    @jobs.task(delay=3600)
+    def later(number: int) -> None: ...
+
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        mail = [threads.submit(send.enqueue, str(number)) for number in range(20)]
+        late = [threads.submit(later.enqueue, number) for number in range(20)]
+        named = [threads.submit(jobs.enqueue, "named", {"number": number}, priority=number) for number in range(20)]
+        eventually(lambda: len(database(jobs)._group._waiting) >= 40)
+    written = [future.result(20) for future in (*mail, *late, *named)]
+    assert [jobs.get(job.id) for job in written] == written
+    assert commits(mine) < 25
+
+
+def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threads: Executor) -> None:
+    def write(number: int) -> int:
+        queue = "q" * 201 if number % 10 == 0 else "default"
+        return database(jobs).write_shared(Member(NewJob(type="task", queue=queue), "{}", None)).id
+
+    with writers_held_up(url):
+        futures = [threads.submit(write, number) for number in range(MANY)]
+        eventually(lambda: len(database(jobs)._group._waiting) >= MANY // 2)
+    wait(futures, 20)
+    for number, future in enumerate(futures):
+        if number % 10 == 0:
+            with pytest.raises(DataRefused, match="refuses the values"):
+                future.result()
+        else:
+            assert jobs.get(future.result()).type == "task"
+    assert jobs.stats().total == MANY - MANY // 10
+
+
+def test_a_shared_commit_that_is_cut_before_its_end_fails_nobody(
+    jobs: Rowcall, url: str, mine: Connection, threads: Executor
+) -> None:
+    jobs.enqueue("first")
+    with writers_held_up(url):
+        alone = threads.submit(jobs.enqueue, "task")
+        eventually(lambda: who_waits(mine) == 1)
+        futures = [threads.submit(jobs.enqueue, "task") for _ in range(MANY - 1)]
+        eventually(lambda: len(database(jobs)._group._waiting) == MANY - 1)
+        assert cut_who_waits(mine) == 1
+        eventually(lambda: who_waits(mine) == 1)  # all the others, in one transaction
+        assert cut_who_waits(mine) == 1
+    assert isinstance(alone.exception(20), StoreUnavailable)  # it was one statement: nobody knows what became of it
+    assert len({future.result(20).id for future in futures}) == MANY - 1
+    assert jobs.stats().total == MANY
+
+
+def who_waits(mine: Connection) -> int:
+    waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    return len(mine.execute(waiting).fetchall())
+
+
+def cut_who_waits(mine: Connection) -> int:
+    cut = """
+    select pg_terminate_backend(pid, 20000) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+    """
+    return len(mine.execute(cut).fetchall())
+
+
+def test_a_cancelled_aenqueue_harms_nobody_else(jobs: Rowcall, url: str) -> None:
+    async def enqueue_some() -> list[Job | BaseException]:
+        with writers_held_up(url):
+            tasks = [asyncio.ensure_future(jobs.aenqueue("task", {"number": number})) for number in range(20)]
+            await asyncio.sleep(0)
+            for task in tasks[::2]:
+                task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    jobs.enqueue("first")
+    outcomes = asyncio.run(enqueue_some())
+    assert [type(outcome) for outcome in outcomes[::2]] == [asyncio.CancelledError] * 10
+    for number, outcome in enumerate(outcomes):
+        if isinstance(outcome, Job):
+            assert jobs.get(outcome.id).payload == {"number": number}
+    assert sum(isinstance(outcome, Job) for outcome in outcomes) == 10
+    assert 11 <= jobs.stats().total <= 21  # a cancelled one may still have been written
+
+
+def test_threads_and_tasks_share_one_queue(jobs: Rowcall, threads: Executor) -> None:
+    async def enqueue_all() -> list[Job]:
+        return await asyncio.gather(*(jobs.aenqueue("async") for _ in range(50)))
+
+    sync = [threads.submit(jobs.enqueue, "sync") for _ in range(50)]
+    written = asyncio.run(enqueue_all()) + [future.result(20) for future in sync]
+    assert len({job.id for job in written}) == 100
+    assert jobs.stats().total == 100
