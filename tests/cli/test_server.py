@@ -17,8 +17,9 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.cli.target import existing, load
 from rowcall.config import shown
-from rowcall.testing.postgres_database import with_database
+from rowcall.testing.postgres_database import database_of, with_database
 from tests.cli.conftest import APP, Run
+from tests.pgbouncer import PgBouncer
 from tests.support import PythonProcess, eventually
 
 Tell = Callable[..., Any]
@@ -158,6 +159,23 @@ def test_work(server_queue: Rowcall, folder: Path, processes: str) -> None:
         assert process.wait() == 0, process.output
         assert f"working on {server_queue.database.name}: 2 tasks" in process.output
     assert server_queue.workers() == []
+
+
+def test_commands_work_behind_a_pooler(
+    run: Run, app: Path, folder: Path, postgres_url: str, pgbouncer: PgBouncer
+) -> None:
+    url = pgbouncer.url(database_of(postgres_url))
+    app.write_text(APP.replace("sqlite:///queue.db", url))
+    assert "the tables were made" in run("migrate", "--url", url).stdout
+    with Rowcall(url) as jobs, PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+        job = jobs.enqueue("hello", {"name": "Ann"})
+        assert eventually(lambda: jobs.get(job.id).result) == "hello Ann"
+        for command in ("stats", "jobs", "workers", "doctor"):
+            result = run(command, "app:jobs")
+            assert result.exit_code == 0, result.output
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0, process.output
+        process.wait_for("a connection pooler is in between")
 
 
 @pytest.mark.parametrize("more", [[], ["--processes=2"]])
