@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 
@@ -12,11 +13,20 @@ def make_folder(folder: str, database: str) -> None:
     try:
         os.mkdir(folder)
     except FileExistsError:
+        if not database:
+            _check_private(folder)
         return
     mode = _mode_of(database)
     searchable = mode | ((mode & 0o444) >> 2)
     with contextlib.suppress(OSError):  # a file system without permissions
         os.chmod(folder, searchable | (os.stat(folder).st_mode & stat.S_ISGID))
+
+
+def _check_private(folder: str) -> None:
+    """In a place where everybody may make folders, take none that somebody else has made or can change."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(errno.EPERM, "it is not this user's own folder", folder)
 
 
 def open_file(path: str, database: str, flags: int = 0) -> int:

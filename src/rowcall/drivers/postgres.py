@@ -107,7 +107,7 @@ class PostgresDatabase(Generic[M, E]):
     def side_folder(self) -> str:
         """Names in it are drawn at random, so all queues of one user of this host may share it."""
         user = os.getuid() if hasattr(os, "getuid") else 0
-        return os.path.join(tempfile.gettempdir(), f"rowcall-{user}")
+        return os.path.join(_temporary_folder(), f"rowcall-{user}")
 
     def connect(self) -> PostgresConnection:
         """A connection for one thread's own use; that thread closes it."""
@@ -275,6 +275,13 @@ class PostgresDatabase(Generic[M, E]):
         """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
         _inherited.append((self._pool, self._threads, self._flusher, self._writer))
         self._start_afresh()
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:  # a container in which nothing can be written
+        return os.path.join(os.sep, "nonexistent")
 
 
 _inherited: list[object] = []

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 OLDEST_SERVER = 130000
 CONNECT_SECONDS = 10
+LONGEST_SILENCE_SECONDS = 10
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
 # a host that vanishes without a word is noticed within half a minute
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
@@ -84,7 +85,13 @@ def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = Fals
     if is_pooled(raw):
         raw.prepare_threshold = None
         return  # what is set here would stay with a connection that others use next
-    settings = {"rowcall.tells": "after_commit", "default_transaction_isolation": "read committed"}
+    settings = {
+        "rowcall.tells": "after_commit",
+        "default_transaction_isolation": "read committed",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+    }
     if config.durability == "normal":
         settings["synchronous_commit"] = "off"
     if planned:
@@ -210,6 +217,8 @@ def _lost(error: Exception) -> tuple[str, str]:
 def _begin(config: Config) -> str:
     """One text, one round trip. What it sets ends with the transaction, so that it is right behind a pooler too."""
     settings = ["set local rowcall.tells = 'after_commit'", *(f"set local {setting} = off" for setting in _PLANNER)]
+    # of a host that vanishes in between, the server would keep the transaction, and its locks, for hours
+    settings.append(f"set local idle_in_transaction_session_timeout = '{LONGEST_SILENCE_SECONDS}s'")
     if config.durability == "normal":
         settings.append("set local synchronous_commit = off")
     return "; ".join(["begin isolation level read committed", *settings])

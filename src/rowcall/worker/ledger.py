@@ -10,6 +10,7 @@ import contextlib
 import mmap
 import os
 import struct
+import time
 import uuid
 import weakref
 from collections import deque
@@ -25,6 +26,7 @@ except ImportError:
 _PAIR = struct.Struct("<qq")
 PAIRS = 8192
 NO_PLACE = 0
+KEPT_SECONDS = 24 * 3600
 _SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are
 
 
@@ -93,6 +95,15 @@ def _close_inherited() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
+
+
+def sweep(folder: str) -> None:
+    """Remove what workers left behind whose recovery was done elsewhere, once nobody can be asking for it any more."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if name.startswith("worker-") and time.time() - os.stat(path).st_mtime > KEPT_SECONDS and is_dead(path):
+                os.unlink(path)
 
 
 def is_dead(path: str | None) -> bool:

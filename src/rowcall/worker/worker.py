@@ -22,7 +22,7 @@ from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.keeper import Heart, Watcher
 from rowcall.worker.lanes import AsyncLane
-from rowcall.worker.ledger import Ledger
+from rowcall.worker.ledger import Ledger, sweep
 from rowcall.worker.loop import Loop
 from rowcall.worker.outage import Outage
 from rowcall.worker.settings import Settings
@@ -175,12 +175,7 @@ class Worker:
     def _register(self) -> str:
         """Take a new name, a lock that goes with it, and a row that others watch."""
         name = worker_name()
-        database = self._core.database
-        try:
-            make_folder(database.side_folder, database.path)
-            ledger = Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
-        except OSError as error:
-            raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
+        ledger = self._new_ledger()
         registration = Registration(
             name=name,
             host=host_name(),
@@ -189,13 +184,14 @@ class Worker:
             concurrency=self._settings.concurrency,
             version=VERSION,
             lease_ms=round(self._settings.lease_seconds * 1000),
-            lock_path=ledger.path,
+            lock_path=ledger.path if ledger is not None else None,
             served=self._settings.served,
         )
         try:
             self._core.write(lambda: self._core.dialect.register(registration, self._core.now_ms()))
         except BaseException:
-            ledger.close()
+            if ledger is not None:
+                ledger.close()
             raise
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
@@ -204,6 +200,23 @@ class Worker:
         if former is not None:
             former.close()
         return name
+
+    def _new_ledger(self) -> Ledger | None:
+        """Beside a file it must be possible; beside a server it only makes recovery on this host quicker."""
+        database = self._core.database
+        try:
+            make_folder(database.side_folder, database.path)
+            sweep(database.side_folder)
+            return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
+        except OSError as error:
+            if database.path:
+                raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
+            logger.warning(
+                "%s cannot be used (%s): if this worker dies, others notice only after its lease",
+                database.side_folder,
+                error.strerror,
+            )
+            return None
 
     def _run(self, *, until_idle: bool = False) -> None:
         assert self._loop is not None

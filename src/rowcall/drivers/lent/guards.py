@@ -6,14 +6,17 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 
+from rowcall.drivers.lent.loan import Family
 from rowcall.drivers.sqlite_errors import explained
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Plan, Statement, fetch, no_row
 
 
 class SqliteGuard:
+    database: Family = "sqlite"
+
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path = self.name = path
 
     def check(self) -> Plan[None]:
         rows = yield from fetch(Statement("pragma database_list", (), no_row))
@@ -35,6 +38,8 @@ class SqliteGuard:
 class PostgresGuard:
     """`whereabouts` tells the server, the database and the table that a connection sees; `own` those of the queue."""
 
+    database: Family = "postgresql"
+
     def __init__(
         self,
         name: str,
@@ -42,7 +47,7 @@ class PostgresGuard:
         own: Callable[[], tuple[int, int, int]],
         explained: Callable[[Exception], Exception],
     ) -> None:
-        self._name = name
+        self.name = name
         self._whereabouts = whereabouts
         self._own = own
         self._explained = explained
@@ -55,7 +60,7 @@ class PostgresGuard:
         self._known = self._own()  # asked again: a server that was restarted has changed
         if found != self._known:
             where = "does not see the tables" if not found[2] else "leads to another database"
-            raise InvalidOption("connection", f"{where}; this queue is in {self._name}. Check its URL and search_path")
+            raise InvalidOption("connection", f"{where}; this queue is in {self.name}. Check its URL and search_path")
 
     def explained(self, error: Exception) -> Exception:
         for cause in causes(error):

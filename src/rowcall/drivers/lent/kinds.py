@@ -36,9 +36,13 @@ class Lender:
             if explained is error:
                 raise
             raise explained from error
+        if found is None and any(word in type(connection).__name__.lower() for word in ("engine", "pool", "maker")):
+            raise InvalidOption("connection", f"{_named(connection)} only makes connections: lend one of those")
         if found is None:
             raise InvalidOption("connection", f"wants one of {KNOWN}; not {_named(connection)}")
         kind, is_async = found
+        if kind.database != self._guard.database:
+            raise InvalidOption("connection", f"leads to {kind.database}, and this queue is in {self._guard.name}")
         return Loan(kind, self._guard, self._seen, is_async=is_async)
 
 

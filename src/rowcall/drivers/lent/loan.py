@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from rowcall.drivers.runner import arun, run
 from rowcall.errors import InvalidOption, RowcallError
@@ -14,8 +14,14 @@ from rowcall.store.statement import Plan, Row, Statement
 T = TypeVar("T")
 
 
+Family = Literal["sqlite", "postgresql"]
+
+
 class Guard(Protocol):
     """Knows where the queue lives, and whether a connection leads there."""
+
+    database: Family
+    name: str
 
     def check(self) -> Plan[None]:
         """Raises `InvalidOption` for a connection to elsewhere; the caller's transaction lives on."""
@@ -42,6 +48,8 @@ class Seen:
 class Kind(Protocol):
     """A connection of one kind. `key` stands for the connection, or for all that lead to the same database."""
 
+    @property
+    def database(self) -> str: ...
     @property
     def key(self) -> object: ...
 
@@ -92,5 +100,7 @@ class Loan:
             raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, UnicodeEncodeError):
+            return InvalidOption("connection", f"cannot carry this text: its client_encoding is {error.encoding}")
         found = self._guard.explained(error)
         return found if found is not error else RowcallError(f"the lent connection: {type(error).__name__}: {error}")

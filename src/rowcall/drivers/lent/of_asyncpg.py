@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncpg
 
+from rowcall.drivers.lent.loan import Family
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
 
 class Asyncpg:
+    database: Family = "postgresql"
+
     def __init__(self, connection: asyncpg.Connection) -> None:
         if connection.is_closed():
             raise InvalidOption("connection", "is closed")

@@ -21,6 +21,10 @@ class Django:
             raise InvalidOption("connection", "is in a transaction that has failed already; leave its atomic block")
 
     @property
+    def database(self) -> str:
+        return str(self._connection.vendor)
+
+    @property
     def key(self) -> object:
         return self._connection
 

@@ -10,6 +10,7 @@ from psycopg.types.bool import BoolLoader
 from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
 from psycopg.types.string import StrDumper, TextLoader
 
+from rowcall.drivers.lent.loan import Family
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
@@ -19,6 +20,8 @@ _DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: 
 
 
 class Psycopg:
+    database: Family = "postgresql"
+
     def __init__(self, connection: psycopg.Connection[object]) -> None:
         _check(connection)
         self._connection = connection
@@ -35,6 +38,8 @@ class Psycopg:
 
 
 class PsycopgAsync:
+    database: Family = "postgresql"
+
     def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
         _check(connection)
         self._connection = connection

@@ -35,6 +35,10 @@ class Alchemy:
         _check(self._connection)
 
     @property
+    def database(self) -> str:
+        return self._connection.dialect.name
+
+    @property
     def key(self) -> object:
         return self._connection.engine
 
@@ -46,6 +50,13 @@ class AlchemyAsync:
     def __init__(self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
         self._lent = connection
         self._connection: AsyncConnection | None = None
+
+    @property
+    def database(self) -> str:
+        from sqlalchemy.ext.asyncio import AsyncConnection
+
+        bind = self._lent if isinstance(self._lent, AsyncConnection) else self._lent.get_bind()
+        return bind.dialect.name
 
     @property
     def key(self) -> object:

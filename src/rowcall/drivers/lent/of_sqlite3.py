@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from rowcall.drivers.lent.loan import Family
 from rowcall.store.statement import Row, Statement
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 
 class Sqlite3:
+    database: Family = "sqlite"
     key = None  # it cannot be referred to weakly; looking at it again costs microseconds
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -27,6 +29,8 @@ class Sqlite3:
 
 
 class Aiosqlite:
+    database: Family = "sqlite"
+
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
 
