@@ -112,7 +112,7 @@ CASES = {
     "owned by": Case(lambda size: statements_of(DIALECT.owned_by("worker1", size)), ["rowcall_job_owned(worker)"]),
     "orphans": Case(
         lambda size: statements_of(DIALECT.orphans(size)),
-        ["rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_owned(worker)"],
+        ["rowcall_job_owned()", *["rowcall_job_owned(worker)"] * 3],  # hop, of the gone, of nobody
     ),
     "lease expired": Case(
         lambda size: statements_of(DIALECT.lease_expired(size, None)), ["rowcall_job_leased(lease_until)"]
