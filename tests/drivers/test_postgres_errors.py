@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.config import Config, Server
+from rowcall.config import Config, Server, shown
 from rowcall.drivers import postgres_connection
 from rowcall.drivers.postgres_connection import connect
-from rowcall.drivers.postgres_errors import explained, is_lost, shown
+from rowcall.drivers.postgres_errors import explained, is_lost
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer, free_port
