@@ -190,7 +190,7 @@ def test_a_migration_that_has_to_wait_lets_the_others_go_on(postgres_url: str) -
             migrating = threads.submit(migrate_as_later_product, postgres_url)
             eventually(lambda: plain.execute(WAITING_FOR_THE_TABLE).fetchall())
             for _ in range(3):
-                threads.submit(jobs.enqueue, "note").result(timeout=10)
+                threads.submit(jobs.enqueue, "note").result(timeout=30)
         finally:
             reader.rollback()
         assert migrating.result(timeout=60) == (NEWEST_VERSION, LATER_VERSION)

@@ -219,7 +219,6 @@ def insert_odd(shell: psycopg.Connection, column: str) -> int:
     return accepted
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_an_odd_value_is_refused_or_harms_nobody_else(jobs: Rowcall, shell: psycopg.Connection, column: str) -> None:
     accepted = insert_odd(shell, column)
@@ -244,7 +243,6 @@ def test_no_column_is_left_out(shell: psycopg.Connection) -> None:
     assert dict(rows) == {name: names.get(kind, kind) for name, kind in COLUMNS.items()}
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("column", EXTREMES)
 @pytest.mark.parametrize("status", ["scheduled", "pending", "running"])
 def test_a_number_at_the_end_of_its_range_harms_nobody_else(
