@@ -14,9 +14,9 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Rowcall, Status
 from rowcall.drivers.postgres_connection import _PLANNER
-from rowcall.store.dialect import Settlement, Success
+from rowcall.store.dialect import Filter, Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement, fetch
 from tests.store.postgres.databases import (
@@ -37,6 +37,7 @@ LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
 TABLE = "rowcall_job"
 BY_ID = "rowcall_job_pkey(id)"
 SEVERAL_TYPES = "ready, several types"
+FINISHED_STATUSES = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 DIALECT = PostgresDialect(PREFIX)
 
@@ -211,6 +212,17 @@ def test_a_survey_reads_running_jobs_alone(explainer: Explainer, mode: Mode) -> 
     found = {shown(access) for access in accesses(explainer.explain(survey, mode, writes=False), TABLE)}
     assert found >= {"rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_leased(lease_until)"}
     assert {name.partition("(")[0] for name in found} == {"rowcall_job_owned", "rowcall_job_leased"}
+
+
+@pytest.mark.parametrize("status", FINISHED_STATUSES)
+def test_a_page_of_finished_jobs_begins_at_its_end_of_their_index(explainer: Explainer, status: Status) -> None:
+    """And does not walk over all that is newer and waits."""
+    (page,) = statements_of(DIALECT.list_jobs(Filter(status=status)))
+    plan = explainer.explain(page, "custom", writes=False)
+    (access,) = accesses(plan, TABLE)
+    assert access.index_name == "rowcall_job_finished", plan
+    assert "status" in access.condition
+    assert sorts(plan) == []
 
 
 @pytest.mark.parametrize("url", ["full", "full, analyzed"], indirect=True)
