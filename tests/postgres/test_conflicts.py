@@ -121,6 +121,55 @@ def test_a_worker_settles_again_and_says_nothing(
     assert caplog.records == []
 
 
+CONFLICTS = 3
+# a sequence is not rolled back: the first few writes fail, and those after them do not
+FAILING_AT_FIRST = f"""
+create sequence tries;
+create function fail_at_first() returns trigger language plpgsql as $body$
+begin
+  if nextval('tries') <= {CONFLICTS} then
+    raise exception 'could not serialize access' using errcode = 'serialization_failure';
+  end if;
+  return null;
+end
+$body$;
+create trigger fail_at_first after insert or update on rowcall_job
+for each statement execute function fail_at_first();
+create trigger fail_at_first after insert or update on rowcall_worker
+for each statement execute function fail_at_first();
+"""
+
+
+def test_every_write_is_tried_again(url: str) -> None:
+    with Rowcall(url) as jobs:
+
+        @jobs.task
+        def task(number: int) -> int:
+            return number
+
+        async def enqueue_some() -> list[Job]:
+            return await asyncio.gather(*(task.aenqueue(number) for number in range(10)))
+
+        jobs.migrate()
+        ask(url, FAILING_AT_FIRST)
+        calls: list[Callable[[], object]] = [
+            lambda: task.enqueue(1),
+            lambda: task.enqueue_many([{"number": 2}, {"number": 3}]),
+            lambda: asyncio.run(enqueue_some()),
+            lambda: jobs.heartbeat(jobs.claim("me")[0]),
+            lambda: jobs.complete(jobs.get(1), 1),
+            lambda: jobs.cancel(2),
+            lambda: jobs.retry(2),
+            jobs.drain,
+        ]
+        for call in calls:
+            ask(url, "select setval('tries', 1, false)")
+            call()
+            assert ask(url, "select last_value > %s from tries", CONFLICTS) == [(True,)]
+        assert sorted(str(job.result) for job in jobs.list().jobs) == sorted(["1", "2", "3", *map(str, range(10))])
+        assert {job.status for job in jobs.list().jobs} == {"succeeded"}
+
+
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_the_isolation_of_the_database_does_not_matter(url: str, tmp_path: Path, level: str) -> None:
     ask(url, f"alter database {database_of(url)} set default_transaction_isolation = '{level}'")
