@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from rowcall import Rowcall
 from rowcall.testing.postgres_database import database_of
@@ -20,8 +21,20 @@ _FILE = re.compile(r"sqlite:///(?:app|test)\.db")
 _SERVER = re.compile(
     r"postgresql://(?P<user>\w+)(?::(?P<password>\w+))?@(?P<host>db-1|pooler-1:6432)/shop(?P<more>\?)?"
 )
+_ENGINE = re.compile(r'(create_engine|create_async_engine)\("sqlite(?:\+aiosqlite)?:///app\.db"')
+_DJANGO = '"HOST": "db-1", "USER": "ann", "NAME": "shop"'
 _OWNER = "ann"
 _AUTHORITY = re.compile(r"^postgresql://[^@/]*@")
+
+
+class Drivers(NamedTuple):
+    """Which of SQLAlchemy's drivers its engines take on a server."""
+
+    create_engine: str
+    create_async_engine: str
+
+
+PSYCOPG = Drivers("psycopg", "psycopg")
 
 
 class PageDatabase(Protocol):
@@ -62,9 +75,10 @@ class OnServer:
     Users belong to a whole server, so each that a page makes gets another name by `users`.
     """
 
-    def __init__(self, url: str, pooled_url: str, users: Mapping[str, str]) -> None:
+    def __init__(self, url: str, pooled_url: str, users: Mapping[str, str], drivers: Drivers = PSYCOPG) -> None:
         self._urls = {"db-1": url, "pooler-1:6432": pooled_url}
         self._users = users
+        self._drivers = drivers
 
     def is_for(self, block: Block) -> bool:
         return not _wants_file(block)
@@ -73,6 +87,7 @@ class OnServer:
         text = text.replace("DATABASE shop ", f"DATABASE {database_of(self._urls['db-1'])} ")
         for user, unique in self._users.items():
             text = text.replace(user, unique)
+        text = _ENGINE.sub(self._engine, text).replace(_DJANGO, self._django())
         return _SERVER.sub(self._real, _FILE.sub(f"postgresql://{_OWNER}@db-1/shop", text))
 
     def run_sql(self, sql: str) -> None:
@@ -82,6 +97,14 @@ class OnServer:
     def open(self) -> Rowcall:
         return Rowcall(self._urls["db-1"])
 
+    def _engine(self, named: re.Match[str]) -> str:
+        driver = getattr(self._drivers, named[1])
+        return f'{named[1]}("{self._urls["db-1"].replace("postgresql:", f"postgresql+{driver}:", 1)}"'
+
+    def _django(self) -> str:
+        options = conninfo_to_dict(self._urls["db-1"])
+        return f'"NAME": {options.pop("dbname")!r}, "OPTIONS": {options!r}'
+
     def _real(self, named: re.Match[str]) -> str:
         url = self._urls[named["host"]]
         if named["user"] != _OWNER:
@@ -90,9 +113,13 @@ class OnServer:
 
 
 def _wants_file(block: Block) -> bool:
-    """SQL of SQLite's own, or its module."""
-    return block.is_sql_of("SQLite") if block.language == "sql" else "sqlite3" in block.text
+    """SQL of SQLite's own, or its modules."""
+    if block.language == "sql":
+        return block.is_sql_of("SQLite")
+    return bool(re.search("sqlite3|import aiosqlite", block.text))
 
 
 def _wants_server(block: Block) -> bool:
-    return block.is_sql_of("PostgreSQL") if block.language == "sql" else bool(re.search("psycopg|@db-1", block.text))
+    if block.language == "sql":
+        return block.is_sql_of("PostgreSQL")
+    return bool(re.search('psycopg|@db-1|"db-1"', block.text))

@@ -1,0 +1,71 @@
+"""docs/transactions.md, followed on a file and on a server, through each of SQLAlchemy's drivers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rowcall import Rowcall
+from tests.docs.pages import DOCS, ROOT
+from tests.support import PythonProcess
+
+PAGE = DOCS / "transactions.md"
+ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "mia", "ned", "pia", "rob"}
+
+Follow = Callable[..., str]
+
+
+@pytest.fixture
+def follow(tmp_path: Path) -> Follow:
+    """Follow the page in an empty folder; gives what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    environment.pop("ROWCALL_URL", None)
+
+    def in_a_process(*place: str) -> str:
+        arguments = ("-m", "tests.docs.follow", str(PAGE), *place)
+        with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
+            assert process.wait(within=60) == 0, process.output
+            return process.output
+
+    return in_a_process
+
+
+def names(addresses: list[str]) -> list[str]:
+    return sorted(address.removesuffix("@example.com") for address in addresses)
+
+
+def welcomed(url: Path | str) -> list[str]:
+    """Who got a job; each once for each job."""
+    with Rowcall(url) as jobs:
+        return names([str(job.payload["address"]) for job in jobs.list(type="welcome", limit=100).jobs])
+
+
+def assert_refusals(printed: str) -> None:
+    assert "neither the user nor the job" in printed
+    assert "Engine only makes connections: lend one of those" in printed
+    assert "welcome: Expected `str`, got `null` - in `address`" in printed
+
+
+def test_on_a_file(follow: Follow, tmp_path: Path) -> None:
+    printed = follow()
+    assert_refusals(printed)
+    assert "BEGIN IMMEDIATE" in printed
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        users = names([row[0] for row in connection.execute("select address from users")])
+    assert users == sorted(ANYWHERE | {"ann", "bob", "quin"})
+    assert welcomed(tmp_path / "app.db") == sorted([*users, "somebody"])
+
+
+@pytest.mark.parametrize("drivers", [("psycopg", "asyncpg"), ("psycopg2", "psycopg")], ids="-".join)
+def test_on_a_server(drivers: tuple[str, str], follow: Follow, postgres_url: str) -> None:
+    assert_refusals(follow(postgres_url, *drivers))
+    with psycopg.connect(postgres_url) as connection:
+        users = names([row[0] for row in connection.execute("select address from users")])
+    assert users == sorted(ANYWHERE | {"cas", "dan", "eve", "fay"})
+    assert welcomed(postgres_url) == users
