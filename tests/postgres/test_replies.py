@@ -16,7 +16,7 @@ from rowcall.testing import eventually
 from rowcall.worker.loop import Loop
 from tests.postgres.support import ATTEMPTS, Site, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
-from tests.worker.support import all_ended
+from tests.worker.support import all_ended, ended
 
 
 @pytest.fixture
@@ -88,6 +88,26 @@ def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
         assert swallowed.is_set()
     assert ran == Counter(range(50))
     assert attempts(site) == {(1, "succeeded"): 50}
+
+
+def test_a_claim_whose_commit_arrives_late_is_given_back(site: Site, wire: Wire, jobs: Rowcall) -> None:
+    """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
+    ran: list[str] = []
+
+    @jobs.task
+    def note(text: str) -> None:
+        ran.append(text)
+
+    late = wire.delay_commit_of(CLAIM)
+    first = note.enqueue("late")
+    with jobs.worker(lease=1) as worker:
+        assert late.wait(20)
+        assert ended(jobs, note.using(queue="other").enqueue("in between")).status == "succeeded"
+        assert jobs.get(first.id).status == "pending"
+        wire.deliver.set()
+        eventually(lambda: jobs.get(first.id).worker == worker.name, message="the late commit")
+        assert ended(jobs, first).attempt == 1
+    assert ran == ["in between", "late"]
 
 
 def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(

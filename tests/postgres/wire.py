@@ -30,6 +30,7 @@ class Wire:
         self.server = str(parts["host"]), int(str(parts["port"]))
         self.flows = threading.Event()
         self.flows.set()
+        self.deliver = threading.Event()
         self.wanted: _Wanted | None = None
         self._door = socket.create_server(("127.0.0.1", 0))
         self._pairs: list[_Pair] = []
@@ -46,6 +47,11 @@ class Wire:
         self.wanted = _Wanted(text, COMMIT)
         return self.wanted.done
 
+    def delay_commit_of(self, text: bytes) -> threading.Event:
+        """The client is cut off when it commits, and the server gets that commit only when `deliver` is set."""
+        self.wanted = _Wanted(text, COMMIT, delays=True)
+        return self.wanted.done
+
     def freeze(self) -> None:
         """Carry nothing, in either direction, and tell nobody."""
         self.flows.clear()
@@ -60,6 +66,7 @@ class Wire:
 
     def close(self) -> None:
         self.flows.set()
+        self.deliver.set()
         _cut(self._door)
         for pair in self._pairs:
             pair.cut()
@@ -85,10 +92,11 @@ class Wire:
 class _Wanted:
     """`last` is the message whose reply is swallowed, once `text` was sent on the same connection."""
 
-    def __init__(self, text: bytes, last: bytes, *, freezes: bool = False) -> None:
+    def __init__(self, text: bytes, last: bytes, *, freezes: bool = False, delays: bool = False) -> None:
         self.text = text
         self.last = last
         self.freezes = freezes
+        self.delays = delays
         self.done = threading.Event()
 
 
@@ -117,6 +125,10 @@ class _Pair:
                     self._seen, self._wire.wanted = wanted, None
                 if self._seen is not None and self._seen.last in data:
                     self._swallow = self._seen
+                    if self._seen.delays:
+                        self._seen.done.set()
+                        _cut(self._client)
+                        self._wire.deliver.wait()
                 self._server.sendall(data)
         self.cut()
 
