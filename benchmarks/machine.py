@@ -31,6 +31,7 @@ def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
         "disk": f"{_disk(folder)}; a 4 kB write with fsync takes {_sync_ms(folder):.2f} ms (median)",
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
+        "SQLAlchemy": version("sqlalchemy"),
         "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
         **(_postgres_facts(server) if server is not None else {}),
         "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS),
@@ -47,7 +48,7 @@ def _postgres_facts(server: PostgresServer) -> dict[str, str]:
     settings = [f"{name}={value}" for name, value in changed if name not in private | {"unix_socket_directories"}]
     return {
         "PostgreSQL": f"{server_version}, {', '.join(settings) or 'no setting changed'}, over TCP on the same machine",
-        "drivers": f"psycopg {version('psycopg')}; for PgQueuer asyncpg {version('asyncpg')}",
+        "drivers": f"psycopg {version('psycopg')}; asyncpg {version('asyncpg')} for PgQueuer, and lent",
     }
 
 

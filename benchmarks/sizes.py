@@ -15,6 +15,8 @@ class Sizes:
     single_inserts: int = 2_000
     gathered_enqueues: int = 20_000
     bulk_inserts: int = 40_000
+    lent_transactions: int = 1_000
+    lent_statements: int = 5_000
     finished_jobs: int = 1_000_000
     future_jobs: int = 1_000_000
     waiting_jobs: int = 200_000
@@ -46,6 +48,8 @@ QUICK = Sizes(
     single_inserts=100,
     gathered_enqueues=1_000,
     bulk_inserts=2_000,
+    lent_transactions=100,
+    lent_statements=1_000,
     finished_jobs=5_000,
     future_jobs=5_000,
     waiting_jobs=1_000,

@@ -40,17 +40,32 @@ class Target:
         return self.limit / value if value > 0 else float("inf")
 
 
-def ratio(what: str, measure: str, limit: float, unit: Unit, figure: str, base: str) -> Target:
+def ratio(
+    what: str, measure: str, limit: float, unit: Unit, figure: str, base: str, *, at_least: bool = True
+) -> Target:
     """Figure over base, round by round: both were taken one after the other."""
 
     def values(measured: Measured) -> list[float]:
         return [one / other for one, other in zip(measured[figure], measured[base], strict=True)]
 
-    return Target(what, measure, limit, unit, (figure, base), values)
+    return Target(what, measure, limit, unit, (figure, base), values, at_least)
 
 
 def at_most(what: str, measure: str, limit: float, unit: Unit, figure: str) -> Target:
     return Target(what, measure, limit, unit, (figure,), lambda measured: list(measured[figure]), at_least=False)
+
+
+def lent(connection: str, figures: str) -> Target:
+    """The time of a transaction that enqueues over that of one with a bare INSERT."""
+    return ratio(
+        f"`enqueue` and commit on a lent connection of {connection}",
+        "times a bare INSERT and commit",
+        1.3,
+        "×",
+        f"{figures}_enqueue_us",
+        f"{figures}_bare_us",
+        at_least=False,
+    )
 
 
 def growth(what: str, measure: str, limit: float, early: str, late: str) -> Target:
@@ -85,6 +100,8 @@ SQLITE_TARGETS = (
     ratio("single `enqueue`", "of a bare INSERT", 0.7, "of", "enqueue.single", "enqueue.bare_single"),
     ratio("`aenqueue`, 100 tasks at once", "times single `enqueue`", 5, "×", "enqueue.gathered", "enqueue.single"),
     ratio("`enqueue_many` of 1,000", "of the bare bulk insert", 0.35, "of", "enqueue.bulk", "enqueue.bare_bulk"),
+    lent("sqlite3", "lent.sqlite3"),
+    lent("SQLAlchemy Core", "lent.sqlalchemy"),
     ratio(_FULL, "of the drain on an empty table", 0.8, "of", "backlog.full", "backlog.empty"),
     ratio(_UNKNOWN, "of the drain on an empty table", 0.8, "of", "backlog.unknown", "backlog.empty"),
     at_most(_PICK_UP, "at p50", 3, "ms", "pickup.p50_ms"),
@@ -131,6 +148,9 @@ POSTGRES_TARGETS = (
         "postgres-enqueue.bulk",
         "postgres-enqueue.bare_bulk",
     ),
+    lent("psycopg", "postgres-lent.psycopg"),
+    lent("asyncpg", "postgres-lent.asyncpg"),
+    lent("SQLAlchemy Core", "postgres-lent.sqlalchemy"),
     ratio(_FULL, "of the drain on an empty table", 0.8, "of", "postgres-backlog.full", "postgres-backlog.empty"),
     ratio(_CHURN, "of the first", 0.8, "of", "postgres-churn.last", "postgres-churn.first"),
     at_most(_PICK_UP, "at p50", 4, "ms", "postgres-pickup.p50_ms"),

@@ -5,11 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.bench import Experiment
-from benchmarks.experiments import backlog, churn, crowd, delay, drain, endurance, enqueue, idle, pickup, producers
+from benchmarks.experiments import (
+    backlog,
+    churn,
+    crowd,
+    delay,
+    drain,
+    endurance,
+    enqueue,
+    idle,
+    lent,
+    pickup,
+    producers,
+)
 
 _SQLITE = (
     Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure_sqlite),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
+    Experiment("lent", "enqueueing on lent connections: sqlite3, SQLAlchemy Core", lent.measure),
     Experiment("backlog", "drains from a large table", backlog.measure),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure, "half"),
     Experiment("delay", "lateness of delayed jobs", delay.measure, "half"),
@@ -21,6 +34,7 @@ _SQLITE = (
 _POSTGRES = (
     Experiment("drain", "drains: the bare ceiling, Rowcall, PgQueuer, procrastinate, SAQ", drain.measure_postgres),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
+    Experiment("lent", "enqueueing on lent connections: psycopg, asyncpg, SQLAlchemy Core", lent.measure),
     Experiment("backlog", "drains from a large table", backlog.measure_full),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure_with_plain_sql, "half"),
     Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),

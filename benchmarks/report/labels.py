@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+_LENT = {
+    "bare_us": "bare INSERT and commit, µs",
+    "enqueue_us": "`enqueue` and commit, µs",
+    "inside_bare_us": "bare INSERT without commit, µs",
+    "inside_enqueue_us": "`enqueue` without commit, µs",
+    "inside_ratio": "`enqueue` without commit, times the bare INSERT",
+}
+
+
+def _lent(experiment: str, connections: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"{experiment}.{connection}_{figure}": f"{connection_label}, {figure_label}"
+        for connection, connection_label in connections.items()
+        for figure, figure_label in _LENT.items()
+    }
+
+
 SQLITE_LABELS = {
     "drain.ceiling": "drain, bare ceiling, jobs/s",
     "drain.async": "drain, Rowcall, async, jobs/s",
@@ -13,6 +32,7 @@ SQLITE_LABELS = {
     "enqueue.gathered": "`aenqueue`, 100 tasks at once, jobs/s",
     "enqueue.bare_bulk": "bare bulk insert, 1,000 in a transaction, rows/s",
     "enqueue.bulk": "`enqueue_many` of 1,000, jobs/s",
+    **_lent("lent", {"sqlite3": "sqlite3", "sqlalchemy": "SQLAlchemy Core on pysqlite"}),
     "backlog.empty": "drain, nothing else in the table, jobs/s",
     "backlog.full": "drain, much else in the table, jobs/s",
     "backlog.unknown": "drain, behind jobs of an unknown task, jobs/s",
@@ -66,6 +86,7 @@ POSTGRES_LABELS = {
     "postgres-enqueue.gathered": "`aenqueue`, 100 tasks at once, jobs/s",
     "postgres-enqueue.bare_bulk": "bare bulk insert, 1,000 in a statement, rows/s",
     "postgres-enqueue.bulk": "`enqueue_many` of 1,000, jobs/s",
+    **_lent("postgres-lent", {"psycopg": "psycopg", "asyncpg": "asyncpg", "sqlalchemy": "SQLAlchemy Core on psycopg"}),
     "postgres-backlog.empty": "drain, nothing else in the table, jobs/s",
     "postgres-backlog.full": "drain, much else in the table, jobs/s",
     "postgres-churn.first": "the first drains of a table, jobs/s",

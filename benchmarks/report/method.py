@@ -13,6 +13,9 @@ most. Rowcall runs with its defaults: `durability="full"`, ten jobs at once.
   another process sees that the last job is settled; the start of the processes is not counted. Every job must have
   succeeded at its first attempt.
 - **Enqueue**: bare inserts, into the ceiling's table, and Rowcall take turns within one process.
+- **Lent connections**: on one connection that is used as its users do, transactions that each write one job take turns:
+  by a bare INSERT into the ceiling's table, and by `enqueue` with `connection=`. The time is that of the median
+  transaction, with its begin and commit. Without commit: of the median of 1,000 such statements inside one transaction.
 - **Large table**: finished jobs, future jobs of high priority and 200,000 waiting jobs of the same task and lower
   priority, written by plain SQL; the jobs in front of those are enqueued and timed. Unknown task: its jobs have the
   higher priority, and stay where they are.

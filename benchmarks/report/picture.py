@@ -23,6 +23,7 @@ SHORTER = {
     "drain of no-op async jobs, one process": "drain by one process",
     "drain of no-op async jobs, two processes": "drain by two processes",
     "on two connections at once": "on two connections",
+    "on a lent connection of": "lent",
     "jobs have gone through the same table": "jobs through the same table",
 }
 STYLE: dict[Any, Any] = {"svg.hashsalt": "rowcall", "font.size": 10.0, "text.color": INK, "axes.labelcolor": INK}

@@ -1,0 +1,11 @@
+"""An `enqueue` inside the caller's own transaction beside a bare INSERT there: the whole of it, and without commit."""
+
+from __future__ import annotations
+
+from benchmarks.bench import Bench, Figures
+from benchmarks.workers import report_of
+
+
+def measure(bench: Bench) -> Figures:
+    with bench.fresh_place() as place:
+        return report_of("lent", place.url, bench.sizes.lent_transactions, bench.sizes.lent_statements)
