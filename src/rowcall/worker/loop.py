@@ -6,36 +6,29 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from operator import attrgetter
 
 from rowcall.context import logger
-from rowcall.errors import Conflict, DataRefused, RowcallError, StoreUnavailable
-from rowcall.failure import detail_of
-from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
+from rowcall.errors import Conflict, DataRefused, StoreUnavailable
+from rowcall.lifecycle import Released
 from rowcall.queue.core import Core
-from rowcall.store.dialect import Look, Ready, Success
+from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
-from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Ended, settle, settle_completed
 from rowcall.wake.watch import Bell
 from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lookout import lookout_for
 from rowcall.worker.news import News
 from rowcall.worker.outage import Outage
+from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, ended_of
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
-from rowcall.worker.tell import tell, tell_dropped
 
 LONGEST_WAIT_SECONDS = 5.0
-MOST_SETTLED = 1000
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
-ASK_AGAIN_SECONDS = 0.05
 MARK_AFTER_SECONDS = 1.0
 STALE_SECONDS = 5 * AHEAD_SECONDS
-_MOVE_OF = attrgetter("transition.move")
 
 
 class Loop:
@@ -62,9 +55,7 @@ class Loop:
         self._completion = Completion(core)
         self._connection = core.database.connect()
         self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
-        self._unsettled: list[Run] = []
-        self._completed: list[Run] = []
-        self._asked_at = 0.0
+        self._outcomes = Outcomes(core, dispatcher, self._connection)
         self._conflicts = 0
         self._maybe_work = True
         self._look: Look | None = None
@@ -83,7 +74,6 @@ class Loop:
         self.stopping = False
         self.lost = False
         self._told_lost = False
-        self.counts: Counter[str] = Counter()
 
     def run(self, finished: Callable[[], bool]) -> None:
         """Go round until `finished` says so."""
@@ -109,8 +99,12 @@ class Loop:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
             self._observe(0, time.monotonic())
             self.release_buffered()
-        for run in ended:
-            (self._completed if run.completed else self._unsettled).append(run)
+        self._outcomes.take(ended)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many attempts ended in each way."""
+        return self._outcomes.counts
 
     @property
     def out_of_reach(self) -> bool:
@@ -119,7 +113,7 @@ class Loop:
 
     @property
     def unsettled(self) -> int:
-        return len(self._unsettled) + len(self._completed)
+        return len(self._outcomes)
 
     @property
     def idle(self) -> bool:
@@ -136,11 +130,12 @@ class Loop:
             if self.lost:
                 self._start_again()
             if self._unsure:
-                self._make_sure()
+                self._outcomes.make_sure(self._worker)
+                self._unsure = False
+                self._maybe_work = True
             self._mark_started()
-            if self._completed and time.monotonic() - self._asked_at >= ASK_AGAIN_SECONDS:
-                self._settle_completed()
-            if self._unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+            self._outcomes.settle_completed()
+            if self._outcomes.any_unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
                 self._settle_down()
@@ -156,9 +151,13 @@ class Loop:
 
     def _may_gather(self) -> bool:
         """Whether the lanes have enough to do for what ended to wait for more: larger groups, fewer commits."""
-        if not self._unsettled or self.stopping or self._dispatcher.buffered <= self._pace.buffer_size // 2:
+        if (
+            not self._outcomes.any_unsettled
+            or self.stopping
+            or self._dispatcher.buffered <= self._pace.buffer_size // 2
+        ):
             return False
-        return len(self._unsettled) < MOST_SETTLED and time.monotonic() - self._gathering_since < AHEAD_SECONDS
+        return not self._outcomes.is_full and time.monotonic() - self._gathering_since < AHEAD_SECONDS
 
     def _gather(self) -> None:
         self._dispatcher.quiet_above = self._pace.buffer_size // 2
@@ -171,12 +170,12 @@ class Loop:
         try:
             self._round()
         except DataRefused:
-            if not self._unsettled:
+            if not self._outcomes.any_unsettled:
                 raise  # not what we settle, but what is there to stage or claim
-            self._settle_one_by_one()
+            self._outcomes.settle_one_by_one()
 
     def _round(self) -> None:
-        runs = self._unsettled[:MOST_SETTLED]
+        runs = self._outcomes.group()
         now = self._core.clock.monotonic()
         self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
         appetite = self._appetite()
@@ -184,10 +183,8 @@ class Loop:
             round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
         )
         self._outage.over("loop")
-        del self._unsettled[: len(runs)]
-        self._free_places(runs)
+        self._outcomes.written(runs, taken.settled)
         self._gathering_since = time.monotonic()
-        self._count(runs, taken.settled)
         self._turn += 1
         self._looked_since_round = False
         self._remember(taken.look)
@@ -205,10 +202,6 @@ class Loop:
         self._told = False
         if appetite.room > 0:
             self._warn_of_unknown(taken.look)
-
-    def _free_places(self, runs: list[Run]) -> None:
-        if self._dispatcher.ledger is not None:
-            self._dispatcher.ledger.free(run.place for run in runs)
 
     def _dispatch(self, taken: Taken) -> None:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
@@ -253,35 +246,6 @@ class Loop:
             self._pace.observe(finished=finished, busy_seconds=now - self._busy_since)
             self._busy_since = now if self._dispatcher.busy else None
 
-    def _count(self, runs: list[Run], settled: set[int]) -> None:
-        self.counts.update(map(_MOVE_OF, runs))
-        for run in runs:
-            if run.transition is SUCCESS and len(settled) == len(runs):
-                continue
-            if run.ready.id in settled:
-                tell(run)
-            else:
-                self.counts[_MOVE_OF(run)] -= 1
-                tell_dropped(run)
-
-    def _settle_one_by_one(self) -> None:
-        """One of the group holds what the database refuses: settle the others, and fail that one."""
-        while self._unsettled:
-            run = self._unsettled[0]
-            now = self._core.clock.monotonic()
-            try:
-                settled = self._settle(run, now)
-            except DataRefused as error:
-                outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
-                run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
-                settled = self._settle(run, now)
-            self._count([run], settled)
-            self._free_places([run])
-            del self._unsettled[0]
-
-    def _settle(self, run: Run, now: float) -> set[int]:
-        return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
-
     def _bear_conflict(self, error: Conflict) -> None:
         """Others are at the same rows, which is over in a moment; if not, it is no better than an outage."""
         self._conflicts += 1
@@ -297,32 +261,6 @@ class Loop:
         longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
         # a fleet that was cut off together does not come back together
         self._lookout.pause(min(self._pause_seconds, longest) * random.uniform(0.5, 1.0))
-
-    def _settle_completed(self) -> None:
-        """Learn what became of the transactions in which handlers completed their jobs."""
-        self._asked_at = time.monotonic()
-        runs, now = self._completed, self._core.clock.monotonic()
-        ended = [Ended(run.ready.id, run.ready.lease, *_ages(run, now)) for run in runs]
-        decided = self._connection.write(settle_completed(self._core.dialect, ended, self._core.now_ms()))
-        self._completed = [run for run in runs if run.ready.id in decided.undecided]
-        over = [run for run in runs if run.ready.id not in decided.undecided]
-        self._free_places(over)
-        rolled_back = [run for run in over if run.ready.id not in decided.committed]
-        self.counts[Move.SUCCEED] += len(over) - len(rolled_back)
-        self._count(rolled_back, {run.ready.id for run in rolled_back})
-        self._maybe_work = True
-
-    def _make_sure(self) -> None:
-        """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""
-        known = (*self._dispatcher.held(), *self._unsettled, *self._completed)
-        held = {(run.ready.id, run.ready.lease) for run in known}
-        owned = self._connection.write(give_back_unknown(self._core.dialect, self._worker, held, self._core.now_ms()))
-        self._unsure = False
-        done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
-        self._unsettled = [run for run in self._unsettled if run not in done]
-        self._free_places(done)
-        self._count(done, {run.ready.id for run in done})
-        self._maybe_work = True
 
     # waiting
 
@@ -374,7 +312,7 @@ class Loop:
         seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
         if self._dispatcher.buffered:
             seconds = min(seconds, STALE_SECONDS)
-        if self._completed:
+        if self._outcomes.any_completed:
             seconds = min(seconds, ASK_AGAIN_SECONDS)
         deadline = self._dispatcher.seconds_to_deadline()
         if deadline is not None:
@@ -436,19 +374,12 @@ class Loop:
         self._dispatcher.stop_all()
         for run in self._dispatcher.running():
             self._dispatcher.abandon(run, Released())
-        self._unsettled += self._dispatcher.take_ended()
-        ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
-        try:
-            self._connection.write(settle(self._core.dialect, ended, self._core.now_ms()))
-        except RowcallError as error:
-            logger.warning("%d jobs could not be given back; others will find them: %s", len(ended), error)
+        self._outcomes.take(self._dispatcher.take_ended())
+        self._outcomes.write_what_can_be()
 
     def release_buffered(self) -> None:
         """Give back, from this loop's own thread, what was never started."""
-        for run in self._dispatcher.take_buffered():
-            run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), Released(started=False))
-            run.settled = True
-            self._unsettled.append(run)
+        self._outcomes.release(self._dispatcher.take_buffered())
 
     def _warn_of_unknown(self, look: Look) -> None:
         for queue, kind in look.ready:
@@ -461,18 +392,3 @@ class Loop:
                     queue,
                     kind,
                 )
-
-
-def _ages(run: Run, now: float) -> tuple[Transition, int | None, int]:
-    assert run.transition is not None
-    return run.transition, int((now - run.started_at) * 1000), int((now - run.finished_at) * 1000)
-
-
-def ended_of(run: Run, now: float) -> Ended | Success:
-    ready, transition = run.ready, run.transition
-    assert transition is not None
-    started_age = int((now - run.started_at) * 1000) if run.started_at else None
-    finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
-    if transition is SUCCESS:
-        return Success(ready.id, ready.lease, started_age, finished_age, None)
-    return Ended(ready.id, ready.lease, transition, started_age, finished_age)

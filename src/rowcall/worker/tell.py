@@ -6,7 +6,7 @@ import logging
 
 from rowcall.context import logger
 from rowcall.lifecycle import Move, Transition
-from rowcall.worker.run import Run
+from rowcall.worker.run import ROLLED_BACK_CODE, Run
 
 
 def tell(run: Run) -> None:
@@ -27,6 +27,13 @@ def tell(run: Run) -> None:
 
 def tell_dropped(run: Run) -> None:
     _log(run, logging.WARNING, "this attempt was given to somebody else meanwhile; its outcome is dropped", None)
+
+
+def tell_completed(run: Run) -> None:
+    """A line for a handler that ended badly after it had completed its job for good."""
+    transition = run.transition
+    if transition is not None and transition.error_code != ROLLED_BACK_CODE:
+        _log(run, logging.WARNING, "completed by its handler, which failed afterwards", transition)
 
 
 def _one_line(text: str) -> str:

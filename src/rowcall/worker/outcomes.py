@@ -1,0 +1,158 @@
+"""What has ended and is not written yet: settled in groups by the rounds, and by itself where a group cannot be."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from operator import attrgetter
+
+from rowcall.context import logger
+from rowcall.drivers.database import Connection
+from rowcall.errors import DataRefused, RowcallError
+from rowcall.failure import detail_of
+from rowcall.lifecycle import SUCCESS, Move, Released, Tries, Unfit, decide
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Success
+from rowcall.store.plans.recover import give_back_unknown
+from rowcall.store.plans.settle import Ended, settle, settle_completed
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.run import Run
+from rowcall.worker.tell import tell, tell_completed, tell_dropped
+
+MOST_SETTLED = 1000
+ASK_AGAIN_SECONDS = 0.05
+_MOVE_OF = attrgetter("transition.move")
+
+
+class Outcomes:
+    """Used by the loop's thread alone."""
+
+    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection) -> None:
+        self._core = core
+        self._dispatcher = dispatcher
+        self._connection = connection
+        self._unsettled: list[Run] = []
+        self._completed: list[Run] = []
+        self._asked_at = 0.0
+        self.counts: Counter[str] = Counter()
+
+    def take(self, ended: Iterable[Run]) -> None:
+        for run in ended:
+            (self._completed if run.completed else self._unsettled).append(run)
+
+    @property
+    def any_unsettled(self) -> bool:
+        return bool(self._unsettled)
+
+    @property
+    def any_completed(self) -> bool:
+        """Whether some were completed in transactions of their handlers', of which the end is not known."""
+        return bool(self._completed)
+
+    def __len__(self) -> int:
+        return len(self._unsettled) + len(self._completed)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._unsettled) >= MOST_SETTLED
+
+    def group(self) -> list[Run]:
+        """Those that the next round settles."""
+        return self._unsettled[:MOST_SETTLED]
+
+    def written(self, runs: list[Run], settled: set[int]) -> None:
+        """A round has settled the group; those that are not in `settled` were no longer ours."""
+        del self._unsettled[: len(runs)]
+        self._free_places(runs)
+        self._count(runs, settled)
+
+    def settle_one_by_one(self) -> None:
+        """One of the group holds what the database refuses: settle the others, and fail that one."""
+        while self._unsettled:
+            run = self._unsettled[0]
+            now = self._core.clock.monotonic()
+            try:
+                settled = self._settle(run, now)
+            except DataRefused as error:
+                outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
+                run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
+                settled = self._settle(run, now)
+            self.written([run], settled)
+
+    def settle_completed(self) -> None:
+        """Learn what became of the transactions in which handlers completed their jobs, if it is time to ask."""
+        if not self._completed or time.monotonic() - self._asked_at < ASK_AGAIN_SECONDS:
+            return
+        self._asked_at = time.monotonic()
+        runs, now = self._completed, self._core.clock.monotonic()
+        decided = self._connection.write(
+            settle_completed(self._core.dialect, [_ended(run, now) for run in runs], self._core.now_ms())
+        )
+        self._completed = [run for run in runs if run.ready.id in decided.undecided]
+        over = [run for run in runs if run.ready.id not in decided.undecided]
+        rolled_back = [run for run in over if run.ready.id not in decided.committed]
+        self._free_places(over)
+        for run in over:
+            if run.ready.id in decided.committed:
+                self.counts[Move.SUCCEED] += 1
+                tell_completed(run)
+        self._count(rolled_back, {run.ready.id for run in rolled_back})
+
+    def make_sure(self, worker: str) -> None:
+        """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""
+        known = (*self._dispatcher.held(), *self._unsettled, *self._completed)
+        held = {(run.ready.id, run.ready.lease) for run in known}
+        owned = self._connection.write(give_back_unknown(self._core.dialect, worker, held, self._core.now_ms()))
+        done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
+        self._unsettled = [run for run in self._unsettled if run not in done]
+        self._free_places(done)
+        self._count(done, {run.ready.id for run in done})
+
+    def release(self, runs: Iterable[Run]) -> None:
+        """Give back what was never started."""
+        for run in runs:
+            run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), Released(started=False))
+            run.settled = True
+            self._unsettled.append(run)
+
+    def write_what_can_be(self) -> None:
+        """Last words, before the loop ends by an error."""
+        ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
+        try:
+            self._connection.write(settle(self._core.dialect, ended, self._core.now_ms()))
+        except RowcallError as error:
+            logger.warning("%d jobs could not be given back; others will find them: %s", len(ended), error)
+
+    def _settle(self, run: Run, now: float) -> set[int]:
+        return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
+
+    def _free_places(self, runs: list[Run]) -> None:
+        if self._dispatcher.ledger is not None:
+            self._dispatcher.ledger.free(run.place for run in runs)
+
+    def _count(self, runs: list[Run], settled: set[int]) -> None:
+        self.counts.update(map(_MOVE_OF, runs))
+        for run in runs:
+            if run.transition is SUCCESS and len(settled) == len(runs):
+                continue
+            if run.ready.id in settled:
+                tell(run)
+            else:
+                self.counts[_MOVE_OF(run)] -= 1
+                tell_dropped(run)
+
+
+def ended_of(run: Run, now: float) -> Ended | Success:
+    if run.transition is SUCCESS:
+        started_age = int((now - run.started_at) * 1000) if run.started_at else None
+        finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
+        return Success(run.ready.id, run.ready.lease, started_age, finished_age, None)
+    return _ended(run, now)
+
+
+def _ended(run: Run, now: float) -> Ended:
+    assert run.transition is not None
+    started_age = int((now - run.started_at) * 1000) if run.started_at else None
+    finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
+    return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age)
