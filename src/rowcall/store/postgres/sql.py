@@ -382,6 +382,7 @@ class Sql:
             order, start = "tagged.job_id desc", "tagged.job_id < $2::bigint"
         elif status is not None and _PROOFS[status] == _FINISHED:
             # an order that only one index has: else the planner hopes to meet them soon in the order of the ids
+            conditions.remove("job.status = $3::text")
             order = "job.status desc, job.id desc"
             start = "(job.status, job.id) < ($3::text, $2::bigint) and job.status >= $3::text"
         return render(
