@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall
+from rowcall.drivers import postgres_connection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from tests.postgres.support import Site, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
+from tests.worker.program import declare
 from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_beats
 
 pytestmark = pytest.mark.crash
@@ -86,15 +88,22 @@ def test_one_that_was_cut_off_alone_stops_its_handlers_when_it_is_back(site: Sit
 
 
 def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
-    site: Site, jobs: Rowcall, wire: Wire
+    site: Site, jobs: Rowcall, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the server it looks like a host without power: its transaction stays open, with the job's row locked."""
-    jobs.enqueue("note", {"text": "locked"}, queue="mine")
-    frozen = wire.freeze_after(CLAIM)
-    with site.start_worker(lease=LEASE_SECONDS, url=wire.url):
-        assert frozen.wait(20)
-        with site.worker(lease=LEASE_SECONDS):
-            site.wait_for_line("note locked", within=20)
+    monkeypatch.setattr(postgres_connection, "LONGEST_SILENCE_SECONDS", 1)
+    with Rowcall(wire.url) as cut_off:
+        declare(cut_off, site)
+        job = jobs.enqueue("note", {"text": "locked"})
+        frozen = wire.freeze_after(CLAIM)
+        with cut_off.worker(lease=LEASE_SECONDS):
+            try:
+                assert frozen.wait(20)
+                with site.worker(lease=LEASE_SECONDS) as other:
+                    assert f":{other.pid}:" in str(ended(jobs, job).worker)
+            finally:
+                wire.thaw()
+    assert site.lines == ["note locked"]
 
 
 @pytest.mark.slow
