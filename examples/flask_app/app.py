@@ -1,0 +1,66 @@
+"""Sign up, and be welcomed: the user and the mail are one transaction."""
+
+import os
+
+from flask import Blueprint, Flask, request
+from sqlalchemy import create_engine, make_url, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
+
+from rowcall import Context, Rowcall
+
+DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
+
+jobs = Rowcall(DATABASE_URL)
+
+drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+url = make_url(DATABASE_URL)
+engine = create_engine(url.set(drivername=drivers[url.drivername]))
+db_session = scoped_session(sessionmaker(engine))
+pages = Blueprint("pages", __name__)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class User(Base):
+    __tablename__ = "users"
+    address: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    welcomes: Mapped[int] = mapped_column(default=0)
+
+
+@jobs.task(queue="mail")
+def welcome(ctx: Context, address: str) -> None:
+    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here: the one part that may happen twice
+    with Session(engine) as session, session.begin():
+        session.execute(update(User).where(User.address == address).values(welcomes=User.welcomes + 1))
+        ctx.complete("welcomed", connection=session)  # the count and the success of the job, or neither
+
+
+@pages.post("/sign-up")
+def sign_up() -> tuple[dict[str, object], int]:
+    form = request.get_json()
+    job = welcome.using(connection=db_session).enqueue(form["address"])
+    db_session.add(User(address=form["address"], name=form["name"]))
+    try:
+        db_session.commit()
+    except IntegrityError:
+        return {"error": "that name or address is taken"}, 409  # and there is no job either
+    return {"job": job.id}, 201
+
+
+@pages.get("/users")
+def users() -> dict[str, int]:
+    """How often each of them was welcomed."""
+    return {user.address: user.welcomes for user in db_session.scalars(select(User))}
+
+
+def create_app() -> Flask:
+    jobs.migrate()
+    Base.metadata.create_all(engine)
+    app = Flask(__name__)
+    app.register_blueprint(pages)
+    app.teardown_appcontext(lambda _: db_session.remove())  # rolls back what was not committed
+    return app

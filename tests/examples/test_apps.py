@@ -1,0 +1,102 @@
+"""Each example, started and called as its README says, on a file and on a server."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from tests.examples.site import Ask, Example, Site
+from tests.support import PythonProcess, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.concurrency]
+
+BOB = Ask("/sign-up", '{"name": "Bob", "address": "bob@example.com"}')
+
+Open = Callable[[str], Example]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    database_url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else None
+    return lambda name: Example(name, tmp_path / name, database_url)
+
+
+@pytest.fixture
+def running() -> Iterator[ExitStack]:
+    """What is still running at the end is ended."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def sign_up_and_be_welcomed(example: Example, site: Site) -> None:
+    """Needs a site with a worker."""
+    ann, users, taken = example.asks()
+    assert site.ask(users).json() == {}
+    answer = site.ask(ann)
+    assert answer.status_code == 201, answer.text
+    eventually(lambda: site.ask(users).json() == {"ann@example.com": 1})
+
+    assert site.ask(taken).status_code == 409  # refused after it had enqueued
+    assert site.ask(BOB).status_code == 201
+    eventually(lambda: site.ask(users).json() == {"ann@example.com": 1, "bob@example.com": 1})
+    with Rowcall(example.database_url) as jobs:
+        found = {str(job.payload["address"]): job for job in jobs.list().jobs}
+        assert set(found) == {"ann@example.com", "bob@example.com"}
+        assert found["ann@example.com"].id == answer.json()["job"]
+        assert {(job.status, job.result, job.attempt) for job in found.values()} == {("succeeded", "welcomed", 1)}
+
+
+def stop(process: PythonProcess, said: str) -> None:
+    process.send(signal.SIGTERM)
+    assert process.wait() in (0, -signal.SIGTERM), process.output  # uvicorn ends by the signal, when all is done
+    assert said in process.output
+
+
+def test_fastapi_with_a_worker_beside_it(example: Open, running: ExitStack) -> None:
+    app = example("fastapi_app")
+    server = running.enter_context(app.start("uvicorn", "--port=0"))
+    with Site(server) as site:
+        sign_up_and_be_welcomed(app, site)
+    assert "Welcome, ann@example.com\n" in server.output
+    stop(server, "Application shutdown complete")
+    with Rowcall(app.database_url) as jobs:
+        assert jobs.workers() == []
+
+
+def test_fastapi_with_a_worker_of_its_own(example: Open, running: ExitStack) -> None:
+    app = example("fastapi_app")
+    server = running.enter_context(app.start("WORKER_BESIDE=no uvicorn", "--port=0"))
+    with Site(server) as site:
+        worker = running.enter_context(app.start("rowcall work"))
+        sign_up_and_be_welcomed(app, site)
+    assert "Welcome, ann@example.com\n" in worker.output
+    assert "Welcome" not in server.output
+    stop(worker, "stopped")
+    stop(server, "Application shutdown complete")
+
+
+def test_flask(example: Open, running: ExitStack) -> None:
+    app = example("flask_app")
+    server = running.enter_context(app.start("flask", "--port=0"))
+    with Site(server) as site:
+        worker = running.enter_context(app.start("rowcall work"))
+        sign_up_and_be_welcomed(app, site)
+    assert "Welcome, ann@example.com\n" in worker.output
+    stop(worker, "stopped")
+
+
+def test_django(example: Open, running: ExitStack) -> None:
+    app = example("django_app")
+    app.run("python manage.py migrate")
+    app.run("rowcall migrate")
+    server = running.enter_context(app.start("python manage.py runserver", "127.0.0.1:0", "--noreload"))
+    with Site(server) as site:
+        worker = running.enter_context(app.start("rowcall work"))
+        sign_up_and_be_welcomed(app, site)
+    assert "Welcome, ann@example.com\n" in worker.output
+    stop(worker, "stopped")
