@@ -21,6 +21,7 @@ from rowcall.worker.server_lookout import (
     FIRST_DEAF_SECONDS,
     FIRST_DOUBT_SECONDS,
     FIRST_FLOOR_SECONDS,
+    FLOOR_GROWTH,
     LAST_DEAF_SECONDS,
     LAST_DOUBT_SECONDS,
     LAST_FLOOR_SECONDS,
@@ -174,12 +175,12 @@ def test_a_time_that_is_over_already(script: Script, looks: ServerLookout) -> No
 
 def test_the_floor_sinks(script: Script, looks: ServerLookout) -> None:
     looks.note()
-    floors = [FIRST_FLOOR_SECONDS, 2 * FIRST_FLOOR_SECONDS, 4 * FIRST_FLOOR_SECONDS]
+    floors = [FIRST_FLOOR_SECONDS, FLOOR_GROWTH * FIRST_FLOOR_SECONDS]
     for floor in (*floors, LAST_FLOOR_SECONDS, LAST_FLOOR_SECONDS):
         assert looks.wait(LONG) is News.CHANGED
         looks.in_vain()
         assert script.waits[-1] == floor
-    assert LAST_FLOOR_SECONDS < 8 * FIRST_FLOOR_SECONDS
+    assert LAST_FLOOR_SECONDS < FLOOR_GROWTH**2 * FIRST_FLOOR_SECONDS
 
 
 def test_the_floor_is_high_again_after_work(script: Script, looks: ServerLookout) -> None:
@@ -198,7 +199,7 @@ def test_a_word_does_not_move_the_floor(script: Script, looks: ServerLookout) ->
     script.rings_next = True
     looks.wait(LONG)
     looks.wait(LONG)
-    assert script.waits == [FIRST_FLOOR_SECONDS, 2 * FIRST_FLOOR_SECONDS, 2 * FIRST_FLOOR_SECONDS]
+    assert script.waits == [FIRST_FLOOR_SECONDS, FLOOR_GROWTH * FIRST_FLOOR_SECONDS, FLOOR_GROWTH * FIRST_FLOOR_SECONDS]
 
 
 def test_a_time_below_the_floor_comes_first(script: Script, looks: ServerLookout) -> None:

@@ -35,6 +35,9 @@ _PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_me
 _pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.WeakKeyDictionary()
 
 
+BEGIN = "begin isolation level read committed"
+
+
 class NothingWritten(StoreUnavailable):
     """The connection was lost before anything of the transaction could have been committed."""
 
@@ -85,19 +88,30 @@ def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = Fals
     if is_pooled(raw):
         raw.prepare_threshold = None
         return  # what is set here would stay with a connection that others use next
-    settings = {
-        "rowcall.tells": "after_commit",
-        "default_transaction_isolation": "read committed",
-        "tcp_keepalives_idle": "10",
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
-    }
-    if config.durability == "normal":
-        settings["synchronous_commit"] = "off"
-    if planned:
-        settings.update(dict.fromkeys(_PLANNER, "off"))
+    settings = {**_settings(config, planned=planned), **_SESSION}
     calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
     raw.execute(f"select {calls}", prepare=False)
+
+
+_SESSION = {
+    "default_transaction_isolation": "read committed",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
+
+def _settings(config: Config, *, planned: bool) -> dict[str, str]:
+    settings = {
+        "rowcall.tells": "after_commit",
+        # of a host that vanishes, the server would keep the transaction, and its locks, for hours
+        "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE_SECONDS}s",
+    }
+    if planned:
+        settings.update(dict.fromkeys(_PLANNER, "off"))
+    if config.durability == "normal":
+        settings["synchronous_commit"] = "off"
+    return settings
 
 
 def is_pooled(raw: psycopg.Connection[Row]) -> bool:
@@ -133,7 +147,7 @@ class Session:
         self._cursor = psycopg.RawCursor(raw)
         self._cursor.format = pq.Format.BINARY
         self._prepare = not is_pooled(raw)
-        self._begin = _begin(config)
+        self._begin = _begin(config, pooled=is_pooled(raw))
         self._hint = hint
         self._to_be_told = False
 
@@ -214,14 +228,10 @@ def _lost(error: Exception) -> tuple[str, str]:
     return error.problem, f"Nothing was written. {error.advice}"
 
 
-def _begin(config: Config) -> str:
-    """One text, one round trip. What it sets ends with the transaction, so that it is right behind a pooler too."""
-    settings = ["set local rowcall.tells = 'after_commit'", *(f"set local {setting} = off" for setting in _PLANNER)]
-    # of a host that vanishes in between, the server would keep the transaction, and its locks, for hours
-    settings.append(f"set local idle_in_transaction_session_timeout = '{LONGEST_SILENCE_SECONDS}s'")
-    if config.durability == "normal":
-        settings.append("set local synchronous_commit = off")
-    return "; ".join(["begin isolation level read committed", *settings])
+def _begin(config: Config, *, pooled: bool) -> str:
+    """Behind a pooler, what else is set for the session ends with the transaction: one text, one round trip."""
+    settings = _settings(config, planned=True).items() if pooled else ()
+    return "; ".join([BEGIN, *(f"set local {setting} = '{value}'" for setting, value in settings)])
 
 
 class PostgresConnection:

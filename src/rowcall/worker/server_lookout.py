@@ -23,7 +23,7 @@ BUSY_SECONDS = 0.05
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
 NOISY_WORDS, NOISE_PAUSE_SECONDS = 20, 0.018
 # the floor beneath the hints: how often to look all the same
-FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS = 1.0, 5.0
+FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS, FLOOR_GROWTH = 1.0, 5.0, 3
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
 
 
@@ -121,7 +121,7 @@ class ServerLookout:
 
     def _next_floor(self) -> float:
         if self._listener.listens:
-            return min(max(FIRST_FLOOR_SECONDS, self._floor_seconds * 2), LAST_FLOOR_SECONDS)
+            return min(max(FIRST_FLOOR_SECONDS, self._floor_seconds * FLOOR_GROWTH), LAST_FLOOR_SECONDS)
         if self._listener.deaf and not self._told_deaf:
             self._told_deaf = True
             logger.warning(

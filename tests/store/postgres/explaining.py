@@ -38,7 +38,7 @@ class Explainer:
         """The plan of a statement that is run within a write transaction, or by itself."""
         raw = self._raw
         if writes:
-            raw.execute(_begin(self._config), prepare=False)
+            raw.execute(_begin(self._config, pooled=True), prepare=False)
         try:
             self._execute(f"set plan_cache_mode = force_{mode}_plan")
             self._execute(f"prepare probe {_types(statement.parameters)} as {statement.sql}")
