@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.drivers import postgres_connection
 from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.testing import eventually
-from rowcall.worker.loop import Loop
+from rowcall.worker.outcomes import Outcomes
 from tests.postgres.support import ATTEMPTS, Site, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended
@@ -110,6 +111,26 @@ def test_a_claim_whose_commit_arrives_late_is_given_back(site: Site, wire: Wire,
     assert ran == ["in between", "late"]
 
 
+def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_go(
+    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit never arrives. Until the server ends that transaction, its rows are locked, and still running."""
+    monkeypatch.setattr(postgres_connection, "LONGEST_SILENCE_SECONDS", 1)
+    ran: Counter[int] = Counter()
+
+    @jobs.task
+    def count(number: int) -> None:
+        ran[number] += 1
+
+    count.enqueue_many([{"number": number} for number in range(10)])
+    never = wire.delay_commit_of(SETTLE)
+    with jobs.worker(lease=1):
+        assert never.wait(20)
+        all_ended(jobs)
+    assert ran == Counter(range(10))
+    assert attempts(site) == {(1, "succeeded"): 10}
+
+
 def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
     site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,14 +146,14 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
     def quick() -> None:
         ran["quick"] += 1
 
-    make_sure = Loop._make_sure
+    make_sure = Outcomes.make_sure
 
-    def make_sure_late(loop: Loop) -> None:
+    def make_sure_late(outcomes: Outcomes, worker: str) -> None:
         gate.set()
-        eventually(lambda: loop._dispatcher.has_ended)
-        make_sure(loop)
+        eventually(lambda: outcomes._dispatcher.has_ended)
+        make_sure(outcomes, worker)
 
-    monkeypatch.setattr(Loop, "_make_sure", make_sure_late)
+    monkeypatch.setattr(Outcomes, "make_sure", make_sure_late)
     swallowed = wire.swallow_commit_of(b"{2}")  # the claim of the second job
     held.enqueue()
     with jobs.worker(concurrency=2):
