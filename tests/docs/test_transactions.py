@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
+import aiosqlite
+import asyncpg
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 from rowcall import Rowcall
 from tests.docs.pages import DOCS, ROOT
 from tests.support import PythonProcess
 
 PAGE = DOCS / "transactions.md"
-ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "mia", "ned", "pia", "rob"}
+ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "mia", "ned", "pia", "rob", "sue"}
 
 Follow = Callable[..., str]
 
@@ -69,3 +74,76 @@ def test_on_a_server(drivers: tuple[str, str], follow: Follow, postgres_url: str
         users = names([row[0] for row in connection.execute("select address from users")])
     assert users == sorted(ANYWHERE | {"cas", "dan", "eve", "fay"})
     assert welcomed(postgres_url) == users
+
+
+def lend_to_sqlite3(jobs: Rowcall, url: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED") -> None:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=isolation_level)) as connection:
+        jobs.enqueue("welcome", connection=connection)
+
+
+def lend_to_aiosqlite(jobs: Rowcall, url: str) -> None:
+    async def lend() -> None:
+        async with aiosqlite.connect(url.removeprefix("sqlite:///")) as connection:
+            await jobs.aenqueue("welcome", connection=connection)
+
+    asyncio.run(lend())
+
+
+def lend_to_psycopg(jobs: Rowcall, url: str, autocommit: bool = False) -> None:
+    with closing(psycopg.connect(url, autocommit=autocommit)) as connection:
+        jobs.enqueue("welcome", connection=connection)
+
+
+def lend_to_asyncpg(jobs: Rowcall, url: str) -> None:
+    async def lend() -> None:
+        connection = await asyncpg.connect(url)
+        await jobs.aenqueue("welcome", connection=connection)
+        await connection.close()
+
+    asyncio.run(lend())
+
+
+def lend_to_sqlalchemy(jobs: Rowcall, url: str, **options: str) -> None:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), **options)
+    with engine.connect() as connection:
+        jobs.enqueue("welcome", connection=connection)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("lend", "options", "at_once"),
+    [
+        (lend_to_sqlite3, {}, False),
+        (lend_to_aiosqlite, {}, False),
+        (lend_to_sqlalchemy, {}, False),
+        (lend_to_sqlite3, {"isolation_level": None}, True),
+        (lend_to_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
+    ],
+)
+def test_no_transaction_open_on_a_file(
+    lend: Callable[..., None], options: dict[str, object], at_once: bool, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    with Rowcall(url) as jobs:
+        jobs.migrate()
+        lend(jobs, url, **options)
+        assert jobs.stats().total == at_once
+
+
+@pytest.mark.parametrize(
+    ("lend", "options", "at_once"),
+    [
+        (lend_to_psycopg, {}, False),
+        (lend_to_sqlalchemy, {}, False),
+        (lend_to_psycopg, {"autocommit": True}, True),
+        (lend_to_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
+        (lend_to_asyncpg, {}, True),
+    ],
+)
+def test_no_transaction_open_on_a_server(
+    lend: Callable[..., None], options: dict[str, object], at_once: bool, postgres_url: str
+) -> None:
+    with Rowcall(postgres_url) as jobs:
+        jobs.migrate()
+        lend(jobs, postgres_url, **options)
+        assert jobs.stats().total == at_once
