@@ -19,6 +19,9 @@ from tests.worker.support import ended, some_beats
 pytestmark = pytest.mark.concurrency
 
 CONNECTIONS = 8
+SESSIONS_OF_OURS = """
+    select from pg_stat_activity where datname = current_database() and application_name like 'rowcall%'
+"""
 CANCELLED = r"the server cancelled the statement .*Nothing was written\. If statement_timeout did that, raise it"
 NOT_IN_TIME = r"a lock could not be had in time .*Nothing was written; call again"
 
@@ -122,7 +125,8 @@ def test_a_worker_goes_on_when_it_can_be_written_again(site: Site, jobs: Rowcall
         site.wait_for_line("start x")
         set_for_database(site.url, "default_transaction_read_only", "on")
         server.terminate_connections(database_of(site.url))
-        worker.wait_for("is read-only")
+        worker.wait_for(OUT_OF_REACH)
+        eventually(lambda: ask(site.url, SESSIONS_OF_OURS), message="a session that can only read")
         site.open("x")
         site.wait_for_line("end x")
         with psycopg.connect(server.url(), autocommit=True) as connection:
