@@ -126,16 +126,20 @@ class PostgresDatabase(Generic[M, E]):
             return session.read(plan)
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
+        def attempt() -> T:
+            with self._session() as session:
+                return session.write(make_plan())
+
+        return attempt() if once else self._again(attempt)
+
+    def _again(self, attempt: Callable[[], T]) -> T:
         """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
-        for tries in range(1, MOST_TRIES + 1):
+        for tries in range(1, MOST_TRIES):
             try:
-                with self._session() as session:
-                    return session.write(make_plan())
+                return attempt()
             except (Conflict, NothingWritten):
-                if once or tries == MOST_TRIES:
-                    raise
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
-        raise AssertionError
+        return attempt()
 
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
@@ -255,7 +259,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def _commit_one(self, entry: Entry[M, E]) -> None:
         try:
-            entry.result = self._writer.write_one_statement(self._plan_of_one(entry.member))
+            entry.result = self._again(lambda: self._writer.write_one_statement(self._plan_of_one(entry.member)))
         except StoreUnavailable as error:
             entry.error = error
         entry.done = True

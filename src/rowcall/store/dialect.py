@@ -234,8 +234,11 @@ class Dialect(Protocol):
     def register(self, worker: Registration, now_ms: int | None) -> Plan[None]: ...
     def beat(self, worker: str, now_ms: int | None) -> Plan[bool]: ...
     def survey(self, now_ms: int | None) -> Plan[Survey]: ...
-    def seize(self, worker: str) -> Plan[bool]:
-        """Keep a worker that seems lost from claiming until the transaction ends; False while it is just doing so."""
+    def seize(self, worker: str, beat: int | None) -> Plan[bool]:
+        """Keep a worker that seems lost from claiming until the transaction ends.
+
+        False while it is just doing so, and if it has given a sign of life since `beat` was seen.
+        """
 
     def retire(self, worker: str) -> Plan[None]: ...
     def retire_if_idle(self, worker: str) -> Plan[bool]:

@@ -69,6 +69,7 @@ class Watcher:
         self._outage = outage or Outage()
         self._seen: dict[str, tuple[int, float]] = {}
         self._peers: list[Peer] = []
+        self._looked_at = core.clock.monotonic()
         self._survey_seconds = core.database.survey_seconds
         if heart is not None:
             self._survey_seconds = min(self._survey_seconds, heart.interval_seconds)
@@ -106,10 +107,14 @@ class Watcher:
     def check(self) -> int:
         """Look once; gives the number of jobs that were given back."""
         core = self._core
+        now = core.clock.monotonic()
+        if self._heart is not None and now - self._looked_at > 2 * (self._survey_seconds + CHECK_SECONDS):
+            self._seen.clear()  # we were stopped ourselves, and perhaps all others with us
+        self._looked_at = now
         survey = core.read(core.dialect.survey(core.now_ms()))
         peers = [peer for peer in survey.peers if peer.name != self.worker]
         self._peers = peers
-        recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer))
+        recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
@@ -118,11 +123,10 @@ class Watcher:
             recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
         return recovered
 
-    def _is_gone(self, peer: Peer) -> bool:
+    def _is_gone(self, peer: Peer, now: float) -> bool:
         """Dead for sure, by its lock; or silent for its whole lease while we were looking, by our own clock."""
         if ledger.is_dead(self._ledger_of(peer)):
             return True
-        now = self._core.clock.monotonic()
         beat, since = self._seen.get(peer.name, (-1, now))
         if beat != peer.beat or (self._heart is not None and not self._heart.is_heard):
             self._seen[peer.name] = (peer.beat, now)
@@ -138,16 +142,17 @@ class Watcher:
 
     def _recover(self, peer: Peer) -> int:
         """All of it, or what can be had now: the rest at the next look."""
-        begun = ledger.started_jobs(self._ledger_of(peer))
+        core, path = self._core, self._ledger_of(peer)
+        begun = ledger.started_jobs(path)
+        beat = None if ledger.is_dead(path) else peer.beat
         total, done = 0, False
         while not done:
-            recovered, done = self._core.write(
-                lambda: recover_worker(self._core.dialect, peer.name, begun, self._core.now_ms())
+            recovered, done = core.write(
+                lambda: recover_worker(core.dialect, peer.name, begun, core.now_ms(), beat=beat)
             )
             total += recovered
             if not (recovered or done):
                 return total
-        path = self._ledger_of(peer)
         if ledger.is_dead(path):  # in a copy of the database, its rows may name one that lives on the original
             ledger.remove(path)
         self._peers = [other for other in self._peers if other.name != peer.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
 MARK_AFTER_SECONDS = 1.0
+DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
 
 
@@ -70,6 +72,7 @@ class Loop:
         self._unknown_types: set[str] = set()
         self._barren: set[tuple[str, str]] = set()
         self._unsure = False
+        self._sure_at = math.inf
         self._told = False
         self.stopping = False
         self.lost = False
@@ -129,13 +132,12 @@ class Loop:
         try:
             if self.lost:
                 self._start_again()
-            if self._unsure:
-                self._outcomes.make_sure(self._worker)
-                self._unsure = False
-                self._maybe_work = True
+            if self._unsure or time.monotonic() > self._sure_at:
+                self._make_sure()
             self._mark_started()
-            self._outcomes.settle_completed()
-            if self._outcomes.any_unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+            if self._outcomes.settle_completed():
+                self._maybe_work = True
+            elif self._outcomes.any_unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
                 self._settle_down()
@@ -148,6 +150,13 @@ class Loop:
         except StoreUnavailable as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
+
+    def _make_sure(self) -> None:
+        """The reply to a commit was lost. Ask what came of it now, and once more when the server has surely decided."""
+        self._outcomes.make_sure(self._worker)
+        self._sure_at = time.monotonic() + DECIDED_SECONDS if self._unsure else math.inf
+        self._unsure = False
+        self._maybe_work = True
 
     def _may_gather(self) -> bool:
         """Whether the lanes have enough to do for what ended to wait for more: larger groups, fewer commits."""

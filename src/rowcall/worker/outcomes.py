@@ -34,6 +34,7 @@ class Outcomes:
         self._connection = connection
         self._unsettled: list[Run] = []
         self._completed: list[Run] = []
+        self._undecided: list[Run] = []
         self._asked_at = 0.0
         self.counts: Counter[str] = Counter()
 
@@ -48,10 +49,10 @@ class Outcomes:
     @property
     def any_completed(self) -> bool:
         """Whether some were completed in transactions of their handlers', of which the end is not known."""
-        return bool(self._completed)
+        return bool(self._completed or self._undecided)
 
     def __len__(self) -> int:
-        return len(self._unsettled) + len(self._completed)
+        return len(self._unsettled) + len(self._completed) + len(self._undecided)
 
     @property
     def is_full(self) -> bool:
@@ -80,16 +81,16 @@ class Outcomes:
                 settled = self._settle(run, now)
             self.written([run], settled)
 
-    def settle_completed(self) -> None:
-        """Learn what became of the transactions in which handlers completed their jobs, if it is time to ask."""
-        if not self._completed or time.monotonic() - self._asked_at < ASK_AGAIN_SECONDS:
-            return
+    def settle_completed(self) -> bool:
+        """Learn what became of the transactions in which handlers completed their jobs; gives whether any is over."""
+        if not self._completed and (not self._undecided or time.monotonic() - self._asked_at < ASK_AGAIN_SECONDS):
+            return False
         self._asked_at = time.monotonic()
-        runs, now = self._completed, self._core.clock.monotonic()
+        runs, now = self._completed + self._undecided, self._core.clock.monotonic()
         decided = self._connection.write(
             settle_completed(self._core.dialect, [_ended(run, now) for run in runs], self._core.now_ms())
         )
-        self._completed = [run for run in runs if run.ready.id in decided.undecided]
+        self._completed, self._undecided = [], [run for run in runs if run.ready.id in decided.undecided]
         over = [run for run in runs if run.ready.id not in decided.undecided]
         rolled_back = [run for run in over if run.ready.id not in decided.committed]
         self._free_places(over)
@@ -98,10 +99,11 @@ class Outcomes:
                 self.counts[Move.SUCCEED] += 1
                 tell_completed(run)
         self._count(rolled_back, {run.ready.id for run in rolled_back})
+        return bool(over)
 
     def make_sure(self, worker: str) -> None:
         """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""
-        known = (*self._dispatcher.held(), *self._unsettled, *self._completed)
+        known = (*self._dispatcher.held(), *self._unsettled, *self._completed, *self._undecided)
         held = {(run.ready.id, run.ready.lease) for run in known}
         owned = self._connection.write(give_back_unknown(self._core.dialect, worker, held, self._core.now_ms()))
         done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]

@@ -121,7 +121,7 @@ CASES = {
     "retire if idle": Case(
         lambda size: statements_of(DIALECT.retire_if_idle("worker1")), ["rowcall_job_owned(worker)"]
     ),
-    "seize": Case(lambda size: statements_of(DIALECT.seize("worker1")), []),
+    "seize": Case(lambda size: statements_of(DIALECT.seize("worker1", 7)), []),
     "get": Case(lambda size: statements_of(DIALECT.get(LAST_ID)), [BY_ID], writes=False),
     "lock": Case(lambda size: statements_of(DIALECT.lock(LAST_ID)), [BY_ID]),
     "delete": Case(lambda size: statements_of(DIALECT.delete(LAST_ID)), [BY_ID]),

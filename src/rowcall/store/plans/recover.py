@@ -22,14 +22,20 @@ class Recovery(NamedTuple):
 
 
 def recover_worker(
-    dialect: Dialect, worker: str, begun: Collection[tuple[int, int]] | None, now_ms: int | None
+    dialect: Dialect,
+    worker: str,
+    begun: Collection[tuple[int, int]] | None,
+    now_ms: int | None,
+    *,
+    beat: int | None = None,
 ) -> Plan[Recovery]:
     """Give back what a lost worker owned, some at a time, and strike it off once it owns nothing.
 
     `begun` holds (id, lease) of those whose handlers had begun, from the file that it kept; None where there is no
     such file, and the rows must do: they say what went into a free slot, and of the rest what ran for long.
+    A worker that is only silent is spared if its `beat` has changed since it was seen.
     """
-    if not (yield from dialect.seize(worker)):
+    if not (yield from dialect.seize(worker, beat)):
         return Recovery(0, done=False)
     owned = yield from dialect.owned_by(worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)

@@ -208,8 +208,8 @@ class PostgresDialect:
     def survey(self, now_ms: int | None) -> Plan[Survey]:
         return _only(Statement(self._sql.survey, (now_ms,), survey_from_row))
 
-    def seize(self, worker: str) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.seize, worker))))
+    def seize(self, worker: str, beat: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.seize, worker, beat))))
 
     def retire(self, worker: str) -> Plan[None]:
         return execute(_plain(self._sql.retire, worker))

@@ -295,7 +295,9 @@ class Sql:
                   and exists (select from <job> where status = 'running' and worker = owner.name
                               and lease_until is null))
           or exists (select from <job> where status = 'running' and worker is null and lease_until is null)"""
-    seize = "select 1 from <worker> where name = $1::text for update skip locked"
+    seize = """
+        select 1 from <worker> where name = $1::text and ($2::bigint is null or beat = $2::bigint)
+        for update skip locked"""
     retire = "delete from <worker> where name = $1::text"
     retire_if_idle = """
         delete from <worker> where name = $1::text

@@ -195,9 +195,8 @@ class SqliteDialect:
         orphans = yield from self.orphans(1)
         return Survey(peers, bool(expired), bool(orphans))
 
-    def seize(self, worker: str) -> Plan[bool]:
-        yield from ()
-        return True
+    def seize(self, worker: str, beat: int | None) -> Plan[bool]:
+        return bool((yield from fetch(_plain(self._sql.seize, worker, beat))))
 
     def retire(self, worker: str) -> Plan[None]:
         return execute(_plain(self._sql.retire, worker))

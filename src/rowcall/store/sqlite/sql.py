@@ -170,6 +170,7 @@ class Sql:
         values (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, <now>, <now>)"""
     beat = "update <worker> set beat = beat + 1, beat_at = <now> where name = ?2 returning beat"
     peers = "select name, host, beat, lease_ms, lock_path from <worker> order by name"
+    seize = "select 1 from <worker> where name = ?1 and (?2 is null or beat = ?2)"
     retire = "delete from <worker> where name = ?1"
     owned_by = f"""
         select json_group_array(json_array({_OWNED_COLUMNS})) from (
