@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from tests.examples.site import Ask, Example, Site
+from tests.examples.site import PATIENCE_SECONDS, Ask, Example, Site
 from tests.support import PythonProcess, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.concurrency]
@@ -39,7 +39,7 @@ def sign_up_and_be_welcomed(example: Example, site: Site) -> None:
     assert site.ask(users).json() == {}
     answer = site.ask(ann)
     assert answer.status_code == 201, answer.text
-    eventually(lambda: site.ask(users).json() == {"ann@example.com": 1})
+    eventually(lambda: site.ask(users).json() == {"ann@example.com": 1}, within=PATIENCE_SECONDS)
 
     assert site.ask(taken).status_code == 409  # refused after it had enqueued
     assert site.ask(BOB).status_code == 201
