@@ -1,0 +1,110 @@
+"""Every kind of connection that can be lent, by name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, Literal
+
+import sqlmodel
+from psycopg.rows import class_row, dict_row, namedtuple_row
+from sqlalchemy import orm
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
+from sqlmodel.ext.asyncio.session import AsyncSession as SqlmodelAsyncSession
+
+from tests.lent.callers.base import Caller, Kind
+from tests.lent.callers.of_asyncpg import Asyncpg, AsyncpgOfPool, AsyncpgWithCodecs
+from tests.lent.callers.of_django import Django
+from tests.lent.callers.of_psycopg import (
+    Psycopg,
+    PsycopgAsync,
+    PsycopgAsyncInPipeline,
+    PsycopgAsyncOfPool,
+    PsycopgInPipeline,
+    PsycopgOfPool,
+    Something,
+)
+from tests.lent.callers.of_sqlalchemy import Alchemy, AlchemyAsync
+from tests.lent.callers.of_sqlite import Aiosqlite, Sqlite3
+
+Database = Literal["sqlite", "postgresql"]
+
+
+def _kind(name: str, database: Database, caller: type[Caller], *arguments: Any, **options: Any) -> Kind:
+    def make(place: str) -> Caller:
+        return caller(place, *arguments, **options)
+
+    return Kind(name, database, make, caller.is_async)
+
+
+HANDLES = {
+    "connection": lambda engine: engine.connect(),
+    "session": orm.Session,
+    "scoped-session": lambda engine: orm.scoped_session(orm.sessionmaker(engine)),
+    "sqlmodel-session": sqlmodel.Session,
+}
+ASYNC_HANDLES = {
+    "async-connection": lambda engine: engine.connect(),
+    "async-session": AsyncSession,
+    "async-scoped-session": lambda engine: async_scoped_session(async_sessionmaker(engine), asyncio.current_task),
+    "sqlmodel-async-session": SqlmodelAsyncSession,
+}
+SYNC_DRIVERS: list[tuple[str, Database]] = [
+    ("pysqlite", "sqlite"),
+    ("psycopg", "postgresql"),
+    ("psycopg2", "postgresql"),
+]
+ASYNC_DRIVERS: list[tuple[str, Database]] = [
+    ("aiosqlite", "sqlite"),
+    ("psycopg", "postgresql"),
+    ("asyncpg", "postgresql"),
+]
+
+ISOLATIONS = {"legacy": "", "deferred": "DEFERRED", "immediate": "IMMEDIATE", "exclusive": "EXCLUSIVE", "none": None}
+AUTOCOMMITS = {"autocommit-off": False, "autocommit-on": True} if sys.version_info >= (3, 12) else {}
+
+ON_SQLITE = [
+    *(_kind(f"sqlite3-{name}", "sqlite", Sqlite3, isolation_level=level) for name, level in ISOLATIONS.items()),
+    *(_kind(f"sqlite3-{name}", "sqlite", Sqlite3, autocommit=mode) for name, mode in AUTOCOMMITS.items()),
+    _kind("aiosqlite", "sqlite", Aiosqlite),
+    _kind("aiosqlite-none", "sqlite", Aiosqlite, isolation_level=None),
+]
+ON_POSTGRESQL = [
+    _kind("psycopg", "postgresql", Psycopg),
+    _kind("psycopg-autocommit", "postgresql", Psycopg, autocommit=True),
+    _kind("psycopg-dict-row", "postgresql", Psycopg, row_factory=dict_row),
+    _kind("psycopg-namedtuple-row", "postgresql", Psycopg, row_factory=namedtuple_row),
+    _kind("psycopg-class-row", "postgresql", Psycopg, row_factory=class_row(Something)),
+    _kind("psycopg-pipeline", "postgresql", PsycopgInPipeline),
+    _kind("psycopg-pool", "postgresql", PsycopgOfPool),
+    _kind("psycopg-async", "postgresql", PsycopgAsync),
+    _kind("psycopg-async-autocommit", "postgresql", PsycopgAsync, autocommit=True),
+    _kind("psycopg-async-dict-row", "postgresql", PsycopgAsync, row_factory=dict_row),
+    _kind("psycopg-async-pipeline", "postgresql", PsycopgAsyncInPipeline),
+    _kind("psycopg-async-pool", "postgresql", PsycopgAsyncOfPool),
+    _kind("asyncpg", "postgresql", Asyncpg),
+    _kind("asyncpg-pool", "postgresql", AsyncpgOfPool),
+    _kind("asyncpg-codecs", "postgresql", AsyncpgWithCodecs),
+]
+OF_SQLALCHEMY = [
+    _kind(f"sqlalchemy-{driver}-{name}", database, Alchemy, driver, handle)
+    for driver, database in SYNC_DRIVERS
+    for name, handle in HANDLES.items()
+] + [
+    _kind(f"sqlalchemy-{driver}-{name}", database, AlchemyAsync, driver, handle)
+    for driver, database in ASYNC_DRIVERS
+    for name, handle in ASYNC_HANDLES.items()
+]
+OF_DJANGO = [
+    kind
+    for database in ("sqlite", "postgresql")
+    for kind in (
+        _kind(f"django-{database}-wrapper", database, Django, "wrapper"),
+        _kind(f"django-{database}-proxy", database, Django, "proxy"),
+        _kind(f"django-{database}-other", database, Django, "wrapper", "other"),
+        _kind(f"django-{database}-alias", database, Django, "alias"),
+        _kind(f"django-{database}-other-alias", database, Django, "alias", "other"),
+    )
+]
+KINDS = [*ON_SQLITE, *ON_POSTGRESQL, *OF_SQLALCHEMY, *OF_DJANGO]
+BY_NAME = {kind.name: kind for kind in KINDS}

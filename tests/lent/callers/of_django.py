@@ -1,0 +1,87 @@
+"""Django's connections: the object, the proxy, another one than the default, and an alias."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import django
+from django.conf import settings
+from django.db import connection, connections, transaction
+
+from tests.lent.callers.base import Caller, Rows, Undo
+
+if not settings.configured:
+    settings.configure()
+    django.setup()
+
+
+def databases(place: str) -> dict[str, dict[str, Any]]:
+    return {"default": _database(place), "other": _database(place)}
+
+
+def _database(place: str) -> dict[str, Any]:
+    if not place.startswith("postgresql:"):
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": place}
+    url = urlsplit(place)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": url.path.lstrip("/"),
+        "USER": unquote(url.username or ""),
+        "PASSWORD": unquote(url.password or ""),
+        "HOST": url.hostname,
+        "PORT": url.port,
+    }
+
+
+class Django(Caller):
+    """`how` it is lent: wrapper, proxy or alias."""
+
+    def __init__(self, place: str, how: str, alias: str = "default") -> None:
+        super().__init__(place)
+        self._how = how
+        self._alias = alias
+        self._block: Any = None
+
+    @property
+    def lent(self) -> Any:
+        return {"wrapper": self._connection, "proxy": connection, "alias": self._alias}[self._how]
+
+    async def open(self) -> None:
+        self._before = connections.settings
+        connections.settings = connections.configure_settings(databases(self.place))
+        self._forget()
+        self._connection = connections[self._alias]
+
+    async def close(self) -> None:
+        self._connection.close()
+        connections.settings = self._before
+        self._forget()
+
+    def _forget(self) -> None:
+        for alias in ("default", "other"):
+            if hasattr(connections._connections, alias):
+                connections[alias].close()
+                del connections[alias]
+
+    async def begin(self) -> None:
+        self._block = transaction.atomic(using=self._alias)
+        self._block.__enter__()
+
+    async def commit(self) -> None:
+        self._block.__exit__(None, None, None)
+
+    async def rollback(self) -> None:
+        self._block.__exit__(Undo, Undo(), None)
+
+    async def execute(self, sql: str) -> Rows:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextlib.asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        with transaction.atomic(using=self._alias):
+            yield

@@ -1,0 +1,92 @@
+"""A queue in a database where its users have a table of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from rowcall import Job, Rowcall
+from rowcall.task import Enqueuer
+from tests.lent.callers.base import Caller, Kind
+
+OWN_TABLE = "create table mine (id integer, note text)"
+_numbers = itertools.count(1)
+
+
+class Desk:
+    """One for many tests: each has a queue of its own, and a note of that name."""
+
+    def __init__(self, place: str, jobs: Rowcall) -> None:
+        self.place = place
+        self.jobs = jobs
+        self._is_file = not place.startswith("postgresql:")
+        self.url = f"sqlite:///{place}" if self._is_file else place
+
+        @jobs.task
+        def send(to: str) -> None: ...
+
+        self.send = send
+
+    def execute(self, sql: str) -> list[tuple[Any, ...]]:
+        """As somebody else, and committed at once."""
+        if self._is_file:
+            with closing(sqlite3.connect(self.place, isolation_level=None)) as connection:
+                return connection.execute(sql).fetchall()
+        with closing(psycopg.connect(self.place, autocommit=True)) as raw:
+            cursor = raw.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextlib.contextmanager
+def desk(place: str | Path) -> Iterator[Desk]:
+    with Rowcall(place, busy_timeout=5) as jobs:
+        jobs.migrate()
+        made = Desk(str(place), jobs)
+        made.execute(OWN_TABLE)
+        yield made
+
+
+class Lending:
+    """One test with one kind of connection."""
+
+    def __init__(self, kind: Kind, desk: Desk, elsewhere: Desk) -> None:
+        self.kind = kind
+        self.desk = desk
+        self.elsewhere = elsewhere
+        self.jobs = desk.jobs
+        self.queue = f"q{next(_numbers)}"
+
+    def run(self, scenario: Callable[[Caller], Coroutine[Any, Any, None]]) -> None:
+        async def with_a_caller() -> None:
+            async with self.kind.opened(self.desk.place) as mine:
+                await scenario(mine)
+
+        self.kind.run(with_a_caller())
+
+    def send(self, mine: Caller, **options: Any) -> Enqueuer[[str]]:
+        return self.desk.send.using(connection=mine.lent, queue=self.queue, **options)
+
+    @property
+    def note(self) -> str:
+        """A write of the caller's own."""
+        return f"insert into mine (id, note) values (1, '{self.queue}')"
+
+    @property
+    def written(self) -> list[Job]:
+        """The jobs of this test that anybody can see, oldest first."""
+        return self.jobs.list(queue=self.queue, limit=1000).jobs[::-1]
+
+    @property
+    def sent_to(self) -> list[object]:
+        return [job.payload["to"] for job in self.written]
+
+    @property
+    def notes(self) -> int:
+        return len(self.desk.execute(f"select 1 from mine where note = '{self.queue}'"))
