@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from rowcall.drivers.lent.loan import Loan
+from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -58,8 +58,11 @@ class Database(Protocol[M, E]):
     async def awrite(self, make_plan: MakePlan[T]) -> T: ...
     def write_shared(self, member: M) -> E: ...
     async def awrite_shared(self, member: M) -> E: ...
-    def lend(self, connection: object) -> Loan:
-        """A connection of the caller's, to run a plan inside the caller's own transaction."""
+    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+        """A connection of the caller's, to run a plan inside the caller's own transaction.
+
+        `whereabouts` is asked of it, and of our own, to tell whether it leads here.
+        """
 
     def tidy(self) -> None:
         """What is to be done now and then by somebody who has the time."""

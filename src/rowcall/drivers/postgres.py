@@ -24,7 +24,7 @@ from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.lent.guards import PostgresGuard
 from rowcall.drivers.lent.kinds import Lender
-from rowcall.drivers.lent.loan import Loan
+from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.drivers.postgres_connection import (
     NothingWritten,
     PostgresConnection,
@@ -65,7 +65,6 @@ class PostgresDatabase(Generic[M, E]):
         plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
         alike: Callable[[M], object],
         hint: Statement[Row],
-        whereabouts: Statement[tuple[int, int, int]],
     ) -> None:
         assert config.server is not None
         self._server = config.server
@@ -74,10 +73,8 @@ class PostgresDatabase(Generic[M, E]):
         self._plan_of_many = plan_of_many
         self._alike = alike
         self._hint = hint
-        self._whereabouts = whereabouts
         guard = PostgresGuard(
             self.name,
-            whereabouts,
             self._own_whereabouts,
             lambda error: of_any_driver(error, "the lent connection"),
         )
@@ -154,11 +151,11 @@ class PostgresDatabase(Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def lend(self, connection: object) -> Loan:
-        return self._lender.lend(connection)
+    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+        return self._lender.lend(connection, whereabouts)
 
-    def _own_whereabouts(self) -> tuple[int, int, int]:
-        found: list[tuple[int, int, int]] = self.read(fetch(self._whereabouts))
+    def _own_whereabouts(self, whereabouts: Whereabouts) -> tuple[int, int, int]:
+        found: list[tuple[int, int, int]] = self.read(fetch(whereabouts))
         return found[0]
 
     def tidy(self) -> None:

@@ -72,7 +72,9 @@ def of_any_driver(error: Exception, name: str) -> Exception:
         return explained(error, name)
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if not isinstance(state, str):
-        return error
+        # psycopg2 has no code for a connection that was cut, asyncpg a class of its own
+        is_lost = type(error).__name__ in ("OperationalError", "ConnectionDoesNotExistError")
+        return StoreUnavailable(f"{name}: the connection was lost ({error})") if is_lost else error
     try:
         kind = errors.lookup(state)
     except KeyError:

@@ -19,7 +19,7 @@ from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.lent.guards import SqliteGuard
 from rowcall.drivers.lent.kinds import Lender
-from rowcall.drivers.lent.loan import Loan
+from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.drivers.sqlite_errors import explained
@@ -112,8 +112,8 @@ class SqliteDatabase(Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def lend(self, connection: object) -> Loan:
-        return self._lender.lend(connection)
+    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+        return self._lender.lend(connection, whereabouts)
 
     def tidy(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""

@@ -15,6 +15,7 @@ from rowcall.drivers.lent.loan import Loan
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.opening import open_store
+from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Core:
         self.tasks: dict[str, Declared] = {}
         self._turns = itertools.count()
         self._schema_ready = False
+        self._lent_dialect: Dialect | None = None
 
     def now_ms(self) -> int | None:
         """A test's clock, or None for the database's own."""
@@ -99,18 +101,24 @@ class Core:
         if not self._schema_ready:
             await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
 
-    def lend(self, connection: object) -> Loan:
-        """The caller's connection, once the tables are there; what is wrong with it is said before anything is run."""
-        loan = self.database.lend(connection)
-        if not self._schema_ready:
-            self._ensure_schema_beside()
-        return loan
+    def lend(self, connection: object) -> tuple[Loan, Dialect]:
+        """The caller's connection, and the dialect to speak on it; what is wrong with it is said before anything."""
+        if self._lent_dialect is None:
+            self.database.lend(connection, None)
+            self._prepare_to_lend()
+        assert self._lent_dialect is not None
+        return self.database.lend(connection, self._lent_dialect.whereabouts()), self._lent_dialect
 
-    async def alend(self, connection: object) -> Loan:
-        loan = self.database.lend(connection)
-        if not self._schema_ready:
-            await asyncio.get_running_loop().run_in_executor(None, self._ensure_schema_beside)
-        return loan
+    async def alend(self, connection: object) -> tuple[Loan, Dialect]:
+        if self._lent_dialect is None:
+            self.database.lend(connection, None)
+            await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
+        assert self._lent_dialect is not None
+        return self.database.lend(connection, self._lent_dialect.whereabouts()), self._lent_dialect
+
+    def _prepare_to_lend(self) -> None:
+        self._ensure_schema_beside()
+        self._lent_dialect = self.database.read(self.dialect.for_loans())
 
     def _ensure_schema_beside(self) -> None:
         """Without waiting for long: what is in the way may be the caller's own transaction."""

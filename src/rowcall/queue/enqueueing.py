@@ -54,16 +54,16 @@ class Enqueueing(Core):
         if connection is None:
             self.ensure_schema()
             return _job(job, payload, self.database.write_shared(member))
-        loan = self.lend(connection)
-        return _job(job, payload, loan.run(enqueue(self.dialect, member)))
+        loan, dialect = self.lend(connection)
+        return _job(job, payload, loan.run(enqueue(dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         member = Member(job, payload, self.now_ms())
         if connection is None:
             await self.aensure_schema()
             return _job(job, payload, await self.database.awrite_shared(member))
-        loan = await self.alend(connection)
-        return _job(job, payload, await loan.arun(enqueue(self.dialect, member)))
+        loan, dialect = await self.alend(connection)
+        return _job(job, payload, await loan.arun(enqueue(dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         now_ms = self.now_ms()
@@ -71,7 +71,8 @@ class Enqueueing(Core):
             self.ensure_schema()
             inserted = self.database.write(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
         else:
-            inserted = self.lend(connection).run(enqueue_many(self.dialect, job, payloads, now_ms))
+            loan, dialect = self.lend(connection)
+            inserted = loan.run(enqueue_many(dialect, job, payloads, now_ms))
         return _jobs(job, payloads, inserted)
 
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
@@ -80,8 +81,8 @@ class Enqueueing(Core):
             await self.aensure_schema()
             inserted = await self.database.awrite(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
         else:
-            loan = await self.alend(connection)
-            inserted = await loan.arun(enqueue_many(self.dialect, job, payloads, now_ms))
+            loan, dialect = await self.alend(connection)
+            inserted = await loan.arun(enqueue_many(dialect, job, payloads, now_ms))
         return _jobs(job, payloads, inserted)
 
 

@@ -40,5 +40,4 @@ def _postgres(config: Config) -> Store:
         lambda members: enqueue_alike(dialect, members),
         alike,
         dialect.hint(),
-        dialect.whereabouts(),
     )

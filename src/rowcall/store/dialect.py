@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Plan, Statement
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,8 +225,14 @@ class Dialect(Protocol):
     ) -> Plan[bool]:
         """Settle one success by a single plain statement: it may run in a transaction of the caller's."""
 
-    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
-        """The leases as they are, kept so until the transaction ends; None where another transaction is at the row."""
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
+        """Leases and states, kept so until the transaction ends; None where another transaction is at the row."""
+
+    def for_loans(self) -> Plan[Dialect]:
+        """A dialect whose statements find the tables whatever the caller's connection is set to."""
+
+    def whereabouts(self) -> Statement[tuple[int, int, int]] | None:
+        """Tells which server, database and table a connection sees; None where that is known otherwise."""
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
 
@@ -244,7 +250,12 @@ class Dialect(Protocol):
     def retire_if_idle(self, worker: str) -> Plan[bool]:
         """Strike a worker off unless it owns jobs; gives whether it is gone now."""
 
-    def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]: ...
+    def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        """Jobs of a worker that may be given back now, kept for that until the transaction ends."""
+
+    def running_of(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        """Jobs of a worker as far as is committed, whatever others may have open."""
+
     def orphans(self, limit: int) -> Plan[list[Owned]]: ...
     def lease_expired(self, limit: int, now_ms: int | None) -> Plan[list[Owned]]: ...
 

@@ -154,8 +154,9 @@ def text_from_row(row: Row) -> str:
     return cast("str", row[0])
 
 
-def pair_from_row(row: Row) -> tuple[int, int]:
-    return cast("tuple[int, int]", row)
+def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
+    job_id, lease, status = cast("tuple[int, int, str]", row)
+    return job_id, (lease, status)
 
 
 def numbers_from_row(row: Row) -> tuple[int, int, int]:

@@ -110,7 +110,12 @@ class Dispatcher:
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
         limit = self._monotonic() - older_than_seconds
-        return [run for run in self.running() if not run.marked and 0 < run.started_at < limit and not run.settled]
+        return [
+            run
+            for run in self.running()
+            # a completed one's row may be locked by its own handler
+            if not (run.marked or run.settled or run.completed) and 0 < run.started_at < limit
+        ]
 
     # time-outs: the loop's thread watches those of threads, the event loop its own
 

@@ -18,10 +18,11 @@ from rowcall.store.plans.recover import give_back_unknown
 from rowcall.store.plans.settle import Ended, settle, settle_completed
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.run import Run
-from rowcall.worker.tell import tell, tell_completed, tell_dropped
+from rowcall.worker.tell import tell, tell_completed, tell_dropped, tell_left_open
 
 MOST_SETTLED = 1000
 ASK_AGAIN_SECONDS = 0.05
+LONGEST_UNDECIDED_SECONDS = 5.0
 _MOVE_OF = attrgetter("transition.move")
 
 
@@ -35,6 +36,7 @@ class Outcomes:
         self._unsettled: list[Run] = []
         self._completed: list[Run] = []
         self._undecided: list[Run] = []
+        self._left_open: list[Run] = []
         self._asked_at = 0.0
         self.counts: Counter[str] = Counter()
 
@@ -52,7 +54,8 @@ class Outcomes:
         return bool(self._completed or self._undecided)
 
     def __len__(self) -> int:
-        return len(self._unsettled) + len(self._completed) + len(self._undecided)
+        """How many are to be waited for; not those whose handlers left their transactions open, perhaps for ever."""
+        return len(self._unsettled) + len(self._completed) + len(self._undecided) - len(self._left_open)
 
     @property
     def is_full(self) -> bool:
@@ -92,14 +95,21 @@ class Outcomes:
         )
         self._completed, self._undecided = [], [run for run in runs if run.ready.id in decided.undecided]
         over = [run for run in runs if run.ready.id not in decided.undecided]
-        rolled_back = [run for run in over if run.ready.id not in decided.committed]
         self._free_places(over)
-        for run in over:
-            if run.ready.id in decided.committed:
-                self.counts[Move.SUCCEED] += 1
-                tell_completed(run)
-        self._count(rolled_back, {run.ready.id for run in rolled_back})
+        self._warn_of_open(now)
+        committed = [run for run in over if run.ready.id in decided.committed]
+        self.counts[Move.SUCCEED] += len(committed)
+        for run in committed:
+            tell_completed(run)
+        self._count([run for run in over if run not in committed], decided.rolled_back)
         return bool(over)
+
+    def _warn_of_open(self, now: float) -> None:
+        for run in self._undecided:
+            if now - run.finished_at > LONGEST_UNDECIDED_SECONDS and run not in self._left_open:
+                self._left_open.append(run)
+                tell_left_open(run)
+        self._left_open = [run for run in self._left_open if run in self._undecided]
 
     def make_sure(self, worker: str) -> None:
         """The reply to a commit was lost: learn whether it took place, and give back what it claimed unknown to us."""

@@ -36,6 +36,11 @@ def tell_completed(run: Run) -> None:
         _log(run, logging.WARNING, "completed by its handler, which failed afterwards", transition)
 
 
+def tell_left_open(run: Run) -> None:
+    what = "its handler returned with the transaction in which it completed the job still open; commit or roll it back"
+    _log(run, logging.WARNING, what, None)
+
+
 def _one_line(text: str) -> str:
     """Without what would break the line, or colour the terminal of whoever reads the log."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from rowcall.drivers.lent.loan import Family
+from rowcall.drivers.lent.loan import Family, Whereabouts
 from rowcall.drivers.sqlite_errors import explained
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Plan, Statement, fetch, no_row
@@ -18,13 +18,17 @@ class SqliteGuard:
     def __init__(self, path: str) -> None:
         self._path = self.name = path
 
-    def check(self) -> Plan[None]:
+    is_ready = True
+
+    def prepare(self, whereabouts: Whereabouts | None) -> None:
+        pass
+
+    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
         rows = yield from fetch(Statement("pragma database_list", (), no_row))
         file = next((str(row[2] or "") for row in rows if row[1] == "main"), "")
-        if not file or not os.path.exists(self._path) or not os.path.samefile(file, self._path):
-            raise InvalidOption(
-                "connection", f"is open on {file or 'a database in memory'}, and this queue is in {self._path}"
-            )
+        if file and os.path.exists(self._path) and os.path.samefile(file, self._path):
+            return None
+        return f"is open on {file or 'a database in memory'}, and this queue is in {self._path}"
 
     def explained(self, error: Exception) -> Exception:
         for cause in causes(error):
@@ -36,31 +40,35 @@ class SqliteGuard:
 
 
 class PostgresGuard:
-    """`whereabouts` tells the server, the database and the table that a connection sees; `own` those of the queue."""
+    """`own` tells what the queue's own connections see, when they are asked where they are."""
 
     database: Family = "postgresql"
 
     def __init__(
         self,
         name: str,
-        whereabouts: Statement[tuple[int, int, int]],
-        own: Callable[[], tuple[int, int, int]],
+        own: Callable[[Whereabouts], tuple[int, int, int]],
         explained: Callable[[Exception], Exception],
     ) -> None:
         self.name = name
-        self._whereabouts = whereabouts
         self._own = own
         self._explained = explained
         self._known: tuple[int, int, int] | None = None
+        self.is_ready = False
 
-    def check(self) -> Plan[None]:
-        (found,) = yield from fetch(self._whereabouts)
+    def prepare(self, whereabouts: Whereabouts | None) -> None:
+        """Ask anew: a server that was restarted is another one."""
+        assert whereabouts is not None
+        self._known = self._own(whereabouts)
+        self.is_ready = True
+
+    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
+        assert whereabouts is not None
+        (found,) = yield from fetch(whereabouts)
         if found == self._known:
-            return
-        self._known = self._own()  # asked again: a server that was restarted has changed
-        if found != self._known:
-            where = "does not see the tables" if not found[2] else "leads to another database"
-            raise InvalidOption("connection", f"{where}; this queue is in {self.name}. Check its URL and search_path")
+            return None
+        where = "leads to another database" if found[2] else "does not see the tables"
+        return f"{where}; this queue is in {self.name}"
 
     def explained(self, error: Exception) -> Exception:
         for cause in causes(error):

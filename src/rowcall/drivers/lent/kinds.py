@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from rowcall.drivers.lent.loan import Guard, Loan, Seen
+from rowcall.drivers.lent.loan import AsyncKind, AsyncLoan, Guard, Loan, Seen, SyncKind, SyncLoan, Whereabouts, unusable
 from rowcall.drivers.lent.of_sqlite3 import Aiosqlite, Sqlite3
 from rowcall.errors import InvalidOption
 
-if TYPE_CHECKING:
-    from rowcall.drivers.lent.loan import AsyncKind, SyncKind
+
+class Sync(NamedTuple):
+    kind: SyncKind
+
+
+class Async(NamedTuple):
+    kind: AsyncKind
+
+
+Found = Sync | Async | None
 
 KNOWN = (
     "sqlite3.Connection, aiosqlite.Connection, psycopg.Connection and AsyncConnection, asyncpg.Connection,"
@@ -26,29 +34,32 @@ class Lender:
         self._guard = guard
         self._seen = Seen()
 
-    def lend(self, connection: object) -> Loan:
+    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         try:
             found = _found(connection)
         except InvalidOption:
             raise
         except Exception as error:
             explained = self._guard.explained(error)
-            if explained is error:
-                raise
-            raise explained from error
+            raise (unusable(error) if explained is error else explained) from error
         if found is None and any(word in type(connection).__name__.lower() for word in ("engine", "pool", "maker")):
             raise InvalidOption("connection", f"{_named(connection)} only makes connections: lend one of those")
         if found is None:
             raise InvalidOption("connection", f"wants one of {KNOWN}; not {_named(connection)}")
-        kind, is_async = found
-        if kind.database != self._guard.database:
-            raise InvalidOption("connection", f"leads to {kind.database}, and this queue is in {self._guard.name}")
-        return Loan(kind, self._guard, self._seen, is_async=is_async)
+        try:
+            leads_to = found.kind.database
+        except Exception as error:
+            raise unusable(error) from error
+        if leads_to != self._guard.database:
+            raise InvalidOption("connection", f"leads to {leads_to}, and this queue is in {self._guard.name}")
+        if isinstance(found, Async):
+            return AsyncLoan(found.kind, self._guard, self._seen, whereabouts)
+        return SyncLoan(found.kind, self._guard, self._seen, whereabouts)
 
 
-def _found(connection: Any) -> tuple[SyncKind | AsyncKind, bool] | None:
+def _found(connection: Any) -> Found:
     if isinstance(connection, sqlite3.Connection):
-        return Sqlite3(connection), False
+        return Sync(Sqlite3(connection))
     if isinstance(connection, str):
         return _django(connection)
     packages = {base.__module__.partition(".")[0] for base in type(connection).__mro__}
@@ -58,49 +69,49 @@ def _found(connection: Any) -> tuple[SyncKind | AsyncKind, bool] | None:
     return None
 
 
-def _aiosqlite(connection: Any) -> tuple[AsyncKind, bool] | None:
+def _aiosqlite(connection: Any) -> Found:
     import aiosqlite
 
-    return (Aiosqlite(connection), True) if isinstance(connection, aiosqlite.Connection) else None
+    return Async(Aiosqlite(connection)) if isinstance(connection, aiosqlite.Connection) else None
 
 
-def _psycopg(connection: Any) -> tuple[SyncKind | AsyncKind, bool] | None:
+def _psycopg(connection: Any) -> Found:
     import psycopg
 
     from rowcall.drivers.lent.of_psycopg import Psycopg, PsycopgAsync
 
     if isinstance(connection, psycopg.Connection):
-        return Psycopg(connection), False
-    return (PsycopgAsync(connection), True) if isinstance(connection, psycopg.AsyncConnection) else None
+        return Sync(Psycopg(connection))
+    return Async(PsycopgAsync(connection)) if isinstance(connection, psycopg.AsyncConnection) else None
 
 
-def _asyncpg(connection: Any) -> tuple[AsyncKind, bool] | None:
+def _asyncpg(connection: Any) -> Found:
     import asyncpg
     from asyncpg.pool import PoolConnectionProxy
 
     from rowcall.drivers.lent.of_asyncpg import Asyncpg
 
     is_one = isinstance(connection, asyncpg.Connection | PoolConnectionProxy)
-    return (Asyncpg(connection), True) if is_one else None
+    return Async(Asyncpg(connection)) if is_one else None
 
 
-def _sqlalchemy(connection: Any) -> tuple[SyncKind | AsyncKind, bool] | None:
+def _sqlalchemy(connection: Any) -> Found:
     import sqlalchemy
     from sqlalchemy import orm
 
     from rowcall.drivers.lent.of_sqlalchemy import Alchemy, AlchemyAsync
 
     if isinstance(connection, sqlalchemy.Connection | orm.Session | orm.scoped_session):
-        return Alchemy(connection), False
+        return Sync(Alchemy(connection))
     if "sqlalchemy.ext.asyncio" in sys.modules:
         from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
         if isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session):
-            return AlchemyAsync(connection), True
+            return Async(AlchemyAsync(connection))
     return None
 
 
-def _django(connection: Any) -> tuple[SyncKind, bool] | None:
+def _django(connection: Any) -> Found:
     if "django.db" not in sys.modules:
         raise InvalidOption("connection", "a text is the alias of a Django connection, and Django is not in use here")
     from django.db import connections
@@ -111,7 +122,7 @@ def _django(connection: Any) -> tuple[SyncKind, bool] | None:
 
     if isinstance(connection, ConnectionProxy):
         connection = connections[connection._alias]
-    return (Django(connection), False) if isinstance(connection, BaseDatabaseWrapper | str) else None
+    return Sync(Django(connection)) if isinstance(connection, BaseDatabaseWrapper | str) else None
 
 
 _FINDERS = {

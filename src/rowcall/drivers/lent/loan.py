@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeVar
 
 from rowcall.drivers.runner import arun, run
@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 
 Family = Literal["sqlite", "postgresql"]
+Whereabouts = Statement[tuple[int, int, int]]
 
 
 class Guard(Protocol):
@@ -23,8 +24,13 @@ class Guard(Protocol):
     database: Family
     name: str
 
-    def check(self) -> Plan[None]:
-        """Raises `InvalidOption` for a connection to elsewhere; the caller's transaction lives on."""
+    is_ready: bool
+
+    def prepare(self, whereabouts: Whereabouts | None) -> None:
+        """Learn where the queue lives; this may take a round trip."""
+
+    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
+        """What is wrong with where the connection leads, if anything; the caller's transaction lives on."""
 
     def explained(self, error: Exception) -> Exception:
         """The error of ours for one of the driver's; others as they are."""
@@ -59,48 +65,92 @@ class SyncKind(Kind, Protocol):
 
 
 class AsyncKind(Kind, Protocol):
+    async def ready(self) -> None:
+        """Before `key` is asked for."""
+
     async def execute(self, statement: Statement[object]) -> list[Row]: ...
 
 
 class Loan:
-    """A connection in the hands of one call: sync or async, and never both."""
+    """A connection in the hands of one call."""
 
-    def __init__(self, kind: SyncKind | AsyncKind, guard: Guard, seen: Seen, *, is_async: bool) -> None:
-        self._kind = kind
+    def __init__(self, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
         self._guard = guard
         self._seen = seen
-        self.is_async = is_async
+        self._whereabouts = whereabouts
 
     def run(self, plan: Plan[T]) -> T:
-        execute: Callable[[Statement[object]], list[Row]] = self._kind.execute  # type: ignore[assignment]
-        if self.is_async:
-            raise InvalidOption("connection", "is async: call the method with an a in front (aenqueue, acomplete)")
-        try:
-            if self._kind.key not in self._seen:
-                run(self._guard.check(), execute)
-                self._seen.add(self._kind.key)
-            return run(plan, execute)
-        except RowcallError:
-            raise
-        except Exception as error:
-            raise self._explained(error) from error
+        raise InvalidOption("connection", "is async: call the method with an a in front (aenqueue, acomplete)")
 
     async def arun(self, plan: Plan[T]) -> T:
-        execute: Callable[[Statement[object]], Awaitable[list[Row]]] = self._kind.execute  # type: ignore[assignment]
-        if not self.is_async:
-            raise InvalidOption("connection", "is not async: call the method without an a (enqueue, complete)")
-        try:
-            if self._kind.key not in self._seen:
-                await arun(self._guard.check(), execute)
-                self._seen.add(self._kind.key)
-            return await arun(plan, execute)
-        except RowcallError:
-            raise
-        except Exception as error:
-            raise self._explained(error) from error
+        raise InvalidOption("connection", "is not async: call the method without an a (enqueue, complete)")
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, UnicodeEncodeError):
             return InvalidOption("connection", f"cannot carry this text: its client_encoding is {error.encoding}")
         found = self._guard.explained(error)
-        return found if found is not error else RowcallError(f"the lent connection: {type(error).__name__}: {error}")
+        return found if found is not error else unusable(error)
+
+
+def unusable(error: Exception) -> InvalidOption:
+    """For what a framework says of its own objects; of an error that wraps another, the wrapper shows all values."""
+    cause = getattr(error, "orig", None) or error
+    said = next((line for line in str(cause).splitlines() if line.strip()), "")
+    return InvalidOption("connection", f"cannot be used here: {type(error).__name__}: {said}")
+
+
+class SyncLoan(Loan):
+    def __init__(self, kind: SyncKind, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
+        super().__init__(guard, seen, whereabouts)
+        self._kind = kind
+
+    def run(self, plan: Plan[T]) -> T:
+        try:
+            if self._kind.key not in self._seen:
+                self._look()
+            return run(plan, self._kind.execute)
+        except RowcallError:
+            raise
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def _look(self) -> None:
+        known = self._guard.is_ready
+        if not known:
+            self._guard.prepare(self._whereabouts)
+        complaint = run(self._guard.check(self._whereabouts), self._kind.execute)
+        if complaint is not None and known:
+            self._guard.prepare(self._whereabouts)
+            complaint = run(self._guard.check(self._whereabouts), self._kind.execute)
+        if complaint is not None:
+            raise InvalidOption("connection", complaint)
+        self._seen.add(self._kind.key)
+
+
+class AsyncLoan(Loan):
+    def __init__(self, kind: AsyncKind, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
+        super().__init__(guard, seen, whereabouts)
+        self._kind = kind
+
+    async def arun(self, plan: Plan[T]) -> T:
+        try:
+            await self._kind.ready()
+            if self._kind.key not in self._seen:
+                await self._look()
+            return await arun(plan, self._kind.execute)
+        except RowcallError:
+            raise
+        except Exception as error:
+            raise self._explained(error) from error
+
+    async def _look(self) -> None:
+        known, loop = self._guard.is_ready, asyncio.get_running_loop()
+        if not known:
+            await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
+        complaint = await arun(self._guard.check(self._whereabouts), self._kind.execute)
+        if complaint is not None and known:
+            await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
+            complaint = await arun(self._guard.check(self._whereabouts), self._kind.execute)
+        if complaint is not None:
+            raise InvalidOption("connection", complaint)
+        self._seen.add(self._kind.key)

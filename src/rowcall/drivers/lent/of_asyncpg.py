@@ -19,8 +19,12 @@ class Asyncpg:
 
     @property
     def key(self) -> object:
-        return self._connection
+        # what a pool hands out cannot be referred to weakly; what is in it can
+        return getattr(self._connection, "_con", self._connection)
+
+    async def ready(self) -> None:
+        pass
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
-        # every column is a number, a text or a boolean: no codec of the caller's has a say
+        # every column is a number, a text or a boolean: codecs for JSON and times have no say
         return [tuple(record) for record in await self._connection.fetch(statement.sql, *statement.parameters)]

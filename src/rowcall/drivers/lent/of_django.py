@@ -17,6 +17,7 @@ class Django:
         self._connection = _of_alias(connection) if isinstance(connection, str) else connection
         if self._connection.vendor not in ("sqlite", "postgresql"):
             raise InvalidOption("connection", f"is Django's for {self._connection.vendor}, which is not known here")
+        self._connection.ensure_connection()
         if self._connection.in_atomic_block and self._connection.needs_rollback:
             raise InvalidOption("connection", "is in a transaction that has failed already; leave its atomic block")
 
@@ -26,7 +27,7 @@ class Django:
 
     @property
     def key(self) -> object:
-        return self._connection
+        return self._connection.connection  # Django's own outlives it, and may lead elsewhere afterwards
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         text = counted(statement.sql)
@@ -40,4 +41,5 @@ def _of_alias(alias: str) -> BaseDatabaseWrapper:
         return connections[alias]
     except ConnectionDoesNotExist:
         known = ", ".join(connections)
-        raise InvalidOption("connection", f"{alias!r} is no alias of Django's DATABASES (there are: {known})") from None
+        named = "this text" if "://" in alias else repr(alias)
+        raise InvalidOption("connection", f"{named} is no alias of Django's DATABASES (there are: {known})") from None

@@ -48,6 +48,9 @@ class PsycopgAsync:
     def key(self) -> object:
         return self._connection
 
+    async def ready(self) -> None:
+        pass
+
     async def execute(self, statement: Statement[object]) -> list[Row]:
         async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
             _use_our_types(cursor)

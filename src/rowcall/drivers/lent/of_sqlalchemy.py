@@ -62,9 +62,12 @@ class AlchemyAsync:
     def key(self) -> object:
         return self._connection.sync_engine if self._connection is not None else None
 
-    async def execute(self, statement: Statement[object]) -> list[Row]:
+    async def ready(self) -> None:
         if self._connection is None:
             self._connection = await self._resolved()
+
+    async def execute(self, statement: Statement[object]) -> list[Row]:
+        assert self._connection is not None
         driver = self._connection.dialect.driver
         return _rows(await self._connection.exec_driver_sql(*_arranged(statement, driver)))
 
@@ -72,9 +75,8 @@ class AlchemyAsync:
         from sqlalchemy.ext.asyncio import AsyncConnection
 
         found = self._lent if isinstance(self._lent, AsyncConnection) else await self._lent.connection()
-        if found.sync_connection is None:
-            raise InvalidOption("connection", "is not started; write: async with engine.connect() as connection")
-        _check(found.sync_connection)
+        if found.sync_connection is not None:
+            _check(found.sync_connection)
         return found
 
 

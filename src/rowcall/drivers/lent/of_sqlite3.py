@@ -38,6 +38,9 @@ class Aiosqlite:
     def key(self) -> object:
         return self._connection
 
+    async def ready(self) -> None:
+        pass
+
     async def execute(self, statement: Statement[object]) -> list[Row]:
         if self._connection.row_factory in (None, sqlite3.Row):
             found = await self._connection.execute_fetchall(statement.sql, statement.parameters)

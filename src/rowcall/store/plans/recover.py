@@ -50,7 +50,7 @@ def give_back_unknown(
 
     `held` has (id, lease) of all that the worker knows to be its own.
     """
-    owned = yield from dialect.owned_by(worker, len(held) + UNKNOWN_AT_MOST)
+    owned = yield from dialect.running_of(worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
         Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.errors import LeaseLost
-from rowcall.job import FINISHED
+from rowcall.job import FINISHED, Status
 from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, Settlement, Success
 from rowcall.store.statement import Plan
@@ -49,19 +49,28 @@ def complete(
 
 
 class Completions(NamedTuple):
-    """Of attempts that were completed in transactions of their handlers': which are committed, which are undecided."""
+    """Of attempts that were completed in transactions of their handlers': those that are committed, that were rolled
+    back, and that are undecided. All others were no longer ours.
+    """
 
     committed: set[int]
+    rolled_back: set[int]
     undecided: set[int]
 
 
 def settle_completed(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan[Completions]:
     """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone."""
-    leases = yield from dialect.leases(sorted(one.job_id for one in ended))
-    rolled_back = [one for one in ended if leases.get(one.job_id) == one.lease]
-    undecided = {one.job_id for one in ended if one.job_id in leases and leases[one.job_id] is None}
-    yield from settle(dialect, rolled_back, now_ms)
-    return Completions({one.job_id for one in ended} - undecided - {one.job_id for one in rolled_back}, undecided)
+    found = yield from dialect.leases(sorted(one.job_id for one in ended))
+    undecided = {job_id for job_id, lease in found.items() if lease is None}
+    rolled_back, committed = [], set()
+    for one in ended:
+        lease, status = found.get(one.job_id) or (-1, "")
+        if lease == one.lease:
+            rolled_back.append(one)
+        elif lease == one.lease + 1 and status == Status.SUCCEEDED:
+            committed.add(one.job_id)
+    settled = yield from settle(dialect, rolled_back, now_ms)
+    return Completions(committed, settled, undecided)
 
 
 def settle_one(dialect: Dialect, ended: Ended, now_ms: int | None) -> Plan[None]:

@@ -15,6 +15,7 @@ from rowcall.errors import SchemaMismatch
 from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
+    Dialect,
     Filter,
     Glance,
     Inserted,
@@ -159,9 +160,9 @@ class PostgresDialect:
     ) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
 
-    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         existing = yield from fetch(Statement(self._sql.existing, (_array(job_ids),), rows.number_from_row))
-        known = dict((yield from fetch(Statement(self._sql.leases, (_array(job_ids),), rows.pair_from_row))))
+        known = dict((yield from fetch(Statement(self._sql.leases, (_array(job_ids),), rows.lease_from_row))))
         return {job_id: known.get(job_id) for job_id in existing}
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
@@ -201,8 +202,12 @@ class PostgresDialect:
         """Tell those who listen, if anybody does."""
         return _plain(self._sql.hint)
 
+    def for_loans(self) -> Plan[Dialect]:
+        schema = yield from _only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
+        return PostgresDialect(f"{schema}.{self._prefix}")
+
     def whereabouts(self) -> Statement[tuple[int, int, int]]:
-        """Which server, database and table a connection sees; it never fails."""
+        """It never fails: what it does not find is 0."""
         return Statement(self._sql.whereabouts, (), rows.numbers_from_row)
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
@@ -219,6 +224,9 @@ class PostgresDialect:
 
     def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
         return fetch(Statement(self._sql.owned_by, (worker, limit), owned_from_row))
+
+    def running_of(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        return fetch(Statement(self._sql.running_of, (worker, limit), owned_from_row))
 
     def orphans(self, limit: int) -> Plan[list[Owned]]:
         return fetch(Statement(self._sql.orphans, (limit,), owned_from_row))

@@ -131,6 +131,9 @@ class Sql:
     current_schema = "select quote_ident(current_schema())"
     record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
+    schema_of_tables = """
+        select quote_ident(nspname) from pg_namespace
+        where oid = (select relnamespace from pg_class where oid = to_regclass('<job>'))"""
     whereabouts = """
         select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
           (select oid::bigint from pg_database where datname = current_database()),
@@ -257,7 +260,7 @@ class Sql:
         from (select <now> as now) as moment
         where job.id = $2::bigint and job.lease = $3::bigint
         returning job.id"""
-    leases = "select id, lease from <job> where id = any ($1::text::bigint[]) for update skip locked"
+    leases = "select id, lease, status from <job> where id = any ($1::text::bigint[]) for update skip locked"
     existing = "select id from <job> where id = any ($1::text::bigint[])"
     heartbeat = """
         update <job> as job
@@ -307,6 +310,10 @@ class Sql:
         select {_OWNED_COLUMNS} from <job> as job
         where status = 'running' and lease_until is null and worker = $1::text
         order by worker, id limit $2::int for update skip locked"""
+    running_of = f"""
+        select {_OWNED_COLUMNS} from <job> as job
+        where status = 'running' and lease_until is null and worker = $1::text
+        order by worker, id limit $2::int"""
     orphans = f"""
         with recursive owner (name) as (
           (select worker from <job> where status = 'running' order by worker limit 1)

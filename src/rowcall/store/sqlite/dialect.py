@@ -15,6 +15,7 @@ from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
+    Dialect,
     Filter,
     Glance,
     Inserted,
@@ -164,8 +165,15 @@ class SqliteDialect:
     ) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
 
-    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, int | None]]:
-        return dict((yield from fetch(Statement(self._sql.leases, (_json(job_ids),), rows.pair_from_row))))
+    def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
+        return dict((yield from fetch(Statement(self._sql.leases, (_json(job_ids),), rows.lease_from_row))))
+
+    def for_loans(self) -> Plan[Dialect]:
+        yield from ()
+        return self
+
+    def whereabouts(self) -> None:
+        return None
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
@@ -209,6 +217,9 @@ class SqliteDialect:
 
     def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
         return _only(Statement(self._sql.owned_by, (worker, limit), rows.owned_from_row))
+
+    def running_of(self, worker: str, limit: int) -> Plan[list[Owned]]:
+        return self.owned_by(worker, limit)
 
     def orphans(self, limit: int) -> Plan[list[Owned]]:
         return _only(Statement(self._sql.orphans, (limit,), rows.owned_from_row))

@@ -160,7 +160,7 @@ class Sql:
           finished_at = max(coalesce(claimed_at, created_at), <now>)
         where id = ?2 and lease = ?3
         returning id"""
-    leases = "select id, lease from <job> where id in (select value from json_each(?1))"
+    leases = "select id, lease, status from <job> where id in (select value from json_each(?1))"
     heartbeat = """
         update <job> set heartbeat_at = <now>, lease_until = <now> + lease_ms where id = ?2 and lease = ?3
         returning id"""
