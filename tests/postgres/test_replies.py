@@ -14,6 +14,7 @@ from rowcall import Rowcall, StoreUnavailable
 from rowcall.drivers import postgres_connection
 from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.testing import eventually
+from rowcall.worker import loop
 from rowcall.worker.outcomes import Outcomes
 from tests.postgres.support import ATTEMPTS, Site, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
@@ -91,8 +92,12 @@ def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
     assert attempts(site) == {(1, "succeeded"): 50}
 
 
-def test_a_claim_whose_commit_arrives_late_is_given_back(site: Site, wire: Wire, jobs: Rowcall) -> None:
+@pytest.mark.slow
+def test_a_claim_whose_commit_arrives_late_is_given_back(
+    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
+    monkeypatch.setattr(loop, "DECIDED_SECONDS", 5.0)
     ran: list[str] = []
 
     @jobs.task
@@ -111,6 +116,7 @@ def test_a_claim_whose_commit_arrives_late_is_given_back(site: Site, wire: Wire,
     assert ran == ["in between", "late"]
 
 
+@pytest.mark.slow
 def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_go(
     site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
