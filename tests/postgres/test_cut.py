@@ -155,7 +155,7 @@ def test_many_at_once(site: Site, jobs: Rowcall, server: PostgresServer) -> None
 
     written: dict[int, bool] = {}
     with cutting(server, site.url):
-        for number in range(40):
+        for number in range(20):
             try:
                 written[number] = len(task.enqueue_many([{"number": number}] * 100)) == 100
             except StoreUnavailable:

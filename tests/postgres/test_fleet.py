@@ -19,7 +19,7 @@ from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
 from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_beats
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 HOUR = 3600.0
 LEASE_SECONDS = 1.0
@@ -106,7 +106,6 @@ def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
     assert site.lines == ["note locked"]
 
 
-@pytest.mark.slow
 def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: Site, jobs: Rowcall) -> None:
     """A laptop that was shut for the night."""
     tasks = ("hold", "ahold", "hold", "ahold")

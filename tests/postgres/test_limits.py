@@ -45,7 +45,12 @@ def lock_row(job: Job) -> str:
 LOCK_TABLE = "lock table rowcall_job in exclusive mode"  # reading goes on
 
 
-@pytest.mark.parametrize(("setting", "said"), [("statement_timeout", CANCELLED), ("lock_timeout", NOT_IN_TIME)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [("statement_timeout", CANCELLED), ("lock_timeout", NOT_IN_TIME)],
+    ids=["statement_timeout", "lock_timeout"],
+)
 def test_a_lock_that_takes_too_long_is_explained(url: str, setting: str, said: str) -> None:
     Rowcall(url).migrate()
     set_for_database(url, setting, "50ms")

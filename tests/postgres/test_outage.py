@@ -20,7 +20,7 @@ from rowcall.worker.server_lookout import ServerLookout
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
 from tests.worker.support import ended, outcomes, some_beats
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 LEASE_SECONDS = 1.0
 OUTAGE_SECONDS = 3.0  # three leases
@@ -70,7 +70,7 @@ def check_two_workers_through(
             assert (done.status, done.attempt) == ("succeeded", 1), (one.output, other.output)
             assert outcomes(jobs, job) == ["succeeded"]
             assert site.lines.count(f"start {job.payload['name']}") == 1
-        some_beats(jobs, 2)
+        some_beats(jobs, 1)
         assert {worker.name for worker in jobs.workers()} == names
         for process in (one, other):
             said = times_said(process, OUT_OF_REACH), times_said(process, THERE_AGAIN)
@@ -88,19 +88,16 @@ def open_gates(site: Site, held: list[Job], end: str) -> None:
         site.wait_for_line(f"end {name}")
 
 
-@pytest.mark.slow
 def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
     site: Site, server: PostgresServer
 ) -> None:
     check_two_workers_through(site, server, "immediate", OUTAGE_SECONDS, lease=LEASE_SECONDS)
 
 
-@pytest.mark.slow
 def test_half_a_minute_with_the_lease_as_it_is_by_default(site: Site, server: PostgresServer) -> None:
     check_two_workers_through(site, server, "fast", LONG_OUTAGE_SECONDS)
 
 
-@pytest.mark.slow
 def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, server: PostgresServer) -> None:
     with Rowcall(url, busy_timeout=2) as jobs:
         jobs.migrate()
@@ -113,7 +110,6 @@ def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, ser
         assert asyncio.run(jobs.aenqueue("task")).id
 
 
-@pytest.mark.slow
 def test_the_pauses_grow_and_differ(
     site: Site, jobs: Rowcall, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +143,6 @@ def test_an_idle_worker_can_be_stopped_meanwhile(site: Site, jobs: Rowcall, serv
         eventually(lambda: len(jobs.workers()) == 1, message="the end of the row it left behind")
 
 
-@pytest.mark.slow
 def test_what_a_worker_could_not_settle_before_it_stopped_runs_again(
     site: Site, jobs: Rowcall, server: PostgresServer
 ) -> None:

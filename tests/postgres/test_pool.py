@@ -52,6 +52,7 @@ def exhausted(site: Site) -> Iterator[Future[Job]]:
         assert waiting.result(20).status == "cancelled"
 
 
+@pytest.mark.slow
 def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: Site, jobs: Rowcall) -> None:
     calls: list[Callable[[], object]] = [
         lambda: jobs.get(1),
@@ -94,6 +95,7 @@ def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: Site, jo
     assert jobs.get(written.id).status == "pending"
 
 
+@pytest.mark.slow
 def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: Site, jobs: Rowcall) -> None:
     @jobs.task
     def note(text: str) -> str:

@@ -61,6 +61,7 @@ def test_a_worker_process_goes_on(site: Site, jobs: Rowcall, server: PostgresSer
         assert len(jobs.workers()) == 1
 
 
+@pytest.mark.slow
 @both_modes
 def test_an_idle_worker_process_is_there_afterwards(
     site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode
