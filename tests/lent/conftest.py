@@ -9,6 +9,8 @@ import pytest
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.lent.callers.kinds import KINDS
 from tests.lent.desk import Desk, Lending, desk
+from tests.lent.nursery import Nursery
+from tests.lent.nursery import nursery as open_nursery
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +34,10 @@ def lending(request: pytest.FixtureRequest) -> Lending:
     """Every kind of connection there is."""
     here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
     return Lending(request.param, here, elsewhere)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where children come from, to be killed."""
+    with open_nursery() as made:
+        yield made

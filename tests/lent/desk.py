@@ -43,6 +43,11 @@ class Desk:
             cursor = raw.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def wait_for_writers(self) -> None:
+        """Until every transaction that has written jobs is over: a server notices late that its client is dead."""
+        if not self._is_file:
+            self.execute("begin; lock table rowcall_job in exclusive mode; commit")
+
 
 @contextlib.contextmanager
 def desk(place: str | Path) -> Iterator[Desk]:

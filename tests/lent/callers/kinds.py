@@ -49,16 +49,18 @@ ASYNC_HANDLES = {
     "async-scoped-session": lambda engine: async_scoped_session(async_sessionmaker(engine), asyncio.current_task),
     "sqlmodel-async-session": SqlmodelAsyncSession,
 }
-SYNC_DRIVERS: list[tuple[str, Database]] = [
-    ("pysqlite", "sqlite"),
-    ("psycopg", "postgresql"),
-    ("psycopg2", "postgresql"),
-]
-ASYNC_DRIVERS: list[tuple[str, Database]] = [
-    ("aiosqlite", "sqlite"),
-    ("psycopg", "postgresql"),
-    ("asyncpg", "postgresql"),
-]
+SYNC_DRIVERS = ("pysqlite", "psycopg", "psycopg2")
+ASYNC_DRIVERS = ("aiosqlite", "psycopg", "asyncpg")
+
+
+def sqlalchemy_kind(driver: str, name: str, **options: Any) -> Kind:
+    """`options` are the engine's."""
+    database: Database = "sqlite" if "sqlite" in driver else "postgresql"
+    full = f"sqlalchemy-{driver}-{name}"
+    if name in HANDLES:
+        return _kind(full, database, Alchemy, driver, HANDLES[name], **options)
+    return _kind(full, database, AlchemyAsync, driver, ASYNC_HANDLES[name], **options)
+
 
 ISOLATIONS = {"legacy": "", "deferred": "DEFERRED", "immediate": "IMMEDIATE", "exclusive": "EXCLUSIVE", "none": None}
 AUTOCOMMITS = {"autocommit-off": False, "autocommit-on": True} if sys.version_info >= (3, 12) else {}
@@ -87,13 +89,8 @@ ON_POSTGRESQL = [
     _kind("asyncpg-codecs", "postgresql", AsyncpgWithCodecs),
 ]
 OF_SQLALCHEMY = [
-    _kind(f"sqlalchemy-{driver}-{name}", database, Alchemy, driver, handle)
-    for driver, database in SYNC_DRIVERS
-    for name, handle in HANDLES.items()
-] + [
-    _kind(f"sqlalchemy-{driver}-{name}", database, AlchemyAsync, driver, handle)
-    for driver, database in ASYNC_DRIVERS
-    for name, handle in ASYNC_HANDLES.items()
+    *(sqlalchemy_kind(driver, name) for driver in SYNC_DRIVERS for name in HANDLES),
+    *(sqlalchemy_kind(driver, name) for driver in ASYNC_DRIVERS for name in ASYNC_HANDLES),
 ]
 OF_DJANGO = [
     kind

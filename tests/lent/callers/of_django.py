@@ -47,16 +47,16 @@ class Django(Caller):
 
     @property
     def lent(self) -> Any:
-        return {"wrapper": self._connection, "proxy": connection, "alias": self._alias}[self._how]
+        return {"wrapper": self.connection, "proxy": connection, "alias": self._alias}[self._how]
 
     async def open(self) -> None:
         self._before = connections.settings
         connections.settings = connections.configure_settings(databases(self.place))
         self._forget()
-        self._connection = connections[self._alias]
+        self.connection = connections[self._alias]
 
     async def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
         connections.settings = self._before
         self._forget()
 
@@ -77,7 +77,7 @@ class Django(Caller):
         self._block.__exit__(Undo, Undo(), None)
 
     async def execute(self, sql: str) -> Rows:
-        with self._connection.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             cursor.execute(sql)
             return cursor.fetchall() if cursor.description else []
 

@@ -51,7 +51,7 @@ class Alchemy(Caller):
         self._lent.rollback()
 
     async def execute(self, sql: str) -> Rows:
-        result = _execute_of(self._lent)(sqlalchemy.text(sql))
+        result = execute_of(self._lent)(sqlalchemy.text(sql))
         return [tuple(row) for row in result] if result.returns_rows else []
 
     @contextlib.asynccontextmanager
@@ -93,7 +93,7 @@ class AlchemyAsync(Caller):
         await self._lent.rollback()
 
     async def execute(self, sql: str) -> Rows:
-        result = await _execute_of(self._lent)(sqlalchemy.text(sql))
+        result = await execute_of(self._lent)(sqlalchemy.text(sql))
         return [tuple(row) for row in result] if result.returns_rows else []
 
     @contextlib.asynccontextmanager
@@ -102,6 +102,6 @@ class AlchemyAsync(Caller):
             yield
 
 
-def _execute_of(lent: Any) -> Any:
+def execute_of(lent: Any) -> Any:
     """SQLModel warns those who do not call its own."""
     return getattr(lent, "exec", None) or lent.execute

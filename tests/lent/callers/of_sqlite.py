@@ -27,7 +27,7 @@ class Sqlite3(Caller):
         return self._connection
 
     async def open(self) -> None:
-        self._connection = sqlite3.connect(self.place, **self._options)
+        self._connection: sqlite3.Connection = sqlite3.connect(self.place, **self._options)
 
     async def close(self) -> None:
         self._connection.close()

@@ -1,0 +1,348 @@
+"""A lent connection is the caller's: nothing but a statement or two is run on it, and nothing of it is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg.rows import tuple_row
+
+from rowcall import InvalidArguments, InvalidOption
+from tests.lent.callers.base import Caller, Kind
+from tests.lent.callers.kinds import (
+    ASYNC_DRIVERS,
+    ASYNC_HANDLES,
+    BY_NAME,
+    HANDLES,
+    KINDS,
+    OF_SQLALCHEMY,
+    SYNC_DRIVERS,
+    sqlalchemy_kind,
+)
+from tests.lent.callers.of_asyncpg import Asyncpg
+from tests.lent.callers.of_django import Django
+from tests.lent.callers.of_psycopg import Psycopg, PsycopgAsync, PsycopgAsyncInPipeline, PsycopgInPipeline
+from tests.lent.callers.of_sqlalchemy import Alchemy, AlchemyAsync, execute_of
+from tests.lent.callers.of_sqlite import Aiosqlite, Sqlite3
+from tests.lent.desk import Desk, Lending
+
+PRAGMAS = (
+    "foreign_keys",
+    "synchronous",
+    "busy_timeout",
+    "cache_size",
+    "recursive_triggers",
+    "query_only",
+    "defer_foreign_keys",
+    "case_sensitive_like",
+    "temp_store",
+    "read_uncommitted",
+    "journal_mode",
+    "locking_mode",
+)
+
+
+def lending_of(request: pytest.FixtureRequest, kind: Kind) -> Lending:
+    here, elsewhere = request.getfixturevalue(f"{kind.database}_desks")
+    return Lending(kind, here, elsewhere)
+
+
+@pytest.fixture(params=OF_SQLALCHEMY, ids=lambda kind: kind.name)
+def of_sqlalchemy(request: pytest.FixtureRequest) -> Lending:
+    return lending_of(request, request.param)
+
+
+# --- whose transaction it is ----------------------------------------------------------------------
+
+
+async def use_in_every_way(lending: Lending, mine: Caller) -> None:
+    await mine.enqueue(lending.send(mine), "a")
+    await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+    with pytest.raises(InvalidArguments):
+        await mine.enqueue(lending.send(mine), 5)
+    with pytest.raises(InvalidOption):
+        await mine.enqueue(lending.elsewhere.send.using(connection=mine.lent), "a")
+    await mine.enqueue(lending.send(mine), "d")
+
+
+def test_the_transaction_stays_open_and_the_same(lending: Lending) -> None:
+    which = "select txid_current()" if lending.kind.database == "postgresql" else "select 1"
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await mine.execute(lending.note)
+        before = await mine.execute(which)
+        await use_in_every_way(lending, mine)
+        assert await mine.execute(which) == before
+        assert await mine.execute(f"select count(*) from mine where note = '{lending.queue}'") == [(1,)]
+        assert lending.notes == 0
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.notes == 1
+    assert lending.sent_to == ["a", "b", "c", "d"]
+
+
+def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Lending) -> None:
+    lending = of_sqlalchemy
+
+    async def scenario(mine: Caller) -> None:
+        assert isinstance(mine, Alchemy | AlchemyAsync)
+        engine = mine.engine if isinstance(mine.engine, sqlalchemy.Engine) else mine.engine.sync_engine
+        seen: list[str] = []
+
+        def listen(name: str) -> None:
+            sqlalchemy.event.listen(engine, name, lambda *arguments: seen.append(name))
+
+        for name in ("commit", "rollback", "savepoint", "rollback_savepoint", "release_savepoint", "begin_twophase"):
+            listen(name)
+        await mine.begin()
+        await mine.execute(lending.note)
+        await use_in_every_way(lending, mine)
+        assert seen == []
+        await mine.commit()
+        assert seen == ["commit"]
+
+    lending.run(scenario)
+
+
+AT_ONCE = [
+    kind
+    for kind in KINDS
+    if kind.name in ("sqlite3-none", "sqlite3-autocommit-on", "aiosqlite-none")
+    or kind.name.startswith(("psycopg-autocommit", "psycopg-async-autocommit", "asyncpg", "django"))
+] + [
+    sqlalchemy_kind(driver, name, isolation_level="AUTOCOMMIT")
+    for drivers, handles in ((SYNC_DRIVERS, HANDLES), (ASYNC_DRIVERS, ASYNC_HANDLES))
+    for driver in drivers
+    for name in handles
+]
+
+
+@pytest.fixture(params=AT_ONCE, ids=lambda kind: kind.name)
+def autocommitting(request: pytest.FixtureRequest) -> Lending:
+    return lending_of(request, request.param)
+
+
+def test_without_a_transaction_the_job_is_there_at_once(autocommitting: Lending) -> None:
+    lending = autocommitting
+
+    async def scenario(mine: Caller) -> None:
+        job = await mine.enqueue(lending.send(mine), "a")
+        assert lending.written == [job]
+        many = await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+        assert lending.written == [job, *many]
+
+    lending.run(scenario)
+    assert lending.sent_to == ["a", "b", "c"]
+
+
+# --- its settings ---------------------------------------------------------------------------------
+
+
+async def settings_of(lending: Lending, mine: Caller) -> list[object]:
+    if lending.kind.database == "postgresql":
+        told = "select coalesce(current_setting('rowcall.tells', true), '')"
+        # plpgsql's own come with the first trigger that runs
+        listed = "select name, setting from pg_settings where name not like 'plpgsql.%' order by name"
+        return [await mine.execute(listed), await mine.execute(told)]
+    return [await mine.execute(f"pragma {name}") for name in PRAGMAS]
+
+
+def test_settings_of_the_database_stay(lending: Lending) -> None:
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        before = await settings_of(lending, mine)
+        await use_in_every_way(lending, mine)
+        within = await settings_of(lending, mine)
+        await mine.commit()
+        await mine.begin()
+        after = await settings_of(lending, mine)
+        await mine.rollback()
+        assert before == within == after
+
+    lending.run(scenario)
+
+
+def test_settings_of_sqlite3_stay(sqlite_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["sqlite3-legacy"], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = bytes
+        job = await mine.enqueue(lending.send(mine, tags=["ä"], expires_in=60), "ä")
+        await mine.enqueue_many(lending.send(mine), [{"to": "b"}])
+        assert connection.row_factory is sqlite3.Row
+        assert connection.text_factory is bytes
+        assert connection.isolation_level == ""
+        assert connection.in_transaction
+        await mine.commit()
+        assert lending.written[0] == job
+
+    lending.run(scenario)
+
+
+@pytest.mark.parametrize("name", ["psycopg", "psycopg-async"])
+def test_settings_of_psycopg_stay(postgresql_desks: tuple[Desk, Desk], name: str) -> None:
+    class Shouting(psycopg.adapt.Loader):
+        def load(self, data: Any) -> str:
+            return f"{bytes(data).decode()}!"
+
+    class Whispering(psycopg.adapt.Dumper):
+        oid = psycopg.adapters.types["text"].oid
+
+        def dump(self, value: object) -> bytes:
+            return b"hush"
+
+    lending = Lending(BY_NAME[name], *postgresql_desks)
+
+    def look_at(connection: Any) -> list[object]:
+        names = ("autocommit", "isolation_level", "read_only", "deferrable", "row_factory", "cursor_factory")
+        more = ("prepare_threshold", "prepared_max", "server_cursor_factory")
+        return [getattr(connection, setting) for setting in (*names, *more)]
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        connection.prepare_threshold = 3
+        connection.prepared_max = 7
+        connection.row_factory = psycopg.rows.dict_row
+        for kind in ("int2", "int4", "int8", "text", "bool", "jsonb", "timestamptz", "oid"):
+            connection.adapters.register_loader(kind, Shouting)
+        for written in (int, str, float):
+            connection.adapters.register_dumper(written, Whispering)
+        before = look_at(connection)
+        job = await mine.enqueue(lending.send(mine, priority=3, timeout=1.5), "a")
+        await mine.enqueue_many(lending.send(mine), [{"to": "b"}])
+        assert look_at(connection) == before
+        assert await mine.execute("select 5, 'a'") == [("5!", "a!")]
+        await mine.commit()
+        assert lending.written[0] == job
+
+    lending.run(scenario)
+
+
+def never_asked(value: object) -> str:
+    raise AssertionError(f"a codec of the caller's was asked for {value!r}")
+
+
+@pytest.mark.parametrize(
+    "kind", ["json", "jsonb", "timestamptz", "timestamp", "interval", "numeric", "uuid", "varchar"]
+)
+def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
+    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        await connection.set_type_codec(kind, schema="pg_catalog", encoder=never_asked, decoder=never_asked)
+        await mine.begin()
+        job = await mine.enqueue(lending.send(mine, priority=3, timeout=1.5, delay=60, tags=["a"]), "a")
+        many = await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+        await mine.commit()
+        assert lending.written == [job, *many]
+        with pytest.raises(AssertionError):
+            await connection.fetch("select $1::" + kind, 1)
+
+    lending.run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4", "text", "float8"])
+def test_codecs_that_nobody_can_do_without_are_refused(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
+    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        await connection.set_type_codec(kind, schema="pg_catalog", encoder=lambda _: "mine", decoder=lambda _: "mine")
+        await mine.begin()
+        await mine.execute(lending.note)
+        with pytest.raises(InvalidOption, match="connection: "):
+            await mine.enqueue(lending.send(mine, timeout=1.5), "a")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.notes == 1
+    assert lending.written == []
+
+
+# --- its pending results --------------------------------------------------------------------------
+
+
+async def rows_around_an_enqueue(lending: Lending, mine: Caller, rows: AsyncIterator[int]) -> None:
+    """Go on with a cursor that was half read."""
+    first = [await anext(rows), await anext(rows)]
+    await use_in_every_way(lending, mine)
+    assert first + [row async for row in rows] == [1, 2, 3, 4, 5, 6]
+
+
+ONE_TO_SIX = {
+    "postgresql": "select * from generate_series(1, 6)",
+    "sqlite": "select value from json_each('[1, 2, 3, 4, 5, 6]')",
+}
+
+
+async def open_cursor(lending: Lending, mine: Caller) -> AsyncGenerator[int, None]:
+    """Rows that the driver has not fetched yet, where it can leave them."""
+    sql = ONE_TO_SIX[lending.kind.database]
+    lent: Any = mine.lent
+    if isinstance(mine, Sqlite3):
+        for row in lent.execute(sql):
+            yield row[0]
+    elif isinstance(mine, Aiosqlite):
+        async with lent.execute(sql) as cursor:
+            async for row in cursor:
+                yield row[0]
+    elif isinstance(mine, PsycopgInPipeline):  # it has no cursors on the server, but results that nobody asked for yet
+        with lent.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(sql)
+            yield 1
+            yield 2
+            for row in cursor.fetchall()[2:]:
+                yield row[0]
+    elif isinstance(mine, PsycopgAsyncInPipeline):
+        async with lent.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(sql)
+            yield 1
+            yield 2
+            for row in (await cursor.fetchall())[2:]:
+                yield row[0]
+    elif isinstance(mine, Psycopg):
+        with lent.cursor("mine", row_factory=tuple_row) as cursor:
+            cursor.itersize = 1
+            for row in cursor.execute(sql):
+                yield row[0]
+    elif isinstance(mine, PsycopgAsync):
+        async with lent.cursor("mine", row_factory=tuple_row) as cursor:
+            cursor.itersize = 1
+            async for row in await cursor.execute(sql):
+                yield row[0]
+    elif isinstance(mine, Asyncpg):
+        async for row in lent.cursor(sql, prefetch=1):
+            yield row[0]
+    elif isinstance(mine, Alchemy):
+        statement = sqlalchemy.text(sql).execution_options(stream_results=True, max_row_buffer=1)
+        for row in execute_of(lent)(statement):
+            yield row[0]
+    elif isinstance(mine, AlchemyAsync):
+        async for row in await lent.stream(sqlalchemy.text(sql).execution_options(max_row_buffer=1)):
+            yield row[0]
+    elif isinstance(mine, Django):
+        with mine.connection.chunked_cursor() as cursor:
+            cursor.execute(sql)
+            while found := cursor.fetchmany(1):
+                yield found[0][0]
+
+
+def test_a_cursor_that_is_half_read_goes_on(lending: Lending) -> None:
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        async with aclosing(open_cursor(lending, mine)) as rows:
+            await rows_around_an_enqueue(lending, mine, rows)
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["a", "b", "c", "d"]
