@@ -18,12 +18,14 @@ from rowcall.testing.process import PythonProcess
 from rowcall.worker import loop
 from rowcall.worker.server_lookout import ServerLookout
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
+from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_beats
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 LEASE_SECONDS = 1.0
 OUTAGE_SECONDS = 3.0  # three leases
+LATE_LEASE_SECONDS = 4.0
 LONG_OUTAGE_SECONDS = 30.0  # two leases as they are by default
 
 
@@ -96,6 +98,36 @@ def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
 
 def test_half_a_minute_with_the_lease_as_it_is_by_default(site: Site, server: PostgresServer) -> None:
     check_two_workers_through(site, server, "fast", LONG_OUTAGE_SECONDS)
+
+
+def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
+    site: Site, jobs: Rowcall, server: PostgresServer
+) -> None:
+    """Its silence during the outage does not count: nobody could have heard it."""
+    job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
+    with Wire(site.url) as wire, site.worker(lease=LATE_LEASE_SECONDS, url=wire.url) as late:
+        site.wait_for_line("start x")
+        with site.worker(lease=LATE_LEASE_SECONDS) as early:
+            names = {worker.name for worker in jobs.workers()}
+            with down(server, "immediate", LATE_LEASE_SECONDS + 1):
+                wire.freeze()
+            early.wait_for(THERE_AGAIN)
+            wait_for_beats(jobs, early, 2)
+            wire.thaw()
+            wait_for_beats(jobs, late, 2)
+            assert {worker.name for worker in jobs.workers()} == names
+            site.open("x")
+            assert (ended(jobs, job).status, jobs.get(job.id).attempt) == ("succeeded", 1)
+            assert "is gone" not in early.output
+            assert "declared lost" not in late.output
+
+
+def wait_for_beats(jobs: Rowcall, process: PythonProcess, count: int) -> None:
+    def beats() -> int:
+        return sum(worker.beat for worker in jobs.workers() if worker.pid == process.pid)
+
+    before = beats()
+    eventually(lambda: beats() >= before + count)
 
 
 def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, server: PostgresServer) -> None:
