@@ -108,7 +108,7 @@ class PostgresDatabase(Generic[M, E]):
 
     def connect(self) -> PostgresConnection:
         """A connection for one thread's own use; that thread closes it."""
-        return PostgresConnection(self._config, self._hint, planned=True)
+        return PostgresConnection(self._config, self._hint, planned=True, hurried=True)
 
     def connect_to_listen(self) -> psycopg.Connection[Row] | None:
         """A connection that can LISTEN; None where a pooler is in between and no `listen_url` leads past it."""

@@ -24,6 +24,7 @@ T = TypeVar("T")
 OLDEST_SERVER = 130000
 CONNECT_SECONDS = 10
 LONGEST_SILENCE_SECONDS = 10
+LONGEST_LOCK_WAIT = "1s"
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
 # a host that vanishes without a word is noticed within half a minute
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
@@ -42,12 +43,15 @@ class NothingWritten(StoreUnavailable):
     """The connection was lost before anything of the transaction could have been committed."""
 
 
-def connect(url: str, config: Config, *, planned: bool = False) -> psycopg.Connection[Row]:
-    """A connection in autocommit mode, set up for this queue. `planned` is for those that run the worker's rounds."""
+def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> psycopg.Connection[Row]:
+    """A connection in autocommit mode, set up for this queue.
+
+    `planned` is for those that run the worker's rounds; one that is `hurried` waits for no lock for long.
+    """
     name = shown(url)
     raw = _connected(url, config.busy_timeout_seconds)
     try:
-        set_up(raw, config, planned=planned)
+        set_up(raw, config, planned=planned, hurried=hurried)
     except psycopg.Error as error:
         raw.close()
         raise explained(error, name) from error
@@ -78,7 +82,7 @@ def options_for(url: str) -> dict[str, Any]:
     return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor}
 
 
-def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False) -> None:
+def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False, hurried: bool = False) -> None:
     if raw.info.server_version < OLDEST_SERVER:
         raise StoreUnavailable(
             f"PostgreSQL {raw.info.server_version // 10000} is too old: 13 is the oldest that works",
@@ -88,7 +92,7 @@ def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = Fals
     if is_pooled(raw):
         raw.prepare_threshold = None
         return  # what is set here would stay with a connection that others use next
-    settings = {**_settings(config, planned=planned), **_SESSION}
+    settings = {**_settings(config, planned=planned, hurried=hurried), **_SESSION}
     calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
     raw.execute(f"select {calls}", prepare=False)
 
@@ -101,12 +105,14 @@ _SESSION = {
 }
 
 
-def _settings(config: Config, *, planned: bool) -> dict[str, str]:
+def _settings(config: Config, *, planned: bool, hurried: bool) -> dict[str, str]:
     settings = {
         "rowcall.tells": "after_commit",
         # of a host that vanishes, the server would keep the transaction, and its locks, for hours
         "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE_SECONDS}s",
     }
+    if hurried:
+        settings["lock_timeout"] = LONGEST_LOCK_WAIT
     if planned:
         settings.update(dict.fromkeys(_PLANNER, "off"))
     if config.durability == "normal":
@@ -141,13 +147,15 @@ def is_alive(raw: psycopg.Connection[Row]) -> bool:
 class Session:
     """Runs plans on a connection that is ours for the moment."""
 
-    def __init__(self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row]) -> None:
+    def __init__(
+        self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row], *, hurried: bool = False
+    ) -> None:
         self._raw = raw
         self._name = shown(config.server.url) if config.server is not None else ""
         self._cursor = psycopg.RawCursor(raw)
         self._cursor.format = pq.Format.BINARY
         self._prepare = not is_pooled(raw)
-        self._begin = _begin(config, pooled=is_pooled(raw))
+        self._begin = _begin(config, pooled=is_pooled(raw), hurried=hurried)
         self._hint = hint
         self._to_be_told = False
 
@@ -228,21 +236,22 @@ def _lost(error: Exception) -> tuple[str, str]:
     return error.problem, f"Nothing was written. {error.advice}"
 
 
-def _begin(config: Config, *, pooled: bool) -> str:
+def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:
     """Behind a pooler, what else is set for the session ends with the transaction: one text, one round trip."""
-    settings = _settings(config, planned=True).items() if pooled else ()
+    settings = _settings(config, planned=True, hurried=hurried).items() if pooled else ()
     return "; ".join([BEGIN, *(f"set local {setting} = '{value}'" for setting, value in settings)])
 
 
 class PostgresConnection:
     """A connection of one thread's own, made when it is first used, and anew after it was lost."""
 
-    def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False) -> None:
+    def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False, hurried: bool = False) -> None:
         assert config.server is not None
         self._server: Server = config.server
         self._config = config
         self._hint = hint
         self._planned = planned
+        self._hurried = hurried
         self._raw: psycopg.Connection[Row] | None = None
         self._session: Session | None = None
 
@@ -263,6 +272,6 @@ class PostgresConnection:
     def _connected(self) -> Session:
         if self._raw is None or self._session is None or not is_alive(self._raw):
             self.close()
-            self._raw = connect(self._server.url, self._config, planned=self._planned)
-            self._session = Session(self._raw, self._config, self._hint)
+            self._raw = connect(self._server.url, self._config, planned=self._planned, hurried=self._hurried)
+            self._session = Session(self._raw, self._config, self._hint, hurried=self._hurried)
         return self._session

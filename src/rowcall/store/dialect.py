@@ -39,6 +39,19 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     retry: str | None = None
     tags: str | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Due at once, and with nothing that most jobs do not have."""
+        return (
+            self.run_at_ms is None
+            and self.delay_ms == 0
+            and self.expires_at_ms is None
+            and self.expires_in_ms is None
+            and self.timeout_seconds is None
+            and self.retry is None
+            and self.tags is None
+        )
+
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):
     id: int
@@ -204,8 +217,10 @@ class Dialect(Protocol):
         """`hold` keeps the worker registered, if it is, until the transaction ends."""
 
     def glance(self, now_ms: int | None) -> Plan[Glance]: ...
-    def stage(self, limit: int, now_ms: int | None) -> Plan[None]: ...
-    def expire(self, limit: int, now_ms: int | None) -> Plan[None]: ...
+    def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
+        """Gives how many became ready; those that others are at are left for later."""
+
+    def expire(self, limit: int, now_ms: int | None) -> Plan[int]: ...
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
     def mark_claimed(
         self,

@@ -34,6 +34,9 @@ class FileLookout:
     def working(self) -> None:
         pass
 
+    def until_full(self, seconds: float) -> float:
+        return seconds
+
     def in_vain(self) -> None:
         """The last change was none of our business."""
         self._vain_hints += 1

@@ -28,6 +28,7 @@ from rowcall.worker.settings import Settings
 LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
+FIRST_STUCK_SECONDS = 0.05
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
@@ -73,14 +74,16 @@ class Loop:
         self._barren: set[tuple[str, str]] = set()
         self._unsure = False
         self._sure_at = math.inf
+        self._stuck_seconds = 0.0
         self._told = False
         self.stopping = False
         self.lost = False
         self._told_lost = False
 
-    def run(self, finished: Callable[[], bool]) -> None:
+    def run(self, begin: Callable[[], None], finished: Callable[[], bool]) -> None:
         """Go round until `finished` says so."""
         try:
+            begin()
             while True:
                 self._take_ended()
                 self._dispatcher.give_up_overdue()
@@ -198,6 +201,7 @@ class Loop:
         self._looked_since_round = False
         self._remember(taken.look)
         self._maybe_work = taken.more
+        self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
         taken_any = bool(taken.started or taken.buffered)
         self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
@@ -258,6 +262,7 @@ class Loop:
     def _bear_conflict(self, error: Conflict) -> None:
         """Others are at the same rows, which is over in a moment; if not, it is no better than an outage."""
         self._conflicts += 1
+        self._outcomes.set_aside()
         if self._conflicts > MOST_CONFLICTS:
             self._bear(error)
         else:
@@ -313,8 +318,9 @@ class Loop:
         """Seconds until something falls due by itself, by the database's clock."""
         if self._look is None or self._look.next_at_ms is None:
             return LONGEST_WAIT_SECONDS
-        seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - (time.monotonic() - self._looked_at)
-        return max(0.0, seconds)
+        since = time.monotonic() - self._looked_at
+        seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - since
+        return max(0.0, seconds, self._stuck_seconds - since)
 
     def _wait(self) -> None:
         listening = self._room() > 0
@@ -330,7 +336,7 @@ class Loop:
         if self._dispatcher.has_ended:
             return
         if not listening:
-            self._lookout.pause(seconds)
+            self._lookout.pause(self._lookout.until_full(seconds))
             return
         match self._lookout.wait(seconds):
             case News.RUNG if not self._dispatcher.has_ended:

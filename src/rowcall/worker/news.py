@@ -23,6 +23,9 @@ class Lookout(Protocol):
     def working(self) -> None:
         """A round found something to do."""
 
+    def until_full(self, seconds: float) -> float:
+        """Without room for more: how long to pause before it is asked again, at most `seconds`."""
+
     def in_vain(self) -> None:
         """The last change was none of our business."""
 

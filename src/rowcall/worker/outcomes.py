@@ -84,6 +84,11 @@ class Outcomes:
                 settled = self._settle(run, now)
             self.written([run], settled)
 
+    def set_aside(self) -> None:
+        """Somebody is at the rows of some: from now on each is settled when its row is free, and holds up no others."""
+        self._completed += self._unsettled
+        self._unsettled = []
+
     def settle_completed(self) -> bool:
         """Learn what became of the transactions in which handlers completed their jobs; gives whether any is over."""
         if not self._completed and (not self._undecided or time.monotonic() - self._asked_at < ASK_AGAIN_SECONDS):

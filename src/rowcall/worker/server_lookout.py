@@ -74,9 +74,24 @@ class ServerLookout:
         if self._busy_since is None:
             self._busy_since = now
         elif self._announced and now - self._busy_since > BUSY_SECONDS:
-            name, self._announced = self._announced, ""
-            self._in_doubt = set()
-            self._connection.write(self._dialect.mark_listening(name, False))
+            self._fall_silent()
+
+    def until_full(self, seconds: float) -> float:
+        """With no room for more nobody need tell us; but short jobs are not worth the announcements."""
+        if not self._announced:
+            return seconds
+        now = time.monotonic()
+        self._busy_since = self._busy_since or now
+        remaining = BUSY_SECONDS - (now - self._busy_since)
+        if remaining <= 0:
+            self._fall_silent()
+            return seconds
+        return min(seconds, remaining)
+
+    def _fall_silent(self) -> None:
+        name, self._announced = self._announced, ""
+        self._in_doubt = set()
+        self._connection.write(self._dialect.mark_listening(name, False))
 
     def in_vain(self) -> None:
         """Told of jobs that others take, or of none that are ours: then several words are one."""

@@ -37,7 +37,9 @@ def tell_completed(run: Run) -> None:
 
 
 def tell_left_open(run: Run) -> None:
-    what = "its handler returned with the transaction in which it completed the job still open; commit or roll it back"
+    what = "its row is locked by somebody else's transaction, so what came of it cannot be written yet"
+    if run.completed:
+        what = "its handler returned and left the transaction open in which it completed the job"
     _log(run, logging.WARNING, what, None)
 
 

@@ -106,7 +106,6 @@ class Worker:
     def drain(self) -> Summary:
         """Run all that is due now, in this thread's time, and return what came of it."""
         self._prepare(None)
-        self._watcher.check()
         assert self._loop is not None
         loop = self._loop
         self._run(until_idle=True)
@@ -222,9 +221,8 @@ class Worker:
         assert self._loop is not None
         loop = self._loop
         self._heart.start()
-        self._watcher.start()
         try:
-            loop.run(lambda: self._finished(loop, until_idle))
+            loop.run(lambda: self._look_after_others(until_idle), lambda: self._finished(loop, until_idle))
         except BaseException as error:
             self.failure = error
             if isinstance(error, RowcallError):
@@ -236,6 +234,11 @@ class Worker:
             self.ended.set()
             if self._bell is not None:
                 self._bell.close()
+
+    def _look_after_others(self, until_idle: bool) -> None:
+        if until_idle:
+            self._watcher.check()  # what somebody lost is due, too
+        self._watcher.start()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None

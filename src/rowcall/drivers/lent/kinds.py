@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rowcall.drivers.lent.loan import AsyncKind, AsyncLoan, Guard, Loan, Seen, SyncKind, SyncLoan, Whereabouts, unusable
@@ -62,11 +63,14 @@ def _found(connection: Any) -> Found:
         return Sync(Sqlite3(connection))
     if isinstance(connection, str):
         return _django(connection)
-    packages = {base.__module__.partition(".")[0] for base in type(connection).__mro__}
-    for package, find in _FINDERS.items():
-        if package in packages:
-            return find(connection)
-    return None
+    kind = type(connection)
+    find = _known[kind] if kind in _known else _known.setdefault(kind, _finder_of(kind))
+    return find(connection) if find is not None else None
+
+
+def _finder_of(kind: type) -> Callable[[Any], Found] | None:
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return next((find for package, find in _FINDERS.items() if package in packages), None)
 
 
 def _aiosqlite(connection: Any) -> Found:
@@ -125,7 +129,7 @@ def _django(connection: Any) -> Found:
     return Sync(Django(connection)) if isinstance(connection, BaseDatabaseWrapper | str) else None
 
 
-_FINDERS = {
+_FINDERS: dict[str, Callable[[Any], Found]] = {
     "aiosqlite": _aiosqlite,
     "psycopg": _psycopg,
     "psycopg_pool": _psycopg,
@@ -133,6 +137,9 @@ _FINDERS = {
     "sqlalchemy": _sqlalchemy,
     "django": _django,
 }
+
+
+_known: dict[type, Callable[[Any], Found] | None] = {}
 
 
 def _named(connection: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import pq
 from psycopg.abc import Dumper, Loader
+from psycopg.adapt import AdaptersMap
 from psycopg.rows import tuple_row
 from psycopg.types.bool import BoolLoader
 from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
@@ -14,9 +15,34 @@ from rowcall.drivers.lent.loan import Family
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
-# what the caller's connection makes of its types is the caller's affair
 _LOADERS: dict[str, type[Loader]] = {"int8": IntLoader, "int4": IntLoader, "text": TextLoader, "bool": BoolLoader}
 _DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: StrDumper}
+
+
+def _our_types() -> AdaptersMap:
+    types = AdaptersMap(psycopg.adapters)
+    for loader_of, loader in _LOADERS.items():
+        types.register_loader(loader_of, loader)
+    for dumper_of, dumper in _DUMPERS.items():
+        types.register_dumper(dumper_of, dumper)
+    return types
+
+
+_OUR_TYPES = _our_types()
+
+
+class _Cursor(psycopg.RawCursor[Row]):
+    """What the caller's connection makes of its types is the caller's affair."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _OUR_TYPES
+
+
+class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _OUR_TYPES
 
 
 class Psycopg:
@@ -31,8 +57,7 @@ class Psycopg:
         return self._connection
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
-            _use_our_types(cursor)
+        with _Cursor(self._connection, row_factory=tuple_row) as cursor:
             cursor.execute(statement.sql, statement.parameters)
             return cursor.fetchall()  # every statement that is run here gives rows; in a pipeline this waits for them
 
@@ -52,8 +77,7 @@ class PsycopgAsync:
         pass
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
-        async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
-            _use_our_types(cursor)
+        async with _AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
             await cursor.execute(statement.sql, statement.parameters)
             return await cursor.fetchall()
 
@@ -63,10 +87,3 @@ def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[obje
         raise InvalidOption("connection", "is closed")
     if connection.info.transaction_status == pq.TransactionStatus.INERROR:
         raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
-
-
-def _use_our_types(cursor: psycopg.RawCursor[Row] | psycopg.AsyncRawCursor[Row]) -> None:
-    for loader_of, loader in _LOADERS.items():
-        cursor.adapters.register_loader(loader_of, loader)
-    for dumper_of, dumper in _DUMPERS.items():
-        cursor.adapters.register_dumper(dumper_of, dumper)

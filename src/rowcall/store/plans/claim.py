@@ -31,13 +31,16 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct):
-    """What a round brought. `more` says that another round would find something at once."""
+    """What a round brought. `more` says that another round would find something at once, `stuck` that what is due is
+    in somebody else's hands.
+    """
 
     look: Look
     started: list[Ready] = []
     buffered: list[Ready] = []
     settled: set[int] = set()
     more: bool = False
+    stuck: bool = False
 
 
 def round_of_work(
@@ -61,12 +64,14 @@ def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> P
 
 
 def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) -> Plan[Taken]:
+    stuck = False
     if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
-        yield from dialect.expire(STAGED_AT_ONCE, now_ms)
-        yield from dialect.stage(STAGED_AT_ONCE, now_ms)
+        expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
+        staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
+        stuck = not (expired or staged)
         look = yield from dialect.look(appetite.worker, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
-    taken = Taken(look)
+    taken = Taken(look, stuck=stuck)
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:

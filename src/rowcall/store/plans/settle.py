@@ -30,6 +30,9 @@ def settle(dialect: Dialect, ended: Sequence[Ended | Success], now_ms: int | Non
         return set()
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
+    if len({row.id for row in rows}) < len(rows):
+        # one job twice, after we were taken for lost: leases never fall, so the lower one is nobody's
+        rows = list({row.id: row for row in rows}.values())
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
@@ -107,5 +110,5 @@ def settlement_of(ended: Ended) -> Settlement | Success:
     )
 
 
-def _by_id(row: Settlement | Success) -> int:
-    return row.id
+def _by_id(row: Settlement | Success) -> tuple[int, int]:
+    return row.id, row.lease

@@ -40,8 +40,9 @@ HIGHEST_ID = 2**63 - 1
 
 
 class PostgresDialect:
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
+        self._lent = lent
         self._sql = Sql(prefix)
 
     @property
@@ -60,11 +61,14 @@ class PostgresDialect:
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield from execute(_plain(self._sql.lock_migrations))
         yield from execute(_plain(self._sql.wait_briefly))
+        # where the tables are, even if another schema has come to stand before it
+        (schema,) = yield from _only(_plain(self._sql.schema_to_migrate))
+        if schema is not None:
+            yield from execute(_plain(self._sql.work_in_schema, str(schema)))
         yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
         found, oldest = yield from self.version()
         if oldest > NEWEST_VERSION:
             raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
-        (schema,) = yield from _only(_plain(self._sql.current_schema))
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:
@@ -76,6 +80,20 @@ class PostgresDialect:
     # enqueue
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+        if now_ms is None and job.is_plain:
+            return self._insert_plain(job, payload)
+        return self._insert(job, payload, now_ms)
+
+    def _insert_plain(self, job: NewJob, payload: str) -> Plan[Inserted]:
+        parameters = (job.type, payload, job.queue, job.priority, job.max_attempts)
+        if self._lent:  # there a trigger tells those who listen
+            found = yield Statement(self._sql.insert_plain_lent, parameters, no_row)
+        else:
+            found = yield Statement(self._sql.insert_plain, parameters, no_row, _somebody_listens)
+        job_id, created_at_ms = found[0][:2]
+        return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
+
+    def _insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
         parameters = _insert_parameters(job, payload, now_ms)
         found = yield Statement(self._sql.insert, parameters, no_row, _somebody_listens)
         return rows.inserted_from_row(found[0][:5])
@@ -95,11 +113,11 @@ class PostgresDialect:
     def glance(self, now_ms: int | None) -> Plan[Glance]:
         return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
-    def stage(self, limit: int, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.stage, now_ms, limit))
+    def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
+        return _only(Statement(self._sql.stage, (now_ms, limit), rows.number_from_row))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.expire, now_ms, limit))
+    def expire(self, limit: int, now_ms: int | None) -> Plan[int]:
+        return _only(Statement(self._sql.expire, (now_ms, limit), rows.number_from_row))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) == 1:
@@ -109,6 +127,11 @@ class PostgresDialect:
     def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         parameters = (now_ms, queue, limit, _json(types))
         found = yield from fetch(Statement(self._sql.ready_of_types, parameters, ready_from_row))
+        if len(found) < limit:
+            # somebody else may be at the first of them, and the shares were made with those
+            rest = yield from fetch(Statement(self._sql.rest_of_types, parameters, ready_from_row))
+            ours = {job.id for job in found}
+            found += [job for job in sorted(rest, key=_by_priority) if job.id not in ours][: limit - len(found)]
         return sorted(found, key=_by_priority)
 
     def mark_claimed(
@@ -204,7 +227,7 @@ class PostgresDialect:
 
     def for_loans(self) -> Plan[Dialect]:
         schema = yield from _only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
-        return PostgresDialect(f"{schema}.{self._prefix}")
+        return PostgresDialect(f"{schema}.{self._prefix}", lent=True)
 
     def whereabouts(self) -> Statement[tuple[int, int, int]]:
         """It never fails: what it does not find is 0."""

@@ -48,7 +48,8 @@ _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _OWNED_COLUMNS = "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null"
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 _LISTENING = "exists (select from <worker> where listening)"
-_LISTENING_TO_QUEUE = "exists (select from <worker> where listening and (served is null or served ? $3::text))"
+_TO_QUEUE = "listening and (served is null or served ? $3::text)"
+_LISTENING_TO_QUEUE = f"exists (select from <worker> where {_TO_QUEUE})"
 
 _NEXT_DUE = f"(select {milliseconds_after('run_at')} from <job> where status = 'scheduled' order by run_at limit 1)"
 _NEXT_EXPIRY = (
@@ -68,6 +69,12 @@ _INSERTED = (
     f"status, {milliseconds_of('run_at')} as run_at, {milliseconds_of('created_at')} as created_at,"
     f" {milliseconds_of('expires_at')} as expires_at"
 )
+
+_STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
+_INSERT_PLAIN = f"""
+        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
+        values ($1::text, $3::text, $2::text::jsonb, 'pending', $4::int, $5::int, {_STATEMENT_TIME}, {_STATEMENT_TIME})
+        returning id, {milliseconds_of("created_at")}"""
 
 _BEGAN = "coalesce(job.claimed_at, job.created_at)"
 _IS_FINAL = "((select document from given) -> job.id::text ->> 14)::int = 1"
@@ -125,10 +132,15 @@ class Sql:
     current_version = """
         select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0)
         from <migration>"""
-    lock_migrations = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '.<migration>', 0))"
+    lock_migrations = "select pg_advisory_xact_lock(hashtextextended('<migration>', 0))"
     # whoever waits for an ALTER TABLE makes all others wait behind it
     wait_briefly = "select set_config('lock_timeout', '500ms', true)"
-    current_schema = "select quote_ident(current_schema())"
+    schema_to_migrate = """
+        select quote_ident(coalesce(
+          (select nspname from pg_namespace
+           where oid = (select relnamespace from pg_class where oid = to_regclass('<migration>'))),
+          current_schema()))"""
+    work_in_schema = "select set_config('search_path', $1::text, true)"
     record_migration = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
     schema_of_tables = """
@@ -146,6 +158,9 @@ class Sql:
                $9::float8, $10::text, $11::text::jsonb, given.expires_at
         from {_GIVEN}
         returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
+    # what most jobs are: due at once, with nothing special. One moment for both times, without a subquery to keep it
+    insert_plain = f"{_INSERT_PLAIN}, {_LISTENING_TO_QUEUE}"
+    insert_plain_lent = _INSERT_PLAIN
     insert_many = f"""
         with inserted as (
           insert into <job> ({_INSERTED_COLUMNS})
@@ -166,18 +181,24 @@ class Sql:
           (select true from <job> where {_READY} order by queue, type, priority desc, id limit 1) is not null,
           {_NEXT_DUE}, {_NEXT_EXPIRY}"""
     stage = """
-        update <job> as job set status = 'pending' where id = any (array(
-          select id from <job> where status = 'scheduled' and run_at <= (select <now>)
-          order by run_at limit $2::int for update skip locked))"""
+        with staged as (
+          update <job> as job set status = 'pending' where id = any (array(
+            select id from <job> where status = 'scheduled' and run_at <= (select <now>)
+            order by run_at limit $2::int for update skip locked))
+          returning 1)
+        select count(*) from staged"""
     expire = f"""
-        update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = moment.now,
-          error_code = '{EXPIRED_CODE}', error_detail =
-            'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
-        from (select <now> as now) as moment
-        where id = any (array(
-          select id from <job>
-          where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
-          order by expires_at limit $2::int for update skip locked))"""
+        with expired as (
+          update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = moment.now,
+            error_code = '{EXPIRED_CODE}', error_detail =
+              'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
+          from (select <now> as now) as moment
+          where id = any (array(
+            select id from <job>
+            where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
+            order by expires_at limit $2::int for update skip locked))
+          returning 1)
+        select count(*) from expired"""
     ready_of_type = f"""
         select {_READY_COLUMNS} from <job> as job
         where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
@@ -195,6 +216,11 @@ class Sql:
           select {_READY_COLUMNS} from <job> as job
           where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
           order by priority desc, id limit share.jobs for update skip locked) as mine"""
+    rest_of_types = f"""
+        select mine.* from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+          select {_READY_COLUMNS} from <job> as job
+          where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
+          order by priority desc, id limit $3::int for update skip locked) as mine"""
     mark_claimed = f"""
         update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {_NEXT_LEASE}, worker = $2::text,
           claimed_at = moment.now,

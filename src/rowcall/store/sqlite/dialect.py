@@ -90,11 +90,13 @@ class SqliteDialect:
     def glance(self, now_ms: int | None) -> Plan[Glance]:
         return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
-    def stage(self, limit: int, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.stage, now_ms, limit))
+    def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
+        yield from execute(_plain(self._sql.stage, now_ms, limit))
+        return (yield from _only(Statement(self._sql.changes, (), rows.number_from_row)))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.expire, now_ms, limit))
+    def expire(self, limit: int, now_ms: int | None) -> Plan[int]:
+        yield from execute(_plain(self._sql.expire, now_ms, limit))
+        return (yield from _only(Statement(self._sql.changes, (), rows.number_from_row)))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
