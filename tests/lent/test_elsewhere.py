@@ -1,0 +1,286 @@
+"""A connection to another database than the queue's is refused, and lives on."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import InvalidOption, Rowcall, StoreUnavailable
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.postgres_database import database_of
+from tests.connected import connected
+from tests.lent.callers.base import Caller, Kind
+from tests.lent.callers.kinds import BY_NAME, KINDS, ON_POSTGRESQL
+from tests.lent.callers.of_django import Django
+from tests.lent.desk import Desk, Lending
+
+
+def test_another_kind_of_database(lending: Lending, request: pytest.FixtureRequest) -> None:
+    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[lending.kind.database]
+    far: Desk = request.getfixturevalue(f"{other}_desks")[0]
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await mine.execute(lending.note)
+        with pytest.raises(InvalidOption, match=f"connection: leads to {lending.kind.database}"):
+            await mine.enqueue(far.send.using(connection=mine.lent), "a")
+        assert await mine.execute("select 1") == [(1,)]
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.notes == 1
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+
+def test_a_database_in_memory(sqlite_desks: tuple[Desk, Desk]) -> None:
+    desk = sqlite_desks[0]
+    with closing(sqlite3.connect(":memory:")) as mine, pytest.raises(InvalidOption, match="a database in memory"):
+        desk.send.using(connection=mine).enqueue("a")
+
+
+def test_a_queue_in_memory_is_nobody_elses(sqlite_desks: tuple[Desk, Desk]) -> None:
+    with Rowcall("sqlite:///:memory:") as jobs, closing(sqlite3.connect(":memory:")) as mine:
+        for connection in (mine, BY_NAME["sqlite3-legacy"].caller(":memory:")):
+            with pytest.raises(InvalidOption, match="connection: "):
+                jobs.enqueue("task", connection=connection)
+
+
+def test_another_file_of_the_same_name(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    with (
+        Rowcall(tmp_path / "one" / "app.db") as one,
+        Rowcall(tmp_path / "two" / "app.db") as two,
+        closing(sqlite3.connect(tmp_path / "two" / "app.db")) as mine,
+    ):
+        two.migrate()
+        with pytest.raises(InvalidOption, match=rf"two/app\.db, and this queue is in {tmp_path}/one/app\.db"):
+            one.enqueue("task", connection=mine)
+        two.enqueue("task", connection=mine)
+        mine.commit()
+        assert two.stats().total == 1
+
+
+def test_the_same_file_by_another_name(sqlite_desks: tuple[Desk, Desk], tmp_path: Path) -> None:
+    lending = Lending(BY_NAME["sqlite3-legacy"], *sqlite_desks)
+    link = tmp_path / "link.db"
+    link.symlink_to(lending.desk.place)
+    with closing(sqlite3.connect(link)) as mine:
+        job = lending.desk.send.using(connection=mine, queue=lending.queue).enqueue("a")
+        mine.commit()
+    assert lending.written == [job]
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_another_server_that_is_alike(postgresql_desks: tuple[Desk, Desk], private_postgres: PostgresServer) -> None:
+    """The same name of the database, and the same tables in it."""
+    desk = postgresql_desks[0]
+    twin = private_postgres.create_database(database_of(desk.place))
+    with Rowcall(twin) as jobs, connected(twin, autocommit=False) as mine:
+        jobs.migrate()
+        mine.execute("create table mine (id int)")
+        with pytest.raises(InvalidOption, match="connection: leads to another database; this queue is in "):
+            desk.send.using(connection=mine).enqueue("a")
+        jobs.enqueue("task", connection=mine)
+        mine.commit()
+        assert jobs.stats().total == 1
+
+
+@pytest.mark.slow
+def test_a_server_that_was_restarted_is_the_same(private_postgres: PostgresServer) -> None:
+    url = private_postgres.create_database()
+    with Rowcall(url) as jobs:
+        for _ in range(2):
+            with connected(url) as mine:
+                jobs.enqueue("task", connection=mine)
+            private_postgres.restart()
+        assert jobs.stats().total == 2
+
+
+OF_EACH_DRIVER = [
+    *(kind for kind in ON_POSTGRESQL if kind.name in ("psycopg", "psycopg-async", "asyncpg", "asyncpg-pool")),
+    *(BY_NAME[f"sqlalchemy-{name}"] for name in ("psycopg-connection", "psycopg2-session", "asyncpg-async-connection")),
+    BY_NAME["django-postgresql-alias"],
+]
+
+
+@pytest.fixture(params=OF_EACH_DRIVER, ids=lambda kind: kind.name)
+def of_each_driver(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, Desk]) -> Lending:
+    return Lending(request.param, *postgresql_desks)
+
+
+async def enqueued_or_refused(lending: Lending, mine: Caller) -> None:
+    try:
+        await mine.enqueue(lending.send(mine), "a")
+    except InvalidOption as error:
+        assert error.option == "connection"  # noqa: PT017
+        assert "search_path" in error.problem or "does not see the tables" in error.problem  # noqa: PT017
+
+
+@pytest.mark.parametrize("when", ["from the start", "after the first look"])
+def test_a_search_path_that_does_not_lead_to_the_tables(of_each_driver: Lending, when: str) -> None:
+    """Refused or not: the transaction lives on."""
+    lending = of_each_driver
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await mine.execute(lending.note)
+        if when == "after the first look":
+            await mine.enqueue(lending.send(mine), "a")
+        await mine.execute("set search_path to pg_catalog")
+        await enqueued_or_refused(lending, mine)
+        assert await mine.execute("select 1") == [(1,)]
+        await mine.execute("set search_path to public")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.notes == 1
+
+
+@pytest.mark.parametrize("when", ["from the start", "after the first look"])
+def test_a_search_path_that_leads_to_tables_of_another_queue(of_each_driver: Lending, when: str) -> None:
+    """A schema for each tenant, with a queue in each: no job goes to the wrong one."""
+    lending = of_each_driver
+    url = lending.desk.place + ("&" if "?" in lending.desk.place else "?") + "options=-csearch_path%3Dtenant"
+    lending.desk.execute("create schema if not exists tenant")
+    with Rowcall(url) as tenant:
+        tenant.migrate()
+
+        async def scenario(mine: Caller) -> None:
+            await mine.begin()
+            await mine.execute(lending.note)
+            if when == "after the first look":
+                await mine.enqueue(lending.send(mine), "a")
+            await mine.execute("set search_path to tenant")
+            try:
+                await mine.enqueue(lending.send(mine), "b")
+            except InvalidOption as error:
+                assert error.option == "connection"  # noqa: PT017
+            assert await mine.execute("select 1") == [(1,)]
+            assert await mine.execute(f"select count(*) from tenant.rowcall_job where queue = '{lending.queue}'") == [
+                (0,)
+            ]
+            await mine.execute("set search_path to public")
+            await mine.commit()
+
+        lending.run(scenario)
+        assert tenant.list(queue=lending.queue).jobs == []
+    assert lending.notes == 1
+
+
+# --- not to be used -------------------------------------------------------------------------------
+
+
+async def fail_in(mine: Caller) -> None:
+    with pytest.raises(Exception, match="division by zero"):
+        await mine.execute("select 1 / 0")
+
+
+@pytest.fixture(params=[kind for kind in KINDS if kind.database == "postgresql"], ids=lambda kind: kind.name)
+def on_postgresql(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, Desk]) -> Lending:
+    return Lending(request.param, *postgresql_desks)
+
+
+def test_a_transaction_that_has_failed_already(on_postgresql: Lending) -> None:
+    lending = on_postgresql
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await fail_in(mine)
+        for _ in range(2):
+            with pytest.raises(InvalidOption, match="is in a transaction that has failed already"):
+                await mine.enqueue(lending.send(mine), "a")
+        await mine.rollback()
+        await mine.begin()
+        await mine.enqueue(lending.send(mine), "b")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["b"]
+
+
+def test_an_atomic_block_of_django_that_is_to_be_rolled_back(sqlite_desks: tuple[Desk, Desk]) -> None:
+    """Django refuses every query there, and we before it."""
+    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        assert isinstance(mine, Django)
+        await mine.begin()
+        mine.connection.set_rollback(True)
+        with pytest.raises(InvalidOption, match="leave its atomic block"):
+            await mine.enqueue(lending.send(mine), "a")
+        await mine.rollback()
+
+    lending.run(scenario)
+
+
+CLOSED = [
+    kind
+    for kind in KINDS
+    if kind.name.startswith(("sqlite3", "aiosqlite", "psycopg", "asyncpg"))
+    or kind.name.endswith(("-connection", "-async-connection"))
+]
+
+
+@pytest.mark.parametrize("kind", CLOSED, ids=lambda kind: kind.name)
+def test_a_closed_connection(request: pytest.FixtureRequest, kind: Kind) -> None:
+    lending = Lending(kind, *request.getfixturevalue(f"{kind.database}_desks"))
+
+    async def scenario() -> None:
+        async with kind.opened(lending.desk.place) as mine:
+            pass
+        with pytest.raises(InvalidOption, match=r"connection: .*(closed|no active connection|released)"):
+            await mine.enqueue(lending.send(mine), "a")
+
+    kind.run(scenario())
+
+
+def test_a_connection_that_was_cut(of_each_driver: Lending) -> None:
+    lending = of_each_driver
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        ((process,),) = await mine.execute("select pg_backend_pid()")
+        lending.desk.execute(f"select pg_terminate_backend({process}, 20000)")
+        with pytest.raises(StoreUnavailable) as caught:
+            await mine.enqueue(lending.send(mine), "a")
+        said.append(str(caught.value))
+
+    said: list[str] = []
+    with contextlib.suppress(Exception):  # what is cut cannot be closed in good order
+        lending.run(scenario)
+    assert len(said) == 1
+    assert "the connection was lost" in said[0]
+    assert lending.written == []
+
+
+def test_a_connection_of_another_thread(sqlite_desks: tuple[Desk, Desk]) -> None:
+    caught: list[str] = []
+
+    def use(desk: Desk, connection: object) -> None:
+        with pytest.raises(InvalidOption) as error:
+            desk.send.using(connection=connection).enqueue("a")
+        caught.append(str(error.value))
+
+    for name in ("sqlite3-legacy", "django-sqlite-wrapper"):
+        lending = Lending(BY_NAME[name], *sqlite_desks)
+
+        async def scenario(mine: Caller, lending: Lending = lending) -> None:
+            await mine.execute("select 1")
+            thread = threading.Thread(target=use, args=(lending.desk, mine.lent))
+            thread.start()
+            thread.join(20)
+
+        lending.run(scenario)
+    assert len(caught) == 2
+    assert all("thread" in said for said in caught)

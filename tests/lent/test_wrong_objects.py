@@ -1,0 +1,282 @@
+"""What is not a connection, or not one for this call, is refused in words that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from sqlalchemy import orm
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+
+from rowcall import InvalidOption, Rowcall
+from rowcall.testing.process import PythonProcess
+from tests.lent.callers.base import Caller
+from tests.lent.callers.kinds import BY_NAME
+from tests.lent.callers.of_sqlalchemy import url_for
+from tests.lent.desk import Desk, Lending
+
+EVERY_KIND = (
+    "sqlite3.Connection",
+    "aiosqlite.Connection",
+    "psycopg.Connection",
+    "AsyncConnection",
+    "asyncpg.Connection",
+    "SQLAlchemy's Connection",
+    "Session",
+    "AsyncSession",
+    "Django's connection",
+    "alias",
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def desk(request: pytest.FixtureRequest) -> Desk:
+    here: Desk = request.getfixturevalue(f"{request.param}_desks")[0]
+    return here
+
+
+def refusal(desk: Desk, connection: object) -> str:
+    """What is said of it: to all methods the same."""
+    calls: list[Callable[[], object]] = [
+        lambda: desk.send.using(connection=connection).enqueue("a"),
+        lambda: desk.send.using(connection=connection).enqueue_many([{"to": "a"}]),
+        lambda: desk.jobs.enqueue("send", {"to": "a"}, connection=connection),
+        lambda: asyncio.run(desk.send.using(connection=connection).aenqueue("a")),
+        lambda: asyncio.run(desk.send.using(connection=connection).aenqueue_many([{"to": "a"}])),
+        lambda: asyncio.run(desk.jobs.aenqueue("send", {"to": "a"}, connection=connection)),
+    ]
+    said = set()
+    for call in calls:
+        with pytest.raises(InvalidOption) as caught:
+            call()
+        assert caught.value.option == "connection"
+        said.add(caught.value.problem)
+    (one,) = said
+    return one
+
+
+# --- no connection at all -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", [5, object(), {}, Path("app.db"), sqlite3.connect, psycopg.Connection, Rowcall, []])
+def test_anything_else_is_told_which_kinds_there_are(desk: Desk, what: object) -> None:
+    said = refusal(desk, what)
+    for kind in EVERY_KIND:
+        assert kind in said
+    assert said.endswith(f"not {type(what).__module__}.{type(what).__name__}")
+
+
+def test_cursors_are_no_connections(desk: Desk) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        assert refusal(desk, connection.cursor()).endswith("not sqlite3.Cursor")
+
+
+def test_cursors_of_psycopg_are_none_either(postgresql_desks: tuple[Desk, Desk]) -> None:
+    desk = postgresql_desks[0]
+    with closing(psycopg.connect(desk.place)) as connection:
+        for near in (connection.cursor(), connection.info, connection.pgconn, connection.transaction()):
+            assert EVERY_KIND[0] in refusal(desk, near)
+
+
+def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_desks: tuple[Desk, Desk]) -> None:
+    desk = postgresql_desks[0]
+    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
+    async_engine = create_async_engine(url_for(desk.place, "asyncpg"))
+
+    async def pools_that_want_a_loop() -> list[object]:
+        return [AsyncConnectionPool(desk.place, open=False), asyncpg.create_pool(desk.place)]
+
+    makers: list[object] = [
+        *asyncio.run(pools_that_want_a_loop()),
+        ConnectionPool(desk.place, open=False),
+        engine,
+        engine.pool,
+        async_engine,
+        orm.sessionmaker(engine),
+        async_sessionmaker(async_engine),
+    ]
+    for maker in makers:
+        said = refusal(desk, maker)
+        assert f"{type(maker).__module__}.{type(maker).__name__}" in said
+        assert "lend one of" in said
+
+
+# --- the other method -----------------------------------------------------------------------------
+
+
+def test_the_other_method_is_named(lending: Lending) -> None:
+    """Sync connections with async methods, and the other way round; nothing is run on them."""
+
+    async def with_the_wrong_methods(mine: Caller) -> None:
+        send = lending.send(mine)
+        if mine.is_async:
+            calls: list[Any] = [lambda: send.enqueue("a"), lambda: send.enqueue_many([{"to": "a"}])]
+            calls.append(lambda: lending.jobs.enqueue("send", {"to": "a"}, connection=mine.lent))
+            for call in calls:
+                with pytest.raises(InvalidOption, match=r"connection: is async: .*aenqueue"):
+                    call()
+        else:
+            coroutines = [send.aenqueue("a"), send.aenqueue_many([{"to": "a"}])]
+            coroutines.append(lending.jobs.aenqueue("send", {"to": "a"}, connection=mine.lent))
+            for coroutine in coroutines:
+                # Django says itself that it does not go with an event loop
+                with pytest.raises(InvalidOption, match=r"connection: (is not async: .*enqueue|.*sync_to_async)"):
+                    asyncio.run(coroutine)
+        assert await mine.execute("select 1") == [(1,)]
+
+    lending.run(with_the_wrong_methods)
+    assert lending.written == []
+
+
+# --- Django ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_alias_of_django_is_told_which_there_are(sqlite_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        said = refusal(lending.desk, "nothing")
+        assert "'nothing' is no alias" in said
+        assert "default" in said
+        assert "other" in said
+        assert "secret" not in refusal(lending.desk, "postgresql://me:secret@host/database")
+
+    lending.run(scenario)
+
+
+PROGRAM = """
+import sqlite3, sys
+from rowcall import InvalidOption, Rowcall
+with Rowcall(sys.argv[1]) as jobs:
+    for text in ("default", "postgresql://me:secret@host/database"):
+        try:
+            jobs.enqueue("task", connection=text)
+        except InvalidOption as error:
+            print(error)
+assert "django" not in sys.modules
+"""
+
+
+def test_an_alias_without_django(tmp_path: Path) -> None:
+    with PythonProcess("-c", PROGRAM, f"sqlite:///{tmp_path}/app.db") as process:
+        assert process.wait() == 0, process.output
+        lines = process.output.splitlines()
+    assert len(lines) == 2
+    assert "Django is not in use here" in lines[0]
+    assert "secret" not in lines[1]
+
+
+def test_django_in_async_code_is_told_what_to_do(sqlite_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["django-sqlite-wrapper"], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        async def beside_a_loop() -> None:
+            with pytest.raises(InvalidOption, match="async"):
+                lending.send(mine).enqueue("a")
+            with pytest.raises(InvalidOption, match="async"):
+                await lending.send(mine).aenqueue("a")
+
+        asyncio.run(beside_a_loop())
+
+    lending.run(scenario)
+
+
+# --- SQLAlchemy -----------------------------------------------------------------------------------
+
+
+class OtherDriver(SQLiteDialect_pysqlite):
+    driver = "other"
+    supports_statement_cache = True
+
+
+class OtherDatabase(SQLiteDialect_pysqlite):
+    name = "otherdb"
+    supports_statement_cache = True
+
+
+registry.register("sqlite.other", __name__, "OtherDriver")
+registry.register("otherdb.other", __name__, "OtherDatabase")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite+other", "otherdb+other"])
+def test_unknown_drivers_of_sqlalchemy(sqlite_desks: tuple[Desk, Desk], dialect: str) -> None:
+    desk = sqlite_desks[0]
+    engine = sqlalchemy.create_engine(sqlalchemy.URL.create(dialect, database=desk.place))
+    with engine.connect() as connection, orm.Session(engine) as session:
+        for lent in (connection, session):
+            assert dialect.partition("+")[0] in refusal(desk, lent)
+        assert connection.exec_driver_sql("select 1").all() == [(1,)]
+    engine.dispose()
+
+
+def test_a_driver_connection_out_of_sqlalchemys_pool(postgresql_desks: tuple[Desk, Desk]) -> None:
+    """It is in no transaction of SQLAlchemy's."""
+    desk = postgresql_desks[0]
+    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
+    with closing(engine.raw_connection()) as raw:
+        assert "SQLAlchemy's Connection" in refusal(desk, raw)
+    engine.dispose()
+
+
+def test_a_session_that_leads_nowhere(desk: Desk) -> None:
+    with orm.Session() as session:
+        assert "not bound" in refusal(desk, session)
+
+
+def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_desks: tuple[Desk, Desk]) -> None:
+    desk = postgresql_desks[0]
+    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
+    with engine.connect() as connection, connection.begin() as transaction:
+        transaction.rollback()
+        with pytest.raises(InvalidOption, match="closed transaction"):
+            desk.send.using(connection=connection).enqueue("a")
+    engine.dispose()
+
+
+def test_a_session_that_wants_to_be_rolled_back_first(sqlite_desks: tuple[Desk, Desk]) -> None:
+    desk = sqlite_desks[0]
+    engine = sqlalchemy.create_engine(url_for(desk.place, "pysqlite"))
+    base = orm.declarative_base()
+
+    class Mine(base):  # type: ignore[misc, valid-type]
+        __tablename__ = "mine"
+        id = sqlalchemy.Column(sqlalchemy.Integer, primary_key=True)
+        nothing = sqlalchemy.Column(sqlalchemy.Text)
+
+    with orm.Session(engine) as session:
+        session.begin()
+        session.add(Mine(id=1, nothing="there is no such column"))
+        with pytest.raises(sqlalchemy.exc.OperationalError):
+            session.flush()
+        with pytest.raises(InvalidOption, match="rolled back"):
+            desk.send.using(connection=session).enqueue("a")
+    engine.dispose()
+
+
+def test_within_run_sync(postgresql_desks: tuple[Desk, Desk]) -> None:
+    """Sync code of SQLAlchemy's that runs on an async connection calls the sync method."""
+    lending = Lending(BY_NAME["sqlalchemy-asyncpg-async-session"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        session: Any = mine.lent
+        job = await session.run_sync(
+            lambda inner: lending.desk.send.using(connection=inner, queue=lending.queue).enqueue("a")
+        )
+        with pytest.raises(InvalidOption, match="connection: "):
+            lending.desk.send.using(connection=session.sync_session).enqueue("a")
+        assert lending.written == []
+        await mine.commit()
+        assert lending.written == [job]
+
+    lending.run(scenario)
