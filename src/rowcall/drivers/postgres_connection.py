@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.types.numeric import Int8Dumper
 
 from rowcall.config import Config, Server, shown
-from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_starting
+from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_stale, is_starting
 from rowcall.drivers.runner import run
 from rowcall.errors import StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
@@ -219,8 +219,9 @@ class Session:
                 self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
-        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-            self._raw.close()  # a standby by now, perhaps: the next connection may lead to the new primary
+        # a standby by now, perhaps, and the next connection leads to the new primary; or it knows what is no longer so
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or is_stale(error):
+            self._raw.close()
         return explained(error, self._name)
 
     def _unsure(self, error: psycopg.Error) -> Exception:

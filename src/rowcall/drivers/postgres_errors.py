@@ -22,6 +22,13 @@ def is_lost(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
 
 
+def is_stale(error: psycopg.Error) -> bool:
+    """Whether what the session had prepared is of no use any more: tables changed, or a pooler was not noticed."""
+    if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
+        return True
+    return isinstance(error, errors.FeatureNotSupported) and "cached plan" in str(error)
+
+
 def is_starting(error: psycopg.Error) -> bool:
     """Whether the server says that it will soon be there."""
     return "the database system is" in str(error)
@@ -32,6 +39,8 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
     said = _first_line(error)
     if is_lost(error):
         return StoreUnavailable(f"{name}: the connection was lost ({said})", "Is the server up and reachable?")
+    if is_stale(error):
+        return Conflict(f"{name}: the tables have changed meanwhile ({said})", "Nothing was written; call again")
     match error:
         case errors.InFailedSqlTransaction():
             return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")

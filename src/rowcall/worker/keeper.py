@@ -58,6 +58,8 @@ class Heart:
                         self._lost()
                 except RowcallError as error:
                     self._outage.noticed("heart", error)
+                except Exception:  # without a heart, the others would take this worker for lost
+                    logger.exception("the beat of worker %s failed because of an error of its own", worker)
 
 
 class Watcher:
@@ -98,6 +100,8 @@ class Watcher:
             except RowcallError as error:
                 self._seen.clear()  # nobody is to blame for what we could not see
                 self._outage.noticed("watcher", error)
+            except Exception:
+                logger.exception("looking after other workers failed because of an error of its own")
             self._stopped.wait(CHECK_SECONDS)
 
     def _any_dead_here(self) -> bool:

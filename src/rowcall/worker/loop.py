@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rowcall.context import logger
-from rowcall.errors import Conflict, DataRefused, StoreUnavailable
+from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready
@@ -150,7 +150,9 @@ class Loop:
             self._conflicts = 0
         except Conflict as error:
             self._bear_conflict(error)
-        except StoreUnavailable as error:
+        except SchemaMismatch:
+            raise
+        except RowcallError as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
 
@@ -268,7 +270,7 @@ class Loop:
         else:
             self._lookout.pause(random.uniform(0.0, CONFLICT_PAUSE_SECONDS))
 
-    def _bear(self, error: StoreUnavailable) -> None:
+    def _bear(self, error: RowcallError) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
         self._outage.noticed("loop", error)
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)

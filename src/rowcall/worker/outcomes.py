@@ -68,7 +68,7 @@ class Outcomes:
     def written(self, runs: list[Run], settled: set[int]) -> None:
         """A round has settled the group; those that are not in `settled` were no longer ours."""
         del self._unsettled[: len(runs)]
-        self._free_places(runs)
+        free_places(runs)
         self._count(runs, settled)
 
     def settle_one_by_one(self) -> None:
@@ -100,7 +100,7 @@ class Outcomes:
         )
         self._completed, self._undecided = [], [run for run in runs if run.ready.id in decided.undecided]
         over = [run for run in runs if run.ready.id not in decided.undecided]
-        self._free_places(over)
+        free_places(over)
         self._warn_of_open(now)
         committed = [run for run in over if run.ready.id in decided.committed]
         self.counts[Move.SUCCEED] += len(committed)
@@ -123,7 +123,7 @@ class Outcomes:
         owned = self._connection.write(give_back_unknown(self._core.dialect, worker, held, self._core.now_ms()))
         done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
         self._unsettled = [run for run in self._unsettled if run not in done]
-        self._free_places(done)
+        free_places(done)
         self._count(done, {run.ready.id for run in done})
 
     def release(self, runs: Iterable[Run]) -> None:
@@ -144,10 +144,6 @@ class Outcomes:
     def _settle(self, run: Run, now: float) -> set[int]:
         return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
 
-    def _free_places(self, runs: list[Run]) -> None:
-        if self._dispatcher.ledger is not None:
-            self._dispatcher.ledger.free(run.place for run in runs)
-
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))
         for run in runs:
@@ -158,6 +154,11 @@ class Outcomes:
             else:
                 self.counts[_MOVE_OF(run)] -= 1
                 tell_dropped(run)
+
+
+def free_places(runs: list[Run]) -> None:
+    for run in runs:
+        run.free_place()
 
 
 def ended_of(run: Run, now: float) -> Ended | Success:

@@ -141,6 +141,11 @@ class Run:
         else:
             self.transition = self._decide(raised(error))
 
+    def free_place(self) -> None:
+        """The attempt is settled: nobody will ask any more whether it had begun."""
+        if self._ledger is not None and self.place != NO_PLACE:
+            self._ledger.free((self.place,))
+
     def give_up(self, outcome: TimedOut | Released) -> None:
         """Settle an attempt whose handler has not ended."""
         self.finished_at = self._monotonic()
