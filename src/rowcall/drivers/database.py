@@ -51,6 +51,9 @@ class Database(Protocol[M, E]):
 
     def connect(self) -> Connection: ...
     def read(self, plan: Plan[T]) -> T: ...
+    def read_briefly(self, make_plan: MakePlan[T]) -> T:
+        """`read`, for a plan that limits how long it waits."""
+
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
 

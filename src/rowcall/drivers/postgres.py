@@ -122,6 +122,9 @@ class PostgresDatabase(Generic[M, E]):
         with self._session() as session:
             return session.read(plan)
 
+    def read_briefly(self, make_plan: MakePlan[T]) -> T:
+        return self.write(make_plan, once=True)  # the limit is the transaction's
+
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         def attempt() -> T:
             with self._session() as session:

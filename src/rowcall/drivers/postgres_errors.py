@@ -17,7 +17,9 @@ _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 
 def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection went with it."""
-    if error.sqlstate in _ENDED:
+    if isinstance(error, errors.PipelineAborted):
+        return False
+    if error.sqlstate is not None and (error.sqlstate in _ENDED or error.sqlstate.startswith("08")):
         return True
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
 
@@ -42,7 +44,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
     if is_stale(error):
         return Conflict(f"{name}: the tables have changed meanwhile ({said})", "Nothing was written; call again")
     match error:
-        case errors.InFailedSqlTransaction():
+        case errors.InFailedSqlTransaction() | errors.PipelineAborted():
             return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")

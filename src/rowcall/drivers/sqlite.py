@@ -95,6 +95,9 @@ class SqliteDatabase(Generic[M, E]):
             else:
                 connection.close()
 
+    def read_briefly(self, make_plan: MakePlan[T]) -> T:
+        return self.read(make_plan())
+
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
             return self._writing().write(make_plan())

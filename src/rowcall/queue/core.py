@@ -87,7 +87,7 @@ class Core:
         with self.database.setup_lock:
             if self._schema_ready:
                 return
-            found, oldest = self.database.read(self.dialect.version())
+            found, oldest = self.database.read_briefly(lambda: self.dialect.version(briefly=True))
             newest = self.dialect.newest_version
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate (auto_migrate is off)")

@@ -203,7 +203,9 @@ class Survey(msgspec.Struct, frozen=True):
 
 class Dialect(Protocol):
     # schema
-    def version(self) -> Plan[Version]: ...
+    def version(self, *, briefly: bool = False) -> Plan[Version]:
+        """`briefly` waits for no lock for long, inside a transaction."""
+
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]: ...
     @property
     def newest_version(self) -> int: ...

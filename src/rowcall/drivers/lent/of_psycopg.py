@@ -85,5 +85,6 @@ class PsycopgAsync:
 def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[object]) -> None:
     if connection.closed:
         raise InvalidOption("connection", "is closed")
-    if connection.info.transaction_status == pq.TransactionStatus.INERROR:
+    is_aborted = connection.pgconn.pipeline_status == pq.PipelineStatus.ABORTED
+    if is_aborted or connection.info.transaction_status == pq.TransactionStatus.INERROR:
         raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")

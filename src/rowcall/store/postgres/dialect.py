@@ -53,14 +53,16 @@ class PostgresDialect:
     def channel(self) -> str:
         return channel_of(self._prefix)
 
-    def version(self) -> Plan[Version]:
+    def version(self, *, briefly: bool = False) -> Plan[Version]:
+        if briefly:
+            yield from execute(_plain(self._sql.wait_briefly))
         if not (yield from fetch(_plain(self._sql.table_exists))):
             return Version(0, 0)
         return (yield from _only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row)))
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
-        yield from execute(_plain(self._sql.lock_migrations))
         yield from execute(_plain(self._sql.wait_briefly))
+        yield from execute(_plain(self._sql.lock_migrations))
         # where the tables are, even if another schema has come to stand before it
         (schema,) = yield from _only(_plain(self._sql.schema_to_migrate))
         if schema is not None:
