@@ -67,6 +67,7 @@ class Lending:
         self.elsewhere = elsewhere
         self.jobs = desk.jobs
         self.queue = f"q{next(_numbers)}"
+        self.troubles: list[BaseException] = []
 
     def run(self, scenario: Callable[[Caller], Coroutine[Any, Any, None]]) -> None:
         async def with_a_caller() -> None:

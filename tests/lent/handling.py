@@ -1,0 +1,57 @@
+"""Handlers that complete their jobs on a lent connection, and what became of those jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from rowcall import Backoff, Context, Job
+from rowcall.job import Summary
+from rowcall.task import ContextTask
+from tests.lent.callers.base import Caller, drive
+from tests.lent.desk import Lending
+
+Body = Callable[[Context, Caller], Coroutine[Any, Any, None]]
+
+
+def handler_of(lending: Lending, body: Body, *, max_attempts: int = 1, **options: Any) -> ContextTask[[], None]:
+    """A task of the test's own, whose handler opens a connection of the test's kind."""
+
+    async def work(ctx: Context) -> None:
+        async with lending.kind.opened(lending.desk.place) as mine:
+            try:
+                await body(ctx, mine)
+            except (AssertionError, pytest.fail.Exception) as error:
+                lending.troubles.append(error)
+                raise
+
+    async def handled_on_the_loop(ctx: Context) -> None:
+        await work(ctx)
+
+    def handled_in_a_thread(ctx: Context) -> None:
+        drive(work(ctx))
+
+    declare = lending.jobs.task(
+        name=lending.queue, queue=lending.queue, max_attempts=max_attempts, retry=Backoff.constant(0), **options
+    )
+    if lending.kind.is_async:
+        task: Any = declare(handled_on_the_loop)
+    else:
+        task = declare(handled_in_a_thread)
+    return task  # type: ignore[no-any-return]
+
+
+def handled(lending: Lending, body: Body, *, max_attempts: int = 1) -> tuple[Job, Summary]:
+    """The job after all its attempts."""
+    task = handler_of(lending, body, max_attempts=max_attempts)
+    job = task.enqueue()
+    summary = lending.jobs.drain(queues=[lending.queue])
+    for trouble in lending.troubles:  # of the test's own, and not only the end of an attempt
+        raise trouble
+    return lending.jobs.get(job.id), summary
+
+
+def codes_of(lending: Lending, job: Job) -> list[str | None]:
+    return [attempt.error_code for attempt in lending.jobs.attempts(job.id)]
