@@ -123,7 +123,10 @@ class PostgresDatabase(Generic[M, E]):
             return session.read(plan)
 
     def read_briefly(self, make_plan: MakePlan[T]) -> T:
-        return self.write(make_plan, once=True)  # the limit is the transaction's
+        try:
+            return self.write(make_plan, once=True)  # the limit is the transaction's
+        except NothingWritten:
+            return self.write(make_plan, once=True)
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         def attempt() -> T:

@@ -26,24 +26,33 @@ _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
 
 
 class Alchemy:
+    """A session begins its transaction with the first statement, and not before: it may be the caller's to begin."""
+
     def __init__(self, connection: sqlalchemy.Connection | Session) -> None:
         self._lent = connection
-        if isinstance(connection, sqlalchemy.Connection):
-            self._connection = connection
-        else:
-            self._connection = connection.connection()
-        _check(self._connection)
+        self._connection = connection if isinstance(connection, sqlalchemy.Connection) else None
+        if self._connection is not None:
+            _check(self._connection)
 
     @property
     def database(self) -> str:
-        return self._connection.dialect.name
+        bind = self._lent if isinstance(self._lent, sqlalchemy.Connection) else self._lent.get_bind()
+        return bind.dialect.name
 
     @property
     def key(self) -> object:
-        return self._connection.engine
+        return self._resolved().engine
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        return _rows(self._connection.exec_driver_sql(*_arranged(statement, self._connection.dialect.driver)))
+        connection = self._resolved()
+        return _rows(connection.exec_driver_sql(*_arranged(statement, connection.dialect.driver)))
+
+    def _resolved(self) -> sqlalchemy.Connection:
+        if self._connection is None:
+            assert not isinstance(self._lent, sqlalchemy.Connection)
+            self._connection = self._lent.connection()
+            _check(self._connection)
+        return self._connection
 
 
 class AlchemyAsync:
