@@ -11,11 +11,11 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
 from rowcall.failure import detail_of
-from rowcall.lifecycle import SUCCESS, Move, Released, Tries, Unfit, decide
+from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
 from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Ended, settle, settle_completed
+from rowcall.store.plans.settle import Completions, Ended, settle, settle_completed
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.run import Run
 from rowcall.worker.tell import tell, tell_completed, tell_dropped, tell_left_open
@@ -79,8 +79,7 @@ class Outcomes:
             try:
                 settled = self._settle(run, now)
             except DataRefused as error:
-                outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
-                run.transition = decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
+                run.transition = _unfit(run, error)
                 settled = self._settle(run, now)
             self.written([run], settled)
 
@@ -95,9 +94,10 @@ class Outcomes:
             return False
         self._asked_at = time.monotonic()
         runs, now = self._completed + self._undecided, self._core.clock.monotonic()
-        decided = self._connection.write(
-            settle_completed(self._core.dialect, [_ended(run, now) for run in runs], self._core.now_ms())
-        )
+        try:
+            decided = self._decided(runs, now)
+        except DataRefused:
+            decided = self._decided_one_by_one(runs, now)
         self._completed, self._undecided = [], [run for run in runs if run.ready.id in decided.undecided]
         over = [run for run in runs if run.ready.id not in decided.undecided]
         free_places(over)
@@ -108,6 +108,23 @@ class Outcomes:
             tell_completed(run)
         self._count([run for run in over if run not in committed], decided.rolled_back)
         return bool(over)
+
+    def _decided(self, runs: list[Run], now: float) -> Completions:
+        ended = [_ended(run, now) for run in runs]
+        return self._connection.write(settle_completed(self._core.dialect, ended, self._core.now_ms()))
+
+    def _decided_one_by_one(self, runs: list[Run], now: float) -> Completions:
+        """One of them holds what the database refuses: that one fails."""
+        together = Completions(set(), set(), set())
+        for run in runs:
+            try:
+                one = self._decided([run], now)
+            except DataRefused as error:
+                run.transition = _unfit(run, error)
+                one = self._decided([run], now)
+            for all_of_them, found in zip(together, one, strict=True):
+                all_of_them.update(found)
+        return together
 
     def _warn_of_open(self, now: float) -> None:
         for run in self._undecided:
@@ -154,6 +171,11 @@ class Outcomes:
             else:
                 self.counts[_MOVE_OF(run)] -= 1
                 tell_dropped(run)
+
+
+def _unfit(run: Run, error: DataRefused) -> Transition:
+    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
+    return decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
 
 
 def free_places(runs: list[Run]) -> None:
