@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
-from tests.lent.callers.kinds import KINDS
+from tests.lent.callers.kinds import KINDS, MAIN
 from tests.lent.desk import Desk, Lending, desk
 from tests.lent.nursery import Nursery
 from tests.lent.nursery import nursery as open_nursery
@@ -32,6 +32,13 @@ def postgresql_desks(postgres_server_url: str) -> Iterator[tuple[Desk, Desk]]:
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def lending(request: pytest.FixtureRequest) -> Lending:
     """Every kind of connection there is."""
+    here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
+    return Lending(request.param, here, elsewhere)
+
+
+@pytest.fixture(params=MAIN, ids=lambda kind: kind.name)
+def main_lending(request: pytest.FixtureRequest) -> Lending:
+    """One of each class of connection on each driver."""
     here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
     return Lending(request.param, here, elsewhere)
 

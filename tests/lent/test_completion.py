@@ -59,7 +59,9 @@ def test_rolled_back_and_returned(lending: Lending) -> None:
     assert lending.notes == 0
 
 
-def test_rolled_back_at_first_and_committed_then(lending: Lending) -> None:
+def test_rolled_back_at_first_and_committed_then(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.execute(lending.note)
@@ -73,7 +75,9 @@ def test_rolled_back_at_first_and_committed_then(lending: Lending) -> None:
     assert lending.notes == 1
 
 
-def test_committed_and_then_raised(lending: Lending) -> None:
+def test_committed_and_then_raised(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.execute(lending.note)
@@ -87,7 +91,9 @@ def test_committed_and_then_raised(lending: Lending) -> None:
     assert lending.notes == 1
 
 
-def test_raised_before_the_commit(lending: Lending) -> None:
+def test_raised_before_the_commit(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.execute(lending.note)
@@ -143,7 +149,9 @@ def test_what_is_refused_leaves_the_transaction_as_it_was(lending: Lending) -> N
     assert lending.notes == 1
 
 
-def test_refused_and_returned_is_an_ordinary_success(lending: Lending) -> None:
+def test_refused_and_returned_is_an_ordinary_success(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         with contextlib.suppress(InvalidArguments):
             await mine.complete(ctx, object())
@@ -153,7 +161,9 @@ def test_refused_and_returned_is_an_ordinary_success(lending: Lending) -> None:
     assert summary.succeeded == 1
 
 
-def test_the_other_method_is_named(lending: Lending) -> None:
+def test_the_other_method_is_named(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         if mine.is_async:
             with pytest.raises(InvalidOption, match=r"is async: .*acomplete"):
@@ -169,7 +179,9 @@ def test_the_other_method_is_named(lending: Lending) -> None:
     assert (job.status, job.result) == ("succeeded", "done")
 
 
-def test_completed_twice(lending: Lending) -> None:
+def test_completed_twice(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.complete(ctx, "first")
@@ -183,7 +195,9 @@ def test_completed_twice(lending: Lending) -> None:
     assert summary.succeeded == 1
 
 
-def test_in_a_savepoint_that_is_undone(lending: Lending) -> None:
+def test_in_a_savepoint_that_is_undone(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.execute(lending.note)
@@ -201,7 +215,9 @@ def test_in_a_savepoint_that_is_undone(lending: Lending) -> None:
     assert lending.notes == 2
 
 
-def test_together_with_an_enqueue(lending: Lending) -> None:
+def test_together_with_an_enqueue(main_lending: Lending) -> None:
+    lending = main_lending
+
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()
         await mine.enqueue(lending.desk.send.using(connection=mine.lent, queue=f"{lending.queue}-next"), "a")

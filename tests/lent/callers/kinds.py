@@ -105,3 +105,30 @@ OF_DJANGO = [
 ]
 KINDS = [*ON_SQLITE, *ON_POSTGRESQL, *OF_SQLALCHEMY, *OF_DJANGO]
 BY_NAME = {kind.name: kind for kind in KINDS}
+
+# one of each class of connection on each driver
+MAIN = [
+    BY_NAME[name]
+    for name in (
+        "sqlite3-legacy",
+        "sqlite3-none",
+        "aiosqlite",
+        "psycopg",
+        "psycopg-autocommit",
+        "psycopg-pipeline",
+        "psycopg-async",
+        "asyncpg",
+        "asyncpg-pool",
+        "sqlalchemy-pysqlite-connection",
+        "sqlalchemy-pysqlite-session",
+        "sqlalchemy-psycopg-connection",
+        "sqlalchemy-psycopg2-scoped-session",
+        "sqlalchemy-psycopg2-sqlmodel-session",
+        "sqlalchemy-aiosqlite-async-session",
+        "sqlalchemy-psycopg-async-connection",
+        "sqlalchemy-asyncpg-async-connection",
+        "sqlalchemy-asyncpg-async-scoped-session",
+        "django-sqlite-alias",
+        "django-postgresql-proxy",
+    )
+]
