@@ -108,9 +108,13 @@ class Run:
         return int((self._monotonic() - self.started_at) * 1000)
 
     def succeed(self, result: object) -> None:
+        if self.settled:
+            return  # given up before, and decided then
         self.finished_at = self._monotonic()
         if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
-            self.transition = self._decide(Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
+            stopped = self.stopped_because
+            rolled_back = Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL)
+            self.transition = self._decide(stopped if isinstance(stopped, TimedOut) else rolled_back)
             return
         # asked to stop and done all the same: unless it looked, it cannot have stopped half way
         if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
@@ -125,6 +129,8 @@ class Run:
                 self.transition = self._decide(Unfit(BAD_RESULT_CODE, storable(detail, DETAIL_LENGTH)))
 
     def fail(self, error: BaseException) -> None:
+        if self.settled:
+            return
         try:
             self._fail(error)
         except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
