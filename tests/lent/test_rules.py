@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -140,6 +141,61 @@ def test_without_a_transaction_the_job_is_there_at_once(autocommitting: Lending)
 
     lending.run(scenario)
     assert lending.sent_to == ["a", "b", "c"]
+
+
+# --- how much is run on it ------------------------------------------------------------------------
+
+
+def listen_for_statements(mine: Caller) -> list[str]:
+    """All that is run from now on, by the words of the framework itself."""
+    seen: list[str] = []
+    lent: Any = mine.lent
+    if isinstance(mine, Alchemy | AlchemyAsync):
+        engine = mine.engine if isinstance(mine.engine, sqlalchemy.Engine) else mine.engine.sync_engine
+
+        def note(connection: object, cursor: object, statement: str, *others: object) -> None:
+            seen.append(statement)
+
+        sqlalchemy.event.listen(engine, "before_cursor_execute", note)
+    elif isinstance(mine, Django):
+
+        def passed_on(execute: Any, sql: str, *others: Any) -> Any:
+            seen.append(sql)
+            return execute(sql, *others)
+
+        mine.connection.execute_wrappers.append(passed_on)
+    else:
+        assert isinstance(mine, Asyncpg)
+        lent.add_query_logger(lambda record: seen.append(record.query))
+    return seen
+
+
+THAT_TELL = [
+    kind
+    for kind in KINDS
+    if kind.database == "postgresql" and kind.name.startswith(("sqlalchemy", "django", "asyncpg"))
+]
+
+
+@pytest.mark.parametrize("kind", THAT_TELL, ids=lambda kind: kind.name)
+def test_one_statement_is_run_on_a_connection_that_is_known(request: pytest.FixtureRequest, kind: Kind) -> None:
+    """Where it leads is asked once: else each enqueue would be two round trips."""
+    lending = lending_of(request, kind)
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await mine.enqueue(lending.send(mine), "first")
+        seen = listen_for_statements(mine)
+        await mine.enqueue(lending.send(mine), "a")
+        await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+        if mine.is_async:
+            await asyncio.sleep(0)  # asyncpg's logger has its turn
+        assert len(seen) == 2
+        assert all("rowcall_job" in statement for statement in seen)
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["first", "a", "b", "c"]
 
 
 # --- its settings ---------------------------------------------------------------------------------

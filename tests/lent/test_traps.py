@@ -1,0 +1,304 @@
+"""The traps of lent connections: shown where that can be done, and tests that fail without the cures they name."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from rowcall import Context, Rowcall, StoreUnavailable
+from rowcall.task import Task
+from rowcall.testing import eventually
+from tests.connected import connected
+from tests.lent.callers.base import Caller, Kind
+from tests.lent.callers.kinds import BY_NAME
+from tests.lent.callers.of_django import Django
+from tests.lent.callers.of_sqlalchemy import url_for
+from tests.lent.desk import Desk, Lending
+from tests.lent.test_elsewhere import OF_EACH_DRIVER
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def jobs(path: Path) -> Iterator[Rowcall]:
+    with Rowcall(path) as jobs:
+        jobs.migrate()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("create table mine (id integer)")
+        yield jobs
+
+
+@pytest.fixture
+def send(jobs: Rowcall) -> Task[[str], None]:
+    @jobs.task
+    def send(to: str) -> None: ...
+
+    return send
+
+
+# --- the first statement on a default sqlite3 connection --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["with given (id) as (select 1) insert into mine select id from given"],
+        ["savepoint ours", "insert into mine values (1)", "release ours"],
+    ],
+    ids=["WITH … INSERT", "SAVEPOINT … RELEASE"],
+)
+def test_the_trap_some_first_statements_commit_at_once(jobs: Rowcall, path: Path, statements: list[str]) -> None:
+    """sqlite3 begins a transaction before a plain INSERT, UPDATE or DELETE only."""
+    with closing(sqlite3.connect(path)) as mine:
+        for statement in statements:
+            mine.execute(statement)
+        mine.rollback()
+        assert mine.execute("select count(*) from mine").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_first_statement_of_an_enqueue_begins_a_transaction(
+    jobs: Rowcall, send: Task[[str], None], path: Path, many: bool
+) -> None:
+    """The cure: the first statement is a plain INSERT, and there are no savepoints."""
+    with closing(sqlite3.connect(path)) as mine:
+        enqueuer = send.using(connection=mine, tags=["a"], delay=1, expires_in=60)
+        _ = enqueuer.enqueue_many([{"to": "a"}, {"to": "b"}]) if many else enqueuer.enqueue("a")
+        assert mine.in_transaction
+        mine.rollback()
+    assert jobs.stats().total == 0
+
+
+def test_the_first_statement_of_a_completion_begins_a_transaction(jobs: Rowcall, path: Path) -> None:
+    """The cure: it is a plain UPDATE."""
+    seen: list[bool] = []
+
+    @jobs.task(max_attempts=1)
+    def work(ctx: Context) -> None:
+        with closing(sqlite3.connect(path)) as mine:
+            ctx.complete("done", connection=mine)
+            seen.append(mine.in_transaction)
+            mine.rollback()
+
+    job = work.enqueue()
+    jobs.drain()
+    assert seen == [True]
+    assert jobs.get(job.id).status == "failed"
+
+
+# --- the driver's connection under SQLAlchemy's -----------------------------------------------------
+
+
+def test_the_trap_the_driver_under_sqlalchemy_is_in_no_transaction(
+    postgresql_desks: tuple[Desk, Desk],
+) -> None:
+    """asyncpg commits what is run on it before SQLAlchemy's first statement."""
+    lending = Lending(BY_NAME["sqlalchemy-asyncpg-async-connection"], *postgresql_desks)
+
+    async def scenario() -> None:
+        engine = create_async_engine(url_for(lending.desk.place, "asyncpg"), poolclass=NullPool)
+        async with engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            driver: Any = raw.driver_connection
+            await driver.execute(lending.note)
+            await connection.rollback()
+        await engine.dispose()
+
+    asyncio.run(scenario())
+    assert lending.notes == 1
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("name", ["async-connection", "async-session"])
+def test_an_enqueue_is_the_first_statement_of_sqlalchemys_transaction(
+    postgresql_desks: tuple[Desk, Desk], name: str, begun: bool
+) -> None:
+    """The cure: all goes through `exec_driver_sql` of SQLAlchemy's own connection."""
+    lending = Lending(BY_NAME[f"sqlalchemy-asyncpg-{name}"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        if begun:
+            await mine.begin()
+        await mine.enqueue(lending.send(mine), "a")
+        await mine.rollback()
+
+    lending.run(scenario)
+    assert lending.written == []
+
+
+# --- a read before the write, on SQLite -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sqlite3-none", "aiosqlite-none", "django-sqlite-alias", "django-sqlite-proxy"])
+def test_a_transaction_that_has_read_and_was_overtaken_is_told_what_to_do(
+    sqlite_desks: tuple[Desk, Desk], name: str
+) -> None:
+    """Nobody can cure that from inside. The cure: words, at once, and a transaction that can still read."""
+    lending = Lending(BY_NAME[name], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        await mine.execute("select count(*) from mine")
+        lending.desk.send.using(queue=lending.queue).enqueue("meanwhile")
+        for advice in ("BEGIN IMMEDIATE", "transaction_mode"):
+            with pytest.raises(StoreUnavailable, match=advice):
+                await mine.enqueue(lending.send(mine), "a")
+        assert await mine.execute("select 1") == [(1,)]
+        await mine.rollback()
+        await mine.begin()
+        await mine.enqueue(lending.send(mine), "b")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["meanwhile", "b"]
+
+
+def test_what_it_is_told_helps(sqlite_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+
+    async def scenario(mine: Caller) -> None:
+        assert isinstance(mine, Django)
+        mine.connection.settings_dict["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
+        mine.connection.close()
+        await mine.begin()
+        await mine.execute("select count(*) from mine")
+        await mine.enqueue(lending.send(mine), "a")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["a"]
+
+
+# --- stricter isolation on PostgreSQL ---------------------------------------------------------------
+
+
+def test_the_trap_conflicts_that_cannot_be_seen_abort_the_transaction(postgresql_desks: tuple[Desk, Desk]) -> None:
+    """At REPEATABLE READ, even ON CONFLICT DO NOTHING."""
+    desk = postgresql_desks[0]
+    desk.execute("create table if not exists unique_note (note text primary key)")
+    with connected(desk.place, autocommit=False) as mine:
+        mine.isolation_level = IsolationLevel.REPEATABLE_READ
+        mine.execute("select 1 from unique_note")
+        desk.execute("insert into unique_note values ('a')")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            mine.execute("insert into unique_note values ('a') on conflict do nothing")
+    desk.execute("drop table unique_note")
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+def test_enqueues_in_a_transaction_of_a_stricter_isolation(
+    postgresql_desks: tuple[Desk, Desk], level: IsolationLevel
+) -> None:
+    """The cure: an enqueue conflicts with nothing, whatever was committed since the snapshot was taken."""
+    lending = Lending(BY_NAME["psycopg"], *postgresql_desks)
+    desk = lending.desk
+    with connected(desk.place, autocommit=False) as mine:
+        mine.isolation_level = level
+        mine.execute("select count(*) from rowcall_job, rowcall_worker, rowcall_job_tag")
+        with desk.jobs.worker(queues=["nothing"]):
+            for _ in range(3):
+                desk.send.using(queue=lending.queue, tags=["a"]).enqueue("others")
+                desk.send.using(connection=mine, queue=lending.queue, tags=["a"]).enqueue("mine")
+                desk.send.using(connection=mine, queue=lending.queue).enqueue_many([{"to": "mine"}])
+            eventually(lambda: desk.jobs.workers())
+        mine.commit()
+    assert sorted(map(str, lending.sent_to)) == ["mine"] * 6 + ["others"] * 3
+
+
+# --- settings that are the caller's -----------------------------------------------------------------
+
+PRAGMAS = [
+    "foreign_keys = on",
+    "foreign_keys = off",
+    "recursive_triggers = on",
+    "reverse_unordered_selects = on",
+    "count_changes = on",
+    "full_column_names = on",
+    "case_sensitive_like = on",
+    "ignore_check_constraints = on",
+    "automatic_index = off",
+    "defer_foreign_keys = on",
+    "cache_size = 1",
+    "encoding = 'UTF-16'",
+]
+
+
+@pytest.mark.parametrize("pragma", PRAGMAS)
+def test_settings_of_sqlite_are_not_relied_on(jobs: Rowcall, send: Task[[str], None], path: Path, pragma: str) -> None:
+    """The cure: tags by a trigger, ids in the order given, times and statuses by the statement itself."""
+    with closing(sqlite3.connect(path)) as mine:
+        mine.execute(f"pragma {pragma}")
+        one = send.using(connection=mine, tags=["t"]).enqueue("one")
+        many = send.using(connection=mine, tags=["t"]).enqueue_many([{"to": str(n)} for n in range(20)])
+        mine.commit()
+    assert jobs.list(tag="t", limit=100).jobs[::-1] == [one, *many]
+
+
+def test_row_and_text_factories_of_sqlite_are_not_relied_on(jobs: Rowcall, send: Task[[str], None], path: Path) -> None:
+    """The cure: a cursor without a row factory, and texts whatever the text factory makes of them."""
+    with closing(sqlite3.connect(path, detect_types=sqlite3.PARSE_DECLTYPES | sqlite3.PARSE_COLNAMES)) as mine:
+        for row_factory in (sqlite3.Row, lambda cursor, row: {"row": row}, lambda cursor, row: None):
+            for text_factory in (bytes, bytearray, lambda data: data.decode("latin-1")):
+                mine.row_factory, mine.text_factory = row_factory, text_factory
+                one = send.using(connection=mine, tags=["ä"]).enqueue("ä")
+                many = send.using(connection=mine).enqueue_many([{"to": "ä"}])
+                mine.commit()
+                assert [jobs.get(one.id), jobs.get(many[0].id)] == [one, *many]
+
+
+def test_an_app_that_does_not_trust_its_schema(jobs: Rowcall, path: Path) -> None:
+    """The cure: no CHECK of ours calls what old versions of SQLite do not trust."""
+    with closing(sqlite3.connect(path)) as mine:
+        mine.execute("pragma trusted_schema = off")
+        mine.execute("insert into mine values (1)")
+        assert mine.execute("select * from mine").fetchall() == [(1,)]
+
+
+SETTINGS = {
+    "timezone": "Australia/Adelaide",
+    "datestyle": "German",
+    "intervalstyle": "postgres_verbose",
+    "bytea_output": "escape",
+    "extra_float_digits": "-15",
+    "standard_conforming_strings": "off",
+    "escape_string_warning": "off",
+    "transform_null_equals": "on",
+    "array_nulls": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
+    "default_transaction_isolation": "serializable",
+    "quote_all_identifiers": "on",
+}
+
+
+@pytest.mark.parametrize("kind", OF_EACH_DRIVER, ids=lambda kind: kind.name)
+def test_settings_of_postgresql_are_not_relied_on(postgresql_desks: tuple[Desk, Desk], kind: Kind) -> None:
+    """The cure: numbers and texts alone go over the wire, and every one of them is cast."""
+    lending = Lending(kind, *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        await mine.begin()
+        for name, value in SETTINGS.items():
+            await mine.execute(f"set {name} to '{value}'")
+        await mine.commit()
+        await mine.begin()
+        one = await mine.enqueue(lending.send(mine, tags=["ä"], timeout=1.25, expires_in=60, delay=60), "a\\b'c\"ä%s$1")
+        many = await mine.enqueue_many(lending.send(mine), [{"to": "d\\e"}, {"to": "%"}])
+        await mine.commit()
+        assert lending.written == [one, *many]
+
+    lending.run(scenario)
