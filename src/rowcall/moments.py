@@ -16,7 +16,8 @@ def time_of(at_ms: int) -> datetime:
     '1970-01-01T00:00:01+00:00'
     """
     # what plain SQL wrote outside the years that datetime has is shown as their ends
-    return EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _LATEST_MS))
+    seconds, milliseconds = divmod(min(max(at_ms, 0), _LATEST_MS), 1000)
+    return EPOCH + timedelta(0, seconds, milliseconds * 1000)  # by place: half the time of names
 
 
 def time_or_none(at_ms: int | None) -> datetime | None:

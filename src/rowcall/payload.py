@@ -94,9 +94,10 @@ class Arguments:
                 self._task, f"takes {len(self._names)} positional arguments at most, and got {len(args)}"
             )
         bound = dict(zip(self._names, args, strict=False))
-        if twice := bound.keys() & kwargs.keys():
-            raise InvalidArguments(self._task, f"got two values for {', '.join(sorted(twice))}")
-        bound.update(kwargs)
+        if kwargs:
+            if twice := bound.keys() & kwargs.keys():
+                raise InvalidArguments(self._task, f"got two values for {', '.join(sorted(twice))}")
+            bound.update(kwargs)
         return bound
 
 

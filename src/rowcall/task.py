@@ -12,11 +12,13 @@ from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.store.dialect import NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 NOTHING_GIVEN = Options()
+_ONLY_CONNECTION = {"connection"}
 
 
 class Declared:
@@ -40,11 +42,11 @@ class Declared:
 class Enqueuer(Generic[P]):
     """A task with options: what `task.using(...)` gives."""
 
-    def __init__(self, jobs: Enqueueing, declared: Declared, given: Options) -> None:
+    def __init__(self, jobs: Enqueueing, declared: Declared, job: NewJob, connection: object = None) -> None:
         self._jobs = jobs
         self._declared = declared
-        self._connection = given.connection
-        self._new_job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
+        self._connection = connection
+        self._new_job = job
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
@@ -80,7 +82,7 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
     """A declared task."""
 
     def __init__(self, jobs: Enqueueing, declared: Declared) -> None:
-        super().__init__(jobs, declared, NOTHING_GIVEN)
+        super().__init__(jobs, declared, _new_job(jobs, declared, NOTHING_GIVEN))
         self.__name__ = declared.name
         self.__doc__ = declared.function.__doc__
         self.__module__ = declared.function.__module__
@@ -95,7 +97,10 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
 
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
-        return Enqueuer(self._jobs, self._declared, checked(options, ENQUEUE_OPTIONS))
+        if options.keys() == _ONLY_CONNECTION:  # the job is the same
+            return Enqueuer(self._jobs, self._declared, self._new_job, options["connection"])
+        given = checked(options, ENQUEUE_OPTIONS)
+        return Enqueuer(self._jobs, self._declared, _new_job(self._jobs, self._declared, given), given.connection)
 
     def __repr__(self) -> str:
         return f"<task {self.name!r}>"
@@ -115,6 +120,10 @@ class ContextTask(BaseTask[P, R]):
     def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self.__wrapped__(ctx, *args, **kwargs)  # type: ignore[assignment]
         return result
+
+
+def _new_job(jobs: Enqueueing, declared: Declared, given: Options) -> NewJob:
+    return new_job(declared.name, declared.options, given, jobs.config.default_queue)
 
 
 def declare(function: Callable[..., object], options: Options) -> Declared:

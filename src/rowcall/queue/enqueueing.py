@@ -18,6 +18,7 @@ from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many
 
 _UNDECLARED = Options()
+_STATUSES = {status.value: status for status in Status}
 
 
 class Enqueueing(Core):
@@ -101,7 +102,7 @@ def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
         type=job.type,
         queue=job.queue,
         payload=payload_from_row(payload),
-        status=Status(inserted.status),
+        status=_STATUSES[inserted.status],
         priority=job.priority,
         max_attempts=job.max_attempts,
         run_at=run_at,
@@ -109,7 +110,7 @@ def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
         expires_at=time_or_none(inserted.expires_at_ms),
         timeout=job.timeout_seconds,
         retry=job.retry,
-        tags=tags_from_row(job.tags),
+        tags=() if job.tags is None else tags_from_row(job.tags),
     )
 
 

@@ -71,6 +71,11 @@ class SqliteDialect:
         return found, max(found, NEWEST_VERSION)
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+        if now_ms is None and job.is_plain:
+            plain = (job.type, job.queue, payload, job.priority, job.max_attempts)
+            found = yield Statement(self._sql.insert_plain, plain, no_row)
+            job_id, created_at_ms = found[0]
+            return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
         parameters = _insert_parameters(job, payload, now_ms)
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])

@@ -47,6 +47,11 @@ class Sql:
         values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
                 coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13))
         returning id, status, run_at, created_at, expires_at"""
+    # what most jobs are: due at once, with nothing special
+    insert_plain = """
+        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
+        values (?1, ?2, ?3, 'pending', ?4, ?5, <clock>, <clock>)
+        returning id, created_at"""
     insert_many = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                            timeout, retry, tags, expires_at)
