@@ -36,6 +36,11 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
             f"{path}: reading or writing failed ({error})",
             "Check the disk, its space and quotas (rowcall doctor helps)",
         )
+    if "unsafe use of" in str(error):
+        return StoreUnavailable(
+            f"{path}: pragma trusted_schema is off on this connection ({error})",
+            "Turn it on there, enqueue without connection=, or use SQLite 3.42 or newer",
+        )
     if name.startswith("SQLITE_CORRUPT"):
         return StoreUnavailable(f"{path} is damaged ({error})", "Run: sqlite3 FILE 'pragma integrity_check'")
     if "no such table" in str(error) or "no such index" in str(error):

@@ -56,4 +56,4 @@ class Aiosqlite:
 
 def as_text(row: Row) -> Row:
     # no column of ours is a blob: bytes come from the caller's text_factory
-    return tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
+    return tuple(value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else value for value in row)
