@@ -94,7 +94,7 @@ def test_a_worker_waits_for_the_lock_and_goes_on(site: Site, jobs: Rowcall, sett
 
 def test_sessions_that_are_cut_for_being_idle(url: str, tmp_path: Path) -> None:
     set_for_database(url, "idle_in_transaction_session_timeout", "20ms")
-    set_for_database(url, "idle_session_timeout", "50ms")
+    set_for_database(url, "idle_session_timeout", "300ms")
     site = Site(tmp_path, url)
     with site.jobs as jobs, site.worker(lease=1):
         for number in range(3):

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 LEASE_SECONDS = 1.0
 OUTAGE_SECONDS = 3.0  # three leases
-LATE_LEASE_SECONDS = 4.0
+LATE_LEASE_SECONDS = 5.0
 LONG_OUTAGE_SECONDS = 30.0  # two leases as they are by default
 
 
@@ -107,12 +107,13 @@ def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
     with Wire(site.url) as wire, site.worker(lease=LATE_LEASE_SECONDS, url=wire.url) as late:
         site.wait_for_line("start x")
-        with site.worker(lease=LATE_LEASE_SECONDS) as early:
+        with site.worker(lease=2) as early:
             names = {worker.name for worker in jobs.workers()}
-            with down(server, "immediate", LATE_LEASE_SECONDS + 1):
-                wire.freeze()
-            early.wait_for(THERE_AGAIN)
-            wait_for_beats(jobs, early, 2)
+            wire.freeze()
+            wait_for_beats(jobs, early, 3)  # more than a second, in which it sees the other's last beat
+            with down(server, "immediate", LATE_LEASE_SECONDS):
+                pass
+            wait_for_beats(jobs, early, 5)  # two seconds, in which it looks again, and hears nothing
             wire.thaw()
             wait_for_beats(jobs, late, 2)
             assert {worker.name for worker in jobs.workers()} == names

@@ -112,7 +112,7 @@ class Storm:
         """Those that could not even start, as the server was away just then: a process manager starts them again."""
         for place, worker in enumerate(self._workers):
             if not worker.alive:
-                assert "StoreUnavailable" in worker.output, worker.output
+                assert "connection" in worker.output, worker.output
                 self._replace(place)
 
     def _replace(self, place: int) -> None:
