@@ -103,8 +103,7 @@ create table <job> (
   trace_context text {_optional_check("trace_context", "text")},
   progress real,
   progress_message text,
-  tags text constraint tags_are_a_json_array
-    check (tags is null or (typeof(tags) = 'text' and json_valid(tags) and json_type(tags) = 'array')),
+  tags text,
   error_code text,
   error_detail text,
   traceback text,
@@ -165,8 +164,22 @@ create table <job_tag> (
 ) without rowid
 """
 
-_TAG_TRIGGER = """
+# Not a CHECK: older versions of SQLite refuse the whole file to connections that do not trust its schema, if one of
+# those calls a function of JSON. A trigger is looked at when it fires.
+_TAGS_CHECK = """
+  select raise(abort, 'CHECK constraint failed: tags_are_a_json_array')
+  where not (typeof(new.tags) = 'text' and json_valid(new.tags) and json_type(new.tags) = 'array');
+"""
+
+_TAGS_UPDATE_TRIGGER = f"""
+create trigger <prefix>job_tags_changed before update of tags on <job> when new.tags is not null begin
+  {_TAGS_CHECK}
+end
+"""
+
+_TAG_TRIGGER = f"""
 create trigger <prefix>job_tags after insert on <job> when new.tags is not null begin
+  {_TAGS_CHECK}
   insert or ignore into <job_tag> (tag, job_id) select value, new.id from json_each(new.tags);
 end
 """
@@ -250,6 +263,7 @@ MIGRATIONS = (
             _JOB_TAG,
             "create index <prefix>job_tag_job on <job_tag> (job_id)",
             _TAG_TRIGGER,
+            _TAGS_UPDATE_TRIGGER,
             _FINISHED_TRIGGER,
             _ATTEMPTS,
             _TIMELINE,
