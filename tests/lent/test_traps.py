@@ -69,13 +69,17 @@ def test_the_trap_some_first_statements_commit_at_once(jobs: Rowcall, path: Path
         assert mine.execute("select count(*) from mine").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("many", [False, True])
+OPTIONS: list[dict[str, Any]] = [{}, {"delay": 1}, {"tags": ["a"], "expires_in": 60}, {"timeout": 1.5}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "delay", "tags", "timeout"])
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
 def test_the_first_statement_of_an_enqueue_begins_a_transaction(
-    jobs: Rowcall, send: Task[[str], None], path: Path, many: bool
+    jobs: Rowcall, send: Task[[str], None], path: Path, many: bool, options: dict[str, Any]
 ) -> None:
     """The cure: the first statement is a plain INSERT, and there are no savepoints."""
     with closing(sqlite3.connect(path)) as mine:
-        enqueuer = send.using(connection=mine, tags=["a"], delay=1, expires_in=60)
+        enqueuer = send.using(connection=mine, **options)
         _ = enqueuer.enqueue_many([{"to": "a"}, {"to": "b"}]) if many else enqueuer.enqueue("a")
         assert mine.in_transaction
         mine.rollback()
