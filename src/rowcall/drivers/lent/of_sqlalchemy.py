@@ -98,10 +98,8 @@ def _check(connection: sqlalchemy.Connection) -> None:
 
 
 def _arranged(statement: Statement[object], driver: str) -> tuple[str, tuple[Parameter, ...]] | tuple[str]:
-    if not statement.parameters:
-        return (statement.sql,)
     if driver in _NUMBERED:
-        return statement.sql, statement.parameters
+        return (statement.sql, statement.parameters) if statement.parameters else (statement.sql,)
     text = counted(statement.sql)
     return text.sql, text.arranged(statement.parameters)
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from rowcall.store.statement import Parameter
 
-_NUMBERED = re.compile(r"[$?](\d+)")
+# not what looks like one in the name of a schema, quoted or not
+_NUMBERED = re.compile(r""""(?:[^"]|"")*"|(?<![\w$])[$?](\d+)""")
 
 
 class Counted(NamedTuple):
@@ -27,5 +28,9 @@ def counted(sql: str) -> Counted:
     >>> counted("select $2 + $1 + $2 where x like 'a%'")
     Counted(sql="select %s + %s + %s where x like 'a%%'", order=(1, 0, 1))
     """
-    order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql))
-    return Counted(_NUMBERED.sub("%s", sql.replace("%", "%%")), order)
+    order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql) if number)
+    return Counted(_NUMBERED.sub(_placeholder, sql.replace("%", "%%")), order)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return "%s" if found[1] else found[0]
