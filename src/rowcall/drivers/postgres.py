@@ -56,7 +56,7 @@ _open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
 class PostgresDatabase(Generic[M, E]):
     """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
 
-    survey_seconds = 4.0
+    survey_seconds = 5.0
 
     def __init__(
         self,
