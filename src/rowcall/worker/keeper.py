@@ -16,7 +16,7 @@ from rowcall.store.plans.recover import recover_expired, recover_orphans, recove
 from rowcall.worker import ledger
 from rowcall.worker.outage import Outage
 
-BEATS_PER_LEASE = 5
+BEATS_PER_LEASE, LOOKS_PER_LEASE = 5, 3
 CHECK_SECONDS = 0.5
 TIDY_SECONDS = 2.0
 
@@ -74,7 +74,7 @@ class Watcher:
         self._looked_at = core.clock.monotonic()
         self._survey_seconds = core.database.survey_seconds
         if heart is not None:
-            self._survey_seconds = min(self._survey_seconds, heart.interval_seconds)
+            self._survey_seconds = min(self._survey_seconds, heart.interval_seconds * BEATS_PER_LEASE / LOOKS_PER_LEASE)
         self._stopped = threading.Event()
         self.worker = ""
 
