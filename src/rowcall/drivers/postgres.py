@@ -280,6 +280,8 @@ class PostgresDatabase(Generic[M, E]):
 
     def _after_fork(self) -> None:
         """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
+        if self._pool is not None:
+            self._pool._closed = True  # else its end in the child would wait for threads that only the parent has
         _inherited.append((self._pool, self._threads, self._flusher, self._writer))
         self._start_afresh()
 
@@ -291,6 +293,7 @@ def _temporary_folder() -> str:
         return os.path.join(os.sep, "nonexistent")
 
 
+_owner = os.getpid()
 _inherited: list[object] = []
 
 
@@ -300,6 +303,8 @@ def _reset_after_fork() -> None:
 
 
 def _close_all() -> None:
+    if os.getpid() != _owner:
+        return
     for database in list(_open_databases):
         database.close()
 
