@@ -307,6 +307,24 @@ def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_desks: tuple[Desk
     lending.run(scenario)
 
 
+@pytest.mark.parametrize("kind", ["int8"])
+def test_codecs_that_nobody_can_do_without_are_refused(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
+    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        await connection.set_type_codec(kind, schema="pg_catalog", encoder=lambda _: "mine", decoder=lambda _: "mine")
+        await mine.begin()
+        await mine.execute(lending.note)
+        with pytest.raises(InvalidOption, match="connection: "):
+            await mine.enqueue(lending.send(mine, timeout=1.5), "a")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.notes == 1
+    assert lending.written == []
+
+
 # --- its pending results --------------------------------------------------------------------------
 
 
