@@ -15,7 +15,7 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.drivers.sqlite import MOST_IDLE_READERS, SqliteDatabase
 from rowcall.store.statement import Plan, Statement, execute, no_row
-from tests.support import PythonProcess, eventually
+from tests.support import PythonProcess
 
 FORK_AFTER_OPENING = """
 import os, sys
@@ -111,7 +111,7 @@ def test_closing_leaves_no_descriptor_open(tmp_path: Path) -> None:
     jobs.drain()
     assert descriptors() > 0
     jobs.close()
-    eventually(lambda: descriptors() == 0)
+    assert descriptors() == 0
 
 
 def test_a_with_block_closes(tmp_path: Path) -> None:

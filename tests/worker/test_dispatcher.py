@@ -8,6 +8,7 @@ import pytest
 
 from rowcall import Backoff, Context, Rowcall
 from rowcall.testing import eventually
+from rowcall.worker.dispatcher import Dispatcher
 from tests.worker.support import Place, comes_to, ended, outcomes
 
 
@@ -129,3 +130,50 @@ def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(place: Pla
         assert f":{process.pid}:" in worker
         assert place.lines.count(f"start x {process.pid}") == 2
         eventually(lambda: len(jobs.workers()) == 1)
+
+
+def test_a_drain_settles_what_ends_just_before_it_asks_whether_all_is_done(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = threading.Event()
+    look_for_overdue = Dispatcher.give_up_overdue
+
+    def and_meanwhile_it_ends(dispatcher: Dispatcher) -> None:
+        look_for_overdue(dispatcher)
+        if dispatcher.busy:
+            let_go.set()
+            eventually(lambda: not dispatcher.busy)
+
+    monkeypatch.setattr(Dispatcher, "give_up_overdue", and_meanwhile_it_ends)
+
+    @jobs.task
+    def held() -> None:
+        let_go.wait()
+
+    job = held.enqueue()
+    assert jobs.drain().succeeded == 1
+    assert jobs.get(job.id).status == "succeeded"
+
+
+def test_a_stop_settles_what_ends_just_while_it_asks(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, let_go, stopping = threading.Event(), threading.Event(), threading.Event()
+
+    def nothing_has_and_then_it_ends(dispatcher: Dispatcher) -> bool:
+        has_ended = bool(dispatcher._ended)
+        if stopping.is_set() and dispatcher.busy:
+            let_go.set()
+            eventually(lambda: not dispatcher.busy)
+        return has_ended
+
+    monkeypatch.setattr(Dispatcher, "has_ended", property(nothing_has_and_then_it_ends))
+
+    @jobs.task
+    def held() -> None:
+        started.set()
+        let_go.wait()
+
+    job = held.enqueue()
+    with jobs.worker():
+        assert started.wait(20)
+        stopping.set()
+    assert jobs.get(job.id).status == "succeeded"

@@ -83,16 +83,17 @@ class SqliteDatabase(Generic[M, E]):
         return SqliteConnection(self._config, self._path, self.side_folder)
 
     def read(self, plan: Plan[T]) -> T:
+        readers = self._readers
         try:
-            connection = self._readers.pop()
+            connection = readers.pop()
         except IndexError:
             connection = self.connect()
         try:
             return connection.read(plan)
         finally:
-            if len(self._readers) < MOST_IDLE_READERS:
-                self._readers.append(connection)
-            else:
+            if readers is self._readers and len(readers) < MOST_IDLE_READERS:
+                readers.append(connection)
+            else:  # there are enough, or the queue was closed meanwhile
                 connection.close()
 
     def read_briefly(self, make_plan: MakePlan[T]) -> T:
@@ -130,9 +131,9 @@ class SqliteDatabase(Generic[M, E]):
     def close(self) -> None:
         """Close every connection. The next use opens anew."""
         with self._lock:
+            readers, self._readers = self._readers, []
             kept = (self._writer, self._tidier)
-            connections = [*self._readers, *(connection for connection in kept if connection is not None)]
-            self._readers.clear()
+            connections = [*readers, *(connection for connection in kept if connection is not None)]
             self._writer = self._tidier = None
             for connection in connections:
                 connection.close()

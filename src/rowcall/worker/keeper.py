@@ -17,6 +17,7 @@ from rowcall.worker import ledger
 from rowcall.worker.outage import Outage
 
 BEATS_PER_LEASE, LOOKS_PER_LEASE = 5, 3
+LAST_LOOK_SECONDS = 2.0
 CHECK_SECONDS = 0.5
 TIDY_SECONDS = 2.0
 
@@ -31,6 +32,7 @@ class Heart:
         self._outage = outage
         self._stopped = threading.Event()
         self._beaten_at = core.clock.monotonic()
+        self._thread: threading.Thread | None = None
         self.worker = ""
 
     @property
@@ -39,10 +41,14 @@ class Heart:
         return self._core.clock.monotonic() - self._beaten_at <= 3 * self.interval_seconds
 
     def start(self) -> None:
-        threading.Thread(target=self._beat, name="rowcall-heart", daemon=True).start()
+        self._thread = threading.Thread(target=self._beat, name="rowcall-heart", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
+
+    def wait(self) -> None:
+        _wait_for(self._thread)
 
     def _beat(self) -> None:
         # a connection of its own: whatever keeps all the others busy does not silence it
@@ -76,13 +82,18 @@ class Watcher:
         if heart is not None:
             self._survey_seconds = min(self._survey_seconds, heart.interval_seconds * BEATS_PER_LEASE / LOOKS_PER_LEASE)
         self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
         self.worker = ""
 
     def start(self) -> None:
-        threading.Thread(target=self._watch, name="rowcall-watcher", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="rowcall-watcher", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
+
+    def wait(self) -> None:
+        _wait_for(self._thread)
 
     def _watch(self) -> None:
         monotonic = self._core.clock.monotonic
@@ -163,3 +174,9 @@ class Watcher:
         self._seen.pop(peer.name, None)
         logger.warning("worker %s is gone; %d of its jobs were given back", peer.name, total)
         return total
+
+
+def _wait_for(thread: threading.Thread | None) -> None:
+    """Until it has let go of its connections, so that whoever closes the queue now closes all of it."""
+    if thread is not None:
+        thread.join(LAST_LOOK_SECONDS)  # one that waits for a server out of reach ends by itself

@@ -124,7 +124,9 @@ class Loop:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        return not (self.unsettled or self._maybe_work or self._dispatcher.busy or self._due_in() == 0)
+        if self.unsettled or self._maybe_work or self._due_in() == 0 or self._dispatcher.busy:
+            return False
+        return not self._dispatcher.has_ended  # asked last: a run has ended before it is no longer running
 
     # one step: a round, or a wait
 

@@ -253,9 +253,10 @@ class Worker:
         if self._forced:
             for run in self._dispatcher.running():
                 self._dispatcher.abandon(run, Released())
+        busy = self._dispatcher.busy  # asked first: a run has ended before it is no longer running
         if self._dispatcher.has_ended or loop.unsettled:
             return self._is_overdue(loop)
-        return self._forced or not self._dispatcher.busy
+        return self._forced or not busy
 
     def _is_overdue(self, loop: Loop) -> bool:
         """Whether the last words cannot be written: nothing is lost by leaving, as others will find the jobs."""
@@ -290,6 +291,8 @@ class Worker:
             logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
         if self._dispatcher is not None:
             self._dispatcher.close()
+        self._heart.wait()
+        self._watcher.wait()
         if self._ledger is not None:
             self._ledger.close()
 
