@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowcall.clock import Clock
 from rowcall.config import Config
 from rowcall.drivers.database import MakePlan
-from rowcall.drivers.lent.loan import Loan
+from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.opening import open_store
@@ -35,6 +35,7 @@ class Core:
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None
+        self._whereabouts: Whereabouts | None = None
 
     def now_ms(self) -> int | None:
         """A test's clock, or None for the database's own."""
@@ -107,18 +108,20 @@ class Core:
             self.database.lend(connection, None)
             self._prepare_to_lend()
         assert self._lent_dialect is not None
-        return self.database.lend(connection, self._lent_dialect.whereabouts()), self._lent_dialect
+        return self.database.lend(connection, self._whereabouts), self._lent_dialect
 
     async def alend(self, connection: object) -> tuple[Loan, Dialect]:
         if self._lent_dialect is None:
             self.database.lend(connection, None)
             await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
         assert self._lent_dialect is not None
-        return self.database.lend(connection, self._lent_dialect.whereabouts()), self._lent_dialect
+        return self.database.lend(connection, self._whereabouts), self._lent_dialect
 
     def _prepare_to_lend(self) -> None:
         self._ensure_schema_beside()
-        self._lent_dialect = self.database.read(self.dialect.for_loans())
+        dialect = self.database.read(self.dialect.for_loans())
+        self._whereabouts = dialect.whereabouts()
+        self._lent_dialect = dialect
 
     def _ensure_schema_beside(self) -> None:
         """Without waiting for long: what is in the way may be the caller's own transaction."""

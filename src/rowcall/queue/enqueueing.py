@@ -51,20 +51,22 @@ class Enqueueing(Core):
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
         if connection is None:
             self.ensure_schema()
-            return _job(job, payload, self.database.write_shared(member))
+            return _job(job, shown, self.database.write_shared(member))
         loan, dialect = self.lend(connection)
-        return _job(job, payload, loan.run(enqueue(dialect, member)))
+        return _job(job, shown, loan.run(enqueue(dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
         if connection is None:
             await self.aensure_schema()
-            return _job(job, payload, await self.database.awrite_shared(member))
+            return _job(job, shown, await self.database.awrite_shared(member))
         loan, dialect = await self.alend(connection)
-        return _job(job, payload, await loan.arun(enqueue(dialect, member)))
+        return _job(job, shown, await loan.arun(enqueue(dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         now_ms = self.now_ms()
@@ -94,14 +96,14 @@ def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mappin
         yield row
 
 
-def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
+def _job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:
     run_at = time_of(inserted.run_at_ms)
     same = inserted.created_at_ms == inserted.run_at_ms
     return Job(
         id=inserted.id,
         type=job.type,
         queue=job.queue,
-        payload=payload_from_row(payload),
+        payload=payload,
         status=_STATUSES[inserted.status],
         priority=job.priority,
         max_attempts=job.max_attempts,
@@ -117,7 +119,7 @@ def _job(job: NewJob, payload: str, inserted: Inserted) -> Job:
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
     if not inserted:
         return []
-    first = _job(job, payloads[0], inserted[0])  # all of one call share their times
+    first = _job(job, payload_from_row(payloads[0]), inserted[0])  # all of one call share their times
     rest = [
         msgspec.structs.replace(first, id=row.id, payload=payload_from_row(payload))
         for row, payload in zip(inserted[1:], payloads[1:], strict=True)

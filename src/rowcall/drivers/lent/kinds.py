@@ -21,6 +21,7 @@ class Async(NamedTuple):
 
 
 Found = Sync | Async | None
+Make = Callable[[Any], Found]
 
 KNOWN = (
     "sqlite3.Connection, aiosqlite.Connection, psycopg.Connection and AsyncConnection, asyncpg.Connection,"
@@ -64,54 +65,55 @@ def _found(connection: Any) -> Found:
     if isinstance(connection, str):
         return _django(connection)
     kind = type(connection)
-    find = _known[kind] if kind in _known else _known.setdefault(kind, _finder_of(kind))
-    return find(connection) if find is not None else None
+    make = _known[kind] if kind in _known else _known.setdefault(kind, _maker_of(kind))
+    return make(connection) if make is not None else None
 
 
-def _finder_of(kind: type) -> Callable[[Any], Found] | None:
+def _maker_of(kind: type) -> Make | None:
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return next((find for package, find in _FINDERS.items() if package in packages), None)
+    find = next((find for package, find in _FINDERS.items() if package in packages), None)
+    return find(kind) if find is not None else None
 
 
-def _aiosqlite(connection: Any) -> Found:
+def _aiosqlite(kind: type) -> Make | None:
     import aiosqlite
 
-    return Async(Aiosqlite(connection)) if isinstance(connection, aiosqlite.Connection) else None
+    return (lambda connection: Async(Aiosqlite(connection))) if issubclass(kind, aiosqlite.Connection) else None
 
 
-def _psycopg(connection: Any) -> Found:
+def _psycopg(kind: type) -> Make | None:
     import psycopg
 
     from rowcall.drivers.lent.of_psycopg import Psycopg, PsycopgAsync
 
-    if isinstance(connection, psycopg.Connection):
-        return Sync(Psycopg(connection))
-    return Async(PsycopgAsync(connection)) if isinstance(connection, psycopg.AsyncConnection) else None
+    if issubclass(kind, psycopg.Connection):
+        return lambda connection: Sync(Psycopg(connection))
+    return (lambda connection: Async(PsycopgAsync(connection))) if issubclass(kind, psycopg.AsyncConnection) else None
 
 
-def _asyncpg(connection: Any) -> Found:
+def _asyncpg(kind: type) -> Make | None:
     import asyncpg
     from asyncpg.pool import PoolConnectionProxy
 
     from rowcall.drivers.lent.of_asyncpg import Asyncpg
 
-    is_one = isinstance(connection, asyncpg.Connection | PoolConnectionProxy)
-    return Async(Asyncpg(connection)) if is_one else None
+    is_one = issubclass(kind, asyncpg.Connection | PoolConnectionProxy)
+    return (lambda connection: Async(Asyncpg(connection))) if is_one else None
 
 
-def _sqlalchemy(connection: Any) -> Found:
+def _sqlalchemy(kind: type) -> Make | None:
     import sqlalchemy
     from sqlalchemy import orm
 
     from rowcall.drivers.lent.of_sqlalchemy import Alchemy, AlchemyAsync
 
-    if isinstance(connection, sqlalchemy.Connection | orm.Session | orm.scoped_session):
-        return Sync(Alchemy(connection))
+    if issubclass(kind, sqlalchemy.Connection | orm.Session | orm.scoped_session):
+        return lambda connection: Sync(Alchemy(connection))
     if "sqlalchemy.ext.asyncio" in sys.modules:
         from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
-        if isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session):
-            return Async(AlchemyAsync(connection))
+        if issubclass(kind, AsyncConnection | AsyncSession | async_scoped_session):
+            return lambda connection: Async(AlchemyAsync(connection))
     return None
 
 
@@ -129,17 +131,17 @@ def _django(connection: Any) -> Found:
     return Sync(Django(connection)) if isinstance(connection, BaseDatabaseWrapper | str) else None
 
 
-_FINDERS: dict[str, Callable[[Any], Found]] = {
+_FINDERS: dict[str, Callable[[type], Make | None]] = {
     "aiosqlite": _aiosqlite,
     "psycopg": _psycopg,
     "psycopg_pool": _psycopg,
     "asyncpg": _asyncpg,
     "sqlalchemy": _sqlalchemy,
-    "django": _django,
+    "django": lambda kind: _django,
 }
 
 
-_known: dict[type, Callable[[Any], Found] | None] = {}
+_known: dict[type, Make | None] = {}
 
 
 def _named(connection: object) -> str:

@@ -15,6 +15,8 @@ from rowcall.drivers.lent.loan import Family
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
+_UNKNOWN, _FAILED = int(pq.TransactionStatus.UNKNOWN), int(pq.TransactionStatus.INERROR)
+_ABORTED = int(pq.PipelineStatus.ABORTED)
 _LOADERS: dict[str, type[Loader]] = {"int8": IntLoader, "int4": IntLoader, "text": TextLoader, "bool": BoolLoader}
 _DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: StrDumper}
 
@@ -57,9 +59,9 @@ class Psycopg:
         return self._connection
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        with _Cursor(self._connection, row_factory=tuple_row) as cursor:
-            cursor.execute(statement.sql, statement.parameters)
-            return cursor.fetchall()  # every statement that is run here gives rows; in a pipeline this waits for them
+        cursor = _Cursor(self._connection, row_factory=tuple_row)
+        cursor.execute(statement.sql, statement.parameters)
+        return cursor.fetchall()  # every statement that is run here gives rows; in a pipeline this waits for them
 
 
 class PsycopgAsync:
@@ -77,14 +79,15 @@ class PsycopgAsync:
         pass
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
-        async with _AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
-            await cursor.execute(statement.sql, statement.parameters)
-            return await cursor.fetchall()
+        cursor = _AsyncCursor(self._connection, row_factory=tuple_row)
+        await cursor.execute(statement.sql, statement.parameters)
+        return await cursor.fetchall()
 
 
 def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[object]) -> None:
-    if connection.closed:
+    pgconn = connection.pgconn  # its numbers: the enums of connection.info are made anew for each question
+    status = pgconn.transaction_status
+    if status == _UNKNOWN:
         raise InvalidOption("connection", "is closed")
-    is_aborted = connection.pgconn.pipeline_status == pq.PipelineStatus.ABORTED
-    if is_aborted or connection.info.transaction_status == pq.TransactionStatus.INERROR:
+    if status == _FAILED or pgconn.pipeline_status == _ABORTED:
         raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")

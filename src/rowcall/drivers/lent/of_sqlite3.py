@@ -14,18 +14,22 @@ if TYPE_CHECKING:
 
 class Sqlite3:
     database: Family = "sqlite"
-    key = None  # it cannot be referred to weakly; looking at it again costs microseconds
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    @property
+    def key(self) -> object:
+        """The file: the connection itself cannot be referred to weakly."""
+        cursor = sqlite3.Cursor(self._connection)
+        cursor.row_factory = None
+        return cursor.execute("pragma database_list").fetchone()[2]  # main comes first
+
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = sqlite3.Cursor(self._connection)
         cursor.row_factory = None
-        try:
-            return [as_text(row) for row in cursor.execute(statement.sql, statement.parameters)]
-        finally:
-            cursor.close()
+        found = cursor.execute(statement.sql, statement.parameters).fetchall()
+        return found if self._connection.text_factory is str else [as_text(row) for row in found]
 
 
 class Aiosqlite:

@@ -231,11 +231,14 @@ execute function <prefix>set_finished_at()
 # the trigger sees who listened when its transaction began, which may be long ago: then it tells in any case.
 _HINT_FUNCTION = """
 create function <prefix>tell_of_jobs() returns trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $body$
+security definer as $body$
 begin
-  if current_setting('transaction_isolation') <> 'read committed'
+  if pg_catalog.current_setting('rowcall.tells', true) operator(pg_catalog.=) 'after_commit' then
+    return null;
+  end if;
+  if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed'
      or exists (select from <schema>.<worker> where listening) then
-    perform pg_notify('<channel>', '');
+    perform pg_catalog.pg_notify('<channel>', '');
   end if;
   return null;
 end
@@ -245,7 +248,6 @@ $body$
 # Rowcall's own connections tell by themselves, after the commit
 _HINT_TRIGGER = """
 create trigger <prefix>job_told after insert on <job> for each statement
-when (coalesce(current_setting('rowcall.tells', true), '') <> 'after_commit')
 execute function <prefix>tell_of_jobs()
 """
 
