@@ -12,13 +12,16 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 from rowcall.clock import Clock, SystemClock
 from rowcall.config import configure
 from rowcall.context import Context
-from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
+from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.job import Summary
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
+from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
 from rowcall.queue.steering import Steering
+from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
 from rowcall.worker.process import work
 from rowcall.worker.settings import (
@@ -41,7 +44,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Enqueueing, ByHand, Looking, Steering):
+class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")
@@ -67,10 +70,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         listen_url: str | None = None,
         pool_size: int | None = None,
         clock: Clock | None = None,
-        retention: object = None,
+        retention: Retention | None = None,
     ) -> None:
-        if retention is not None:
-            raise InvalidOption("retention", "is not possible in this version: nothing is deleted by itself")
         config = configure(
             url,
             table_prefix=table_prefix,
@@ -80,6 +81,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             busy_timeout=busy_timeout,
             listen_url=listen_url,
             pool_size=pool_size,
+            retention=retention,
         )
         super().__init__(config, clock or SystemClock())
 
