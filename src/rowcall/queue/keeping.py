@@ -52,10 +52,17 @@ def publish_rules(core: Core) -> None:
 class Pruner:
     """Deletes in small batches, each a transaction of its own; stops between any two."""
 
-    def __init__(self, core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        core: Core,
+        connection: Connection,
+        stopped: Callable[[], bool] = lambda: False,
+        noted: Callable[[int], None] = lambda deleted: None,
+    ) -> None:
         self._core = core
         self._connection = connection
         self._stopped = stopped
+        self._noted = noted
         self._batch = FIRST_BATCH
 
     def prune(self) -> Counter[str]:
@@ -68,6 +75,7 @@ class Pruner:
                 pruned[group.status] += deleted
                 if not deleted:
                     break
+                self._noted(deleted)
         return +pruned
 
     def _delete(self, group: Group, rules: Rules) -> int:
@@ -85,18 +93,23 @@ class Pruner:
         return deleted
 
 
+def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
+    """Delete all that was kept long enough; `noted` is told of each batch."""
+    core.ensure_schema()
+    connection = core.database.connect()
+    try:
+        pruned = Pruner(core, connection, noted=noted).prune()
+    finally:
+        connection.close()
+    return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
+
+
 class Keeping(Core):
     def prune(self, *, dry_run: bool = False) -> Pruned:
         """Delete finished jobs that were kept long enough, with their history. Workers do the same by themselves."""
         if dry_run:
             return self.read_together(self._would_prune)
-        self.ensure_schema()
-        connection = self.database.connect()
-        try:
-            pruned = Pruner(self, connection).prune()
-        finally:
-            connection.close()
-        return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
+        return prune_now(self)
 
     async def aprune(self, *, dry_run: bool = False) -> Pruned:
         return await asyncio.get_running_loop().run_in_executor(None, lambda: self.prune(dry_run=dry_run))

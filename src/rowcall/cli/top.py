@@ -1,0 +1,93 @@
+"""`rowcall top`: the answers to all five questions on one screen that stays up to date."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+import msgspec
+
+from rowcall.app import Rowcall
+from rowcall.cli.helpers import interruptible
+from rowcall.cli.liveness import Liveness, time_there
+from rowcall.cli.output import console, job_as_json, print_json
+from rowcall.cli.stats import window_option
+from rowcall.cli.stuck import worker_states
+from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.top_view import Answers, Screen, whole
+from rowcall.errors import RowcallError
+
+LOOK_SECONDS = 1.0
+REDRAWS_A_SECOND = 2
+SHOWN = 10
+
+
+@click.command("top", short_help="Watch all of that on one live screen.")
+@app_argument
+@url_option
+@window_option
+@click.option("--once", is_flag=True, help="Print one screen and end, as it does in a pipe.")
+@json_option
+def top_command(app: str | None, url: str | None, window: float, once: bool, as_json: bool) -> None:
+    """Watch counts, rates, running jobs, errors, retries and retention on one screen, until Ctrl-C.
+
+    Asks again once a second; while the database is away it says so, and goes on. What a short terminal has no room for
+    is named in the last line.
+
+    With --json, once: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
+    "workers": {"alive", "gone", "silent"}}, each as the command of that name prints it.
+    """
+    with existing(app, url) as jobs:
+        if as_json:
+            _print_json(_ask(jobs, window))
+        elif once or not sys.stdout.isatty():
+            console().print(whole(_ask(jobs, window)))
+        else:
+            _watch(jobs, window)
+
+
+def _ask(jobs: Rowcall, window: float) -> Answers:
+    return Answers(
+        name=jobs.database.name,
+        now=time_there(jobs),
+        stats=jobs.stats(window=window),
+        stuck=jobs.stuck(limit=SHOWN),
+        retries=jobs.retries(),
+        errors=jobs.top_errors(limit=SHOWN),
+        retention=jobs.retention(),
+        workers=worker_states(jobs),
+    )
+
+
+def _watch(jobs: Rowcall, window: float) -> None:
+    from rich.live import Live
+
+    screen = Screen(_ask(jobs, window))
+    try:
+        with interruptible(), Live(screen, console=console(), screen=True, refresh_per_second=REDRAWS_A_SECOND):
+            while True:
+                began = time.monotonic()
+                try:
+                    screen.update(_ask(jobs, window))
+                except RowcallError as error:
+                    screen.fail(error)
+                time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - began)))
+    except KeyboardInterrupt:
+        pass  # that is how one leaves
+
+
+def _print_json(answers: Answers) -> None:
+    states = list(answers.workers.values())
+    print_json(
+        {
+            "stats": answers.stats,
+            "stuck": [
+                {**job_as_json(job), "worker_state": answers.workers.get(job.worker or "")} for job in answers.stuck
+            ],
+            "retries": msgspec.to_builtins(answers.retries, str_keys=True),
+            "errors": answers.errors,
+            "retention": answers.retention,
+            "workers": {state.value: states.count(state) for state in Liveness},
+        }
+    )
