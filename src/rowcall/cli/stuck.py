@@ -67,12 +67,10 @@ def _print(found: Sequence[InProgress], states: Mapping[str, Liveness]) -> None:
 
 def stuck_table(found: Sequence[InProgress], states: Mapping[str, Liveness], *, wide: bool = True) -> Table:
     """Narrow, it has only what nobody can do without."""
-    right = ("id", "attempt", "silent for", "runs for")
+    columns: tuple[str, ...] = ("id", "type", "attempt", "silent for", "worker")
     if wide:
         columns = ("id", "type", "queue", "attempt", "silent for", "runs for", "worker", *_WHEREABOUTS)
-    else:
-        columns = ("id", "type", "attempt", "silent for", "worker")
-    shown = table(*columns, right=right, whole=("worker seen",))
+    shown = table(*columns, right=("id", "attempt", "silent for", "runs for"), whole=("worker seen",))
     for job in found:
         shown.add_row(
             *(str(job.id), text(job.type), *((text(job.queue),) if wide else ()), f"{job.attempt}/{job.max_attempts}"),

@@ -1,0 +1,113 @@
+"""`top`: one screen of all answers, live on a terminal and once in a pipe."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.testing.postgres import PostgresServer
+from tests.cli.conftest import APP, Run
+from tests.cli.terminal import Terminal
+
+
+@pytest.fixture
+def busy(queue: Rowcall) -> Rowcall:
+    queue.enqueue("broken", max_attempts=1)
+    queue.fail(queue.claim("somebody", limit=1)[0], "TIMEOUT:UPSTREAM_API", "30 s")
+    queue.enqueue("hello", {"name": "Ann"})
+    queue.claim("somebody", limit=1)
+    queue.enqueue("hello", {"name": "Bob"}, delay=3600)
+    return queue
+
+
+def test_a_pipe_gets_one_screen(run: Run, busy: Rowcall) -> None:
+    for words in (["top", "app:jobs"], ["top", "app:jobs", "--once"]):
+        result = run(*words)
+        assert result.exit_code == 0
+        lines = [line.split() for line in result.stdout.splitlines()]
+        assert lines[0][-2:] == ["0", "workers"]
+        assert ["TIMEOUT:UPSTREAM_API", "1", "█" * 12, "broken"] in [line[:4] for line in lines]
+        assert ["2", "hello", "default", "1/5"] in [line[:4] for line in lines]
+        assert " ".join(lines[-1]).startswith("1 finished job is kept; the next prune deletes 0; ")
+        assert "\x1b" not in result.stdout
+
+
+def test_once_in_json(run: Run, busy: Rowcall) -> None:
+    result = run("top", "app:jobs", "--once", "--json")
+    shown = json.loads(result.stdout)
+    assert list(shown) == ["stats", "stuck", "retries", "errors", "retention", "workers"]
+    for command, key, inner in (
+        ("retries", "retries", None),
+        ("errors", "errors", "errors"),
+        ("retention", "retention", None),
+    ):
+        alone = json.loads(run(command, "app:jobs", "--json").stdout)
+        assert shown[key] == (alone if inner is None else alone[inner])
+    assert [job["id"] for job in shown["stuck"]] == [2]
+    assert shown["stats"]["total"] == 3
+    assert shown["workers"] == {"alive": 0, "gone": 0, "silent": 0}
+
+
+def test_on_a_terminal_it_goes_on_until_it_is_interrupted(busy: Rowcall) -> None:
+    with Terminal("top", "app:jobs", columns=120, lines=60) as terminal:
+        terminal.wait_for("TIMEOUT:UPSTREAM_API")
+        terminal.wait_for("0 workers")
+        assert len(terminal.screen) <= 60
+        busy.enqueue("a-late-one")
+        terminal.wait_for("the oldest that is due waits")
+        with busy.worker(queues="other"):
+            terminal.wait_for("1 worker")
+        assert terminal.interrupt() == 0
+    assert "Traceback" not in terminal.text
+    assert terminal.drawn.endswith("\x1b[?1049l")  # the former screen is back
+
+
+def test_sigterm_ends_it_as_well(busy: Rowcall) -> None:
+    with Terminal("top", "app:jobs") as terminal:
+        terminal.wait_for("UTC")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.wait() == 0
+
+
+def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall) -> None:
+    with Terminal("top", "app:jobs", columns=80, lines=24, NO_COLOR="1") as terminal:
+        terminal.wait_for("TIMEOUT:UPSTREAM_API")
+        terminal.wait_for("a taller terminal shows ")
+        assert len(terminal.screen) <= 24
+        assert max(len(line) for line in terminal.screen) <= 80
+        terminal.resize(30, 8)
+        terminal.wait_for("a taller terminal shows rates")
+        terminal.resize(120, 60)
+        terminal.wait_for("1 finished job is kept")
+        assert terminal.interrupt() == 0
+
+
+def test_while_the_server_is_away_it_says_so_and_goes_on(app: Path, private_postgres: PostgresServer) -> None:
+    url = private_postgres.url()
+    app.write_text(APP.replace("sqlite:///queue.db", url))
+    with Rowcall(url) as jobs:
+        jobs.migrate()
+        jobs.enqueue("hello", {"name": "Ann"})
+    with Terminal("top", "app:jobs", columns=120, lines=60) as terminal:
+        terminal.wait_for("the oldest that is due waits")
+        private_postgres.stop()
+        terminal.wait_for("no answer for")
+        terminal.wait_for("asking again: ")
+        private_postgres.start()
+        with Rowcall(url) as jobs:
+            jobs.enqueue("hello", {"name": "Bob"}, queue="a-new-queue")
+        terminal.wait_for("a-new-queue")
+        assert "no answer" not in "\n".join(terminal.screen)
+        assert terminal.interrupt() == 0
+
+
+def test_a_database_that_is_not_there_is_an_error(run: Run, folder: Path) -> None:
+    result = run("top", "--url", "sqlite:///nothing.db")
+    assert (result.exit_code, result.stdout) == (1, "")
+    with Terminal("top", "--url", "sqlite:///nothing.db") as terminal:
+        assert terminal.wait() == 1
+    assert "there is no file" in terminal.text
