@@ -45,7 +45,7 @@ def rounded(seconds: float | None) -> str:
     """What somebody has set: no smaller unit where it says nothing.
 
     >>> [rounded(seconds) for seconds in (30 * 86_400, 5400, 300, 0.5, None)]
-    ['30 d', '1h 30m', '5 min', '500 ms', 'for ever']
+    ['30 d', '90 min', '5 min', '500 ms', 'for ever']
     """
     if seconds is None:
         return "for ever"

@@ -35,8 +35,8 @@ def top_command(app: str | None, url: str | None, window: float, once: bool, as_
     Asks again once a second; while the database is away it says so, and goes on. What a short terminal has no room for
     is named in the last line.
 
-    With --json, once: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
-    "workers": {"alive", "gone", "silent"}}, each as the command of that name prints it.
+    With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
+    "workers": {"alive", "gone", "silent"}}, once, each as the command of that name prints it.
     """
     with existing(app, url) as jobs:
         if as_json:
