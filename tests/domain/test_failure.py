@@ -70,3 +70,12 @@ def test_what_a_handler_says_is_stored_within_the_same_bounds(text: str) -> None
         assert len(said) <= DETAIL_LENGTH
         assert "\0" not in said
         said.encode()
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(before: int, after: int) -> None:
+    error = error_with_traceback(ValueError("x" * before + "begin-secret-end" + "y" * after))
+    kept = traceback_of(error, lambda text: text.replace("begin-secret-end", "*"), 100)
+    assert kept is not None
+    assert len(kept) == 100
+    assert not any(part in kept for part in ("begi", "secr", "-end"))

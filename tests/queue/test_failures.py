@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rowcall import Fail, InvalidOption, Rowcall
+from rowcall import Fail, InvalidOption, Rowcall, StoreUnavailable
 from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 
 
@@ -53,6 +55,16 @@ def test_one_s_own_come_before_the_tables(jobs: Rowcall) -> None:
     jobs.error_code(Exception, "MY:OWN")
     assert jobs.failures.code_of(TimeoutError()) == "MY:OWN"
     assert jobs.failures.code_of(KeyboardInterrupt()) == "INTERNAL:KeyboardInterrupt"
+
+
+def test_what_rowcall_raises_of_a_locked_file_counts_as_that(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db", busy_timeout=0) as jobs:
+        jobs.migrate()
+        with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as holder:
+            holder.execute("begin immediate")
+            with pytest.raises(StoreUnavailable) as caught:
+                jobs.enqueue("anything")
+        assert jobs.failures.code_of(caught.value) == "DEPENDENCY:DB_LOCKED"
 
 
 def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
