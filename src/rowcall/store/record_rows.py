@@ -6,7 +6,7 @@ from typing import cast
 
 from rowcall.histogram import from_json
 from rowcall.job import Status
-from rowcall.store.records import Doomed, ErrorEnds, Folded, Group, Past, Running, Tally, Total, Waiting
+from rowcall.store.records import Doomed, ErrorEnds, Folded, Group, Past, Running, StoreHealth, Tally, Total, Waiting
 from rowcall.store.rows import job_from_row
 from rowcall.store.statement import Row
 
@@ -93,3 +93,7 @@ def running(row: Row) -> Running:
 def setting(row: Row) -> tuple[str, str]:
     name, value = row
     return str(name), str(value)
+
+
+def health(row: Row) -> StoreHealth:
+    return StoreHealth(*cast("tuple[int, float, int]", row))

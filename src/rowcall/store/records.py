@@ -102,6 +102,14 @@ class ErrorEnds(NamedTuple):
     sample: str | None
 
 
+class StoreHealth(NamedTuple):
+    """What the database says of itself; None or 0 where it has no such thing."""
+
+    dead_rows: int | None = None
+    oldest_transaction_seconds: float = 0.0
+    oldest_transaction_pid: int = 0
+
+
 class Running(NamedTuple):
     """A running job, and what is known of its worker."""
 
@@ -160,6 +168,7 @@ class Records(Protocol):
         """How many finished before (None: none is asked for), and when the oldest of the group did."""
 
     def size_bytes(self) -> Plan[int]: ...
+    def health(self) -> Plan[StoreHealth]: ...
 
     # settings that all processes share
     def settings(self) -> Plan[dict[str, str]]: ...

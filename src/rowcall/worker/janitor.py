@@ -13,12 +13,14 @@ from rowcall.queue.core import Core
 from rowcall.queue.keeping import Pruner, publish_rules
 from rowcall.store.plans import tidy
 from rowcall.store.statement import Plan
+from rowcall.worker.complaints import Complaints
 from rowcall.worker.outage import Outage
 
 ROUND_SECONDS = 30.0
 FOLD_EVERY_MS = 20_000
 PRUNE_EVERY_MS = 60_000
 LAST_BATCH_SECONDS = 2.0
+LOOK_SECONDS = 300.0
 
 
 class Janitor:
@@ -27,6 +29,8 @@ class Janitor:
     def __init__(self, core: Core, outage: Outage) -> None:
         self._core = core
         self._outage = outage
+        self._complaints = Complaints(core)
+        self._looked_at = -LOOK_SECONDS
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -58,6 +62,9 @@ class Janitor:
     def clean(self, connection: Connection) -> None:
         """Each duty whose time has come."""
         publish_rules(self._core)
+        if self._core.clock.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = self._core.clock.monotonic()
+            self._complaints.look(connection)
         if self._is_ours(connection, "fold", FOLD_EVERY_MS):
             self._repeat(connection, self._fold)
         if self._is_ours(connection, "prune", PRUNE_EVERY_MS):

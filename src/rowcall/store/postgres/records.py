@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.store import record_rows as made
 from rowcall.store.postgres.records_sql import RecordsSql
-from rowcall.store.records import Folded, Group, Past
+from rowcall.store.records import Folded, Group, Past, StoreHealth
 from rowcall.store.speech import only
 from rowcall.store.spoken_records import SpokenRecords
 from rowcall.store.statement import Plan, Statement, fetch
@@ -24,3 +24,6 @@ class PostgresRecords(SpokenRecords):
 
     def prune(self, group: Group, before_ms: int, limit: int) -> Plan[int]:
         return only(Statement(self._records.prune, (*group, before_ms, limit), made.number))
+
+    def health(self) -> Plan[StoreHealth]:
+        return only(Statement(self._records.health, (), made.health))

@@ -142,6 +142,16 @@ class RecordsSql:
                       to_regclass('<tally>'), to_regclass('<total>'), to_regclass('<history>'),
                       to_regclass('<worker>'), to_regclass('<setting>'))"""
 
+    # others' transactions are seen by those who may see them
+    health = """
+        select coalesce((select n_dead_tup from pg_stat_all_tables where relid = to_regclass('<job>')), 0),
+               coalesce(date_part('epoch', clock_timestamp() - oldest.xact_start), 0), coalesce(oldest.pid, 0)
+        from (select 1) as always left join lateral (
+          select pid, xact_start from pg_stat_activity
+          where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+            and (backend_xmin is not null or backend_xid is not null) and backend_type <> 'autovacuum worker'
+          order by xact_start limit 1) as oldest on true"""
+
     settings = "select name, value from <setting>"
     put_setting = """
         insert into <setting> (name, value) values ($1::text, $2::text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store import record_rows as made
-from rowcall.store.records import Folded, Group, Past
+from rowcall.store.records import Folded, Group, Past, StoreHealth
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_records import SpokenRecords
 from rowcall.store.sqlite.records_sql import RecordsSql
@@ -31,3 +31,7 @@ class SqliteRecords(SpokenRecords):
     def prune(self, group: Group, before_ms: int, limit: int) -> Plan[int]:
         yield from execute(plain(self._records.prune, *group, before_ms, limit))
         return (yield from only(Statement(self._changes, (), made.number)))
+
+    def health(self) -> Plan[StoreHealth]:
+        yield from ()
+        return StoreHealth()
