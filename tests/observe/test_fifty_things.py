@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from traceback import extract_tb
 
 import pytest
 from click.testing import CliRunner
@@ -36,7 +37,7 @@ def test_fifty_things_are_seen(scene: Scene) -> None:
         try:
             mishap.trace.look_for(mishap.name, answers)
         except (AssertionError, KeyError) as error:
-            unseen.append(f"{mishap.name}: {type(error).__name__} {error}")
+            unseen.append(f"{mishap.name}: {extract_tb(error.__traceback__)[-1].line} {error!r}")
     assert not unseen, "\n".join(unseen)
 
     statuses = Counter(mishap.trace.status for mishap in CATALOGUE if mishap.trace.status)
