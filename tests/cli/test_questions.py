@@ -252,6 +252,22 @@ def test_errors_are_grouped_with_a_sample(run: Run, troubled: Rowcall) -> None:
     assert ["INTERNAL:ValueError", "it", "is", "[bold]broken[/bold]", "\\x1b[31m"] in rows
 
 
+def test_no_secret_is_shown(run: Run, queue: Rowcall, app: Path) -> None:
+    secret = "sk-12345"
+    app.write_text(APP.replace('.db")', f'.db", scrub=lambda text: text.replace("{secret}", "***"))'))
+    queue.enqueue("hello", {"name": "Ann"}, max_attempts=1)
+    queue.fail(queue.claim("w", limit=1)[0], "TEST:SECRET", f"key {secret}")
+    queue.enqueue("hello", {"name": secret})
+    queue.claim("w", limit=1)
+    for command in ("errors", "stuck", "top"):
+        for form in ([], ["--json"]):
+            shown = run(command, "app:jobs", *form)
+            assert shown.exit_code == 0
+            assert secret not in shown.output
+    assert told(run, "errors", "app:jobs")["errors"][0]["sample"] == "key ***"
+    assert told(run, "stuck", "app:jobs")["jobs"][0]["payload"] == {"name": "***"}
+
+
 def test_errors_can_be_limited(run: Run, troubled: Rowcall) -> None:
     assert len(told(run, "errors", "app:jobs", "--limit", "1")["errors"]) == 1
     assert "these are the first 1" in run("errors", "app:jobs", "--limit", "1").stdout

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rowcall.app import Rowcall
 from rowcall.cli.liveness import time_there
 from rowcall.cli.measures import NOTHING
 from rowcall.cli.output import NARROW_COLUMNS, ago, bar, console, print_json, table, text
+from rowcall.cli.scrubbed import scrubbed_errors
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import ErrorGroup
 from rowcall.queue.observing import MOST_SHOWN
@@ -35,11 +37,16 @@ def errors_command(app: str | None, url: str | None, limit: int, as_json: bool) 
     …]}.
     """
     with existing(app, url) as jobs:
-        errors, now = jobs.top_errors(limit=limit), time_there(jobs)
+        errors, now = error_groups(jobs, limit), time_there(jobs)
     if as_json:
         print_json({"errors": errors})
         return
     _print(errors, now, limit)
+
+
+def error_groups(jobs: Rowcall, limit: int) -> list[ErrorGroup]:
+    """As they may be shown."""
+    return [scrubbed_errors(jobs.failures, group) for group in jobs.top_errors(limit=limit)]
 
 
 def _print(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
-from rowcall.job import Attempt, Event, Job
+from rowcall.job import Attempt, ErrorGroup, Event, InProgress, Job
 from rowcall.payload import RAW_KEY
 from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 
+J = TypeVar("J", bound=Job)
 
-def scrubbed_job(failures: Failures, job: Job) -> Job:
+
+def scrubbed_job(failures: Failures, job: J) -> J:
     if not failures.scrubs:
         return job
     payload = _value(failures, job.payload)
@@ -21,6 +25,15 @@ def scrubbed_job(failures: Failures, job: Job) -> Job:
         key=_text(failures, job.key),
         tags=tuple(map(failures.scrub, job.tags)),
     )
+
+
+def scrubbed_in_progress(failures: Failures, job: InProgress) -> InProgress:
+    scrubbed = scrubbed_job(failures, job)
+    return msgspec.structs.replace(scrubbed, doing=_text(failures, job.doing)) if failures.scrubs else job
+
+
+def scrubbed_errors(failures: Failures, group: ErrorGroup) -> ErrorGroup:
+    return msgspec.structs.replace(group, sample=_text(failures, group.sample)) if failures.scrubs else group
 
 
 def scrubbed_attempt(failures: Failures, attempt: Attempt) -> Attempt:

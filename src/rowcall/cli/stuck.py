@@ -11,6 +11,7 @@ from rowcall.app import Rowcall
 from rowcall.cli.liveness import Liveness, liveness_of, time_there
 from rowcall.cli.measures import duration
 from rowcall.cli.output import NARROW_COLUMNS, console, job_as_json, print_json, table, text
+from rowcall.cli.scrubbed import scrubbed_in_progress
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import InProgress
 from rowcall.queue.observing import MOST_SHOWN
@@ -38,12 +39,17 @@ def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -
     where no worker of that name is registered, as for a job that was claimed by hand.
     """
     with existing(app, url) as jobs:
-        found = jobs.stuck(limit=limit)
+        found = in_progress(jobs, limit)
         states = worker_states(jobs) if found else {}
     if as_json:
         print_json({"jobs": [{**job_as_json(job), "worker_state": states.get(job.worker or "")} for job in found]})
     else:
         _print(found, states)
+
+
+def in_progress(jobs: Rowcall, limit: int) -> list[InProgress]:
+    """As they may be shown."""
+    return [scrubbed_in_progress(jobs.failures, job) for job in jobs.stuck(limit=limit)]
 
 
 def worker_states(jobs: Rowcall) -> dict[str, Liveness]:

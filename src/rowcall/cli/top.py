@@ -9,11 +9,12 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
+from rowcall.cli.errors import error_groups
 from rowcall.cli.helpers import interruptible
 from rowcall.cli.liveness import Liveness, time_there
 from rowcall.cli.output import console, job_as_json, print_json
 from rowcall.cli.stats import window_option
-from rowcall.cli.stuck import worker_states
+from rowcall.cli.stuck import in_progress, worker_states
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.cli.top_view import Answers, Screen, whole
 from rowcall.errors import RowcallError
@@ -52,9 +53,9 @@ def _ask(jobs: Rowcall, window: float) -> Answers:
         name=jobs.database.name,
         now=time_there(jobs),
         stats=jobs.stats(window=window),
-        stuck=jobs.stuck(limit=SHOWN),
+        stuck=in_progress(jobs, SHOWN),
         retries=jobs.retries(),
-        errors=jobs.top_errors(limit=SHOWN),
+        errors=error_groups(jobs, SHOWN),
         retention=jobs.retention(),
         workers=worker_states(jobs),
     )
