@@ -14,11 +14,33 @@ import psycopg
 import pytest
 
 import rowcall
-from rowcall import Backoff, Context, Event, Job, Page, Rowcall, Stats, Summary, WorkerInfo, lifecycle
+from rowcall import (
+    Attempt,
+    Backoff,
+    Context,
+    ErrorGroup,
+    Event,
+    InProgress,
+    Job,
+    Kept,
+    Pace,
+    Page,
+    Percentiles,
+    Pruned,
+    Retention,
+    RetentionReport,
+    Retries,
+    Rowcall,
+    Stats,
+    Status,
+    Summary,
+    WorkerInfo,
+    lifecycle,
+)
 from rowcall.cli.bench import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.config import DEFAULT_POOL_SIZE
-from rowcall.job import Attempt, Status
+from rowcall.queue.core import Core
 from rowcall.queue.options import _LATER, ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
@@ -45,7 +67,10 @@ def test_every_public_name_is_explained() -> None:
     assert missing(set(rowcall.__all__), ALL) == []
 
 
-@pytest.mark.parametrize("kind", [Rowcall, *Rowcall.__mro__[1:5], Backoff, Context], ids=lambda kind: kind.__name__)
+ROOMS = Rowcall.__mro__[1 : Rowcall.__mro__.index(Core)]
+
+
+@pytest.mark.parametrize("kind", [Rowcall, *ROOMS, Backoff, Context], ids=lambda kind: kind.__name__)
 def test_every_public_method_is_explained(kind: type) -> None:
     internal = {"put", "aput", "put_many", "aput_many", "gives_up_on", "delay_seconds"}
     names = public_methods(kind) - internal - set(getattr(kind, "__struct_fields__", ()))
@@ -54,9 +79,24 @@ def test_every_public_method_is_explained(kind: type) -> None:
     assert missing(explained, ALL) == []
 
 
-@pytest.mark.parametrize("kind", [Job, Attempt, Event, Page, Stats, WorkerInfo], ids=lambda kind: kind.__name__)
-def test_every_field_is_explained(kind: type[msgspec.Struct]) -> None:
-    assert missing(set(kind.__struct_fields__), read(DOCS / "looking.md")) == []
+EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
+    "retention.md": (Retention, RetentionReport, Kept, Pruned),
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [(page, kind) for page, kinds in EXPLAINED_IN.items() for kind in kinds],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_every_field_is_explained(page: str, kind: type[msgspec.Struct]) -> None:
+    assert missing(set(kind.__struct_fields__), read(DOCS / page)) == []
+
+
+def test_every_field_of_a_job_in_progress_is_explained() -> None:
+    assert missing(set(InProgress.__struct_fields__) - set(Job.__struct_fields__), read(DOCS / "questions.md")) == []
 
 
 def test_every_count_of_a_summary_is_explained() -> None:
@@ -69,7 +109,7 @@ def test_every_option_is_explained() -> None:
 
 
 def test_every_argument_of_a_queue_is_explained() -> None:
-    known = set(inspect.signature(Rowcall).parameters) - {"url", "retention"}
+    known = set(inspect.signature(Rowcall).parameters) - {"url"}
     assert {"listen_url", "pool_size"} < known
     assert missing(known, section(DOCS / "getting-started.md", "Opening a queue")) == []
     assert f"| `pool_size` | `{DEFAULT_POOL_SIZE}` |" in read(DOCS / "getting-started.md")
