@@ -14,6 +14,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.target import load
+from rowcall.queue.keeping import prune_now
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
 
@@ -317,7 +318,22 @@ def test_prune_on_a_terminal_ends_with_what_was_deleted(old: Rowcall) -> None:
     with Terminal("prune", "app:jobs") as terminal:
         assert terminal.wait() == 0
     assert "deleting" in terminal.text
+    assert "12 of 12" in terminal.text
     assert terminal.text.rstrip().endswith("12 jobs were deleted: 5 succeeded, 4 failed, 3 cancelled")
+
+
+def test_a_prune_that_is_interrupted_has_done_what_it_told(old: Rowcall) -> None:
+    told_of: list[int] = []
+
+    def interrupt(deleted: int) -> None:
+        told_of.append(deleted)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prune_now(old, interrupt)
+    assert len(told_of) == 1
+    assert old.stats().total == 16 - told_of[0]
+    assert old.prune().jobs > 0
 
 
 def test_prune_on_a_server(run: Run, server_queue: Rowcall) -> None:

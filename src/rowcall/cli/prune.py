@@ -70,11 +70,12 @@ def _prune(jobs: Rowcall, *, quiet: bool) -> Pruned:
 @contextlib.contextmanager
 def _progress(expected: int) -> Iterator[Callable[[int], None]]:
     """A bar while it lasts; whoever interrupts it learns how far it came."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     done = 0
-    columns = (TextColumn("deleting"), *((BarColumn(),) if has_unicode() else ()))
-    with Progress(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console(), transient=True) as shown:
+    columns = [TextColumn("deleting"), *([BarColumn()] if has_unicode() else [])]
+    columns += [TextColumn("{task.completed:,.0f} of {task.total:,.0f}"), TimeRemainingColumn()]
+    with Progress(*columns, console=console(), transient=True) as shown:
         bar = shown.add_task("", total=expected)
 
         def noted(deleted: int) -> None:

@@ -19,7 +19,7 @@ from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.cli.top_view import Answers, Screen, whole
 from rowcall.errors import RowcallError
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 10.0
 REDRAWS_A_SECOND = 2
 SHOWN = 10
 
@@ -73,7 +73,8 @@ def _watch(jobs: Rowcall, window: float) -> None:
                     screen.update(_ask(jobs, window))
                 except RowcallError as error:
                     screen.fail(error)
-                time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - began)))
+                took = time.monotonic() - began
+                time.sleep(max(LOOK_SECONDS - took, min(took, LONGEST_PAUSE_SECONDS)))  # never busy all the time
     except KeyboardInterrupt:
         pass  # that is how one leaves
 
