@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, RowcallError, SchemaMismatch
-from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, TABLES
 from tests.support import PythonProcess, eventually
 
 ROUNDS = 10
@@ -43,7 +43,7 @@ def names(path: Path, kind: str = "table") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "migration")}
+    return {f"{prefix}{name}" for name in TABLES}
 
 
 def pretend_version(path: Path, version: int, oldest: int | None = None) -> None:

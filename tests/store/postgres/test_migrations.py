@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowcall import InvalidOption, Rowcall, RowcallError, SchemaMismatch, StoreUnavailable
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, TABLES
 from tests.support import PythonProcess, eventually
 
 PROCESSES = 4
@@ -51,7 +51,7 @@ def names(url: str, schema: str = "public", kinds: str = "r") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "migration")}
+    return {f"{prefix}{name}" for name in TABLES}
 
 
 def with_schema(url: str, schema: str) -> str:
