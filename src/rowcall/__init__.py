@@ -23,6 +23,7 @@ from rowcall.errors import (
     WrongState,
 )
 from rowcall.job import Attempt, Event, Job, Page, Stats, Status, Summary, WorkerInfo
+from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.retry import Backoff
 
 __version__ = VERSION
@@ -41,7 +42,9 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobFailed",
+    "JobLogFilter",
     "JobNotFound",
+    "JsonLogFormatter",
     "LeaseLost",
     "Page",
     "Retry",

@@ -14,6 +14,8 @@ from rowcall.config import configure
 from rowcall.context import Context
 from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
 from rowcall.job import Summary
+from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
+from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.looking import Looking
@@ -67,6 +69,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         listen_url: str | None = None,
         pool_size: int | None = None,
         clock: Clock | None = None,
+        tracing: bool = False,
         retention: object = None,
     ) -> None:
         if retention is not None:
@@ -82,6 +85,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             pool_size=pool_size,
         )
         super().__init__(config, clock or SystemClock())
+        self.tracing = tracing_of(tracing)
 
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
@@ -117,9 +121,19 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         queues: Queues = None,
         grace: float | timedelta = DEFAULT_GRACE_SECONDS,
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        metrics_port: int | None = None,
+        metrics_host: str = DEFAULT_HOST,
     ) -> Worker:
         """A worker beside the rest of the program: `with jobs.worker():`, or `async with jobs.worker():`."""
-        return Worker(self, settings(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+        chosen = settings(
+            concurrency=concurrency,
+            queues=queues,
+            grace=grace,
+            lease=lease,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+        )
+        return Worker(self, chosen, None if metrics_port is None else Endpoint(metrics_host, metrics_port, self.stats))
 
     def work(
         self,
@@ -128,9 +142,20 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         queues: Queues = None,
         grace: float | timedelta = DEFAULT_GRACE_SECONDS,
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        metrics_port: int | None = None,
+        metrics_host: str = DEFAULT_HOST,
     ) -> None:
         """Work in this process until SIGINT or SIGTERM."""
-        work(self.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+        work(
+            self.worker(
+                concurrency=concurrency,
+                queues=queues,
+                grace=grace,
+                lease=lease,
+                metrics_port=metrics_port,
+                metrics_host=metrics_host,
+            )
+        )
 
     def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
         """Run all that is due now, here, and return what came of it: for tests and scripts."""

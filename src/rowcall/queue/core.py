@@ -15,6 +15,7 @@ from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.opening import open_store
+from rowcall.queue.tracing import Tracing
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -32,6 +33,7 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        self.tracing: Tracing | None = None
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None

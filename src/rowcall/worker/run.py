@@ -26,6 +26,7 @@ from rowcall.lifecycle import (
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
+from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
 from rowcall.text import DETAIL_LENGTH, storable
@@ -49,6 +50,7 @@ class Run:
     stopped_because: Outcome | None = None
     transition: Transition | None = None
     async_task: AsyncTask[None] | None = None
+    trace: Processing | None = None
     _context: Context | None = None
 
     def __init__(
@@ -60,6 +62,7 @@ class Run:
         monotonic: Callable[[], float],
         ledger: Ledger | None = None,
         completion: Completion | None = None,
+        tracing: Tracing | None = None,
         *,
         buffered: bool,
     ) -> None:
@@ -72,6 +75,7 @@ class Run:
         self._monotonic = monotonic
         self._ledger = ledger
         self._completion = completion
+        self._tracing = tracing
 
     @property
     def context(self) -> Context:
@@ -79,6 +83,19 @@ class Run:
         if self._context is None:
             self._context = Context(self)
         return self._context
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long the job was due when it was claimed."""
+        return max(0, self._claimed_at_ms - self.ready.run_at_ms) / 1000
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What a record of the log that is about this attempt carries."""
+        ready = self.ready
+        fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
+        traced = self.trace.log_fields if self.trace is not None else {}
+        return {**fields, "worker": self._worker, **traced}
 
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self._claimed_at_ms)
@@ -88,6 +105,8 @@ class Run:
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
+        if self._tracing is not None:
+            self.trace = self._tracing.processing(self.ready, self._worker)
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
             args.insert(0, self.context)
@@ -156,6 +175,15 @@ class Run:
         """Settle an attempt whose handler has not ended."""
         self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
+        if self.trace is not None:
+            self.trace.end(self.transition)
+
+    def end_trace(self) -> None:
+        """Its handler has ended: called where it was."""
+        if self.trace is not None:
+            of_rollback = self.transition is not None and self.transition.error_code == ROLLED_BACK_CODE
+            self.trace.end(None if of_rollback else self.transition)
+            self.trace.leave()
 
     def stop(self, because: TimedOut | Released) -> None:
         """Tell the handler that nobody waits for it any more."""

@@ -1,0 +1,1 @@
+"""What others see of a worker: metrics, traces, and the fields of its log."""

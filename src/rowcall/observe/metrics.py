@@ -1,0 +1,93 @@
+"""Prometheus' metrics of one worker process. Imported only where they are asked for."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from rowcall.config import VERSION
+from rowcall.job import Stats
+from rowcall.observe.counts import Counts
+from rowcall.observe.tally import Bounded, Tally
+
+
+class WorkerCollector(Collector):
+    """What a worker has done, what it is doing, and how the queues stand."""
+
+    def __init__(self, tally: Tally, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
+        self._tally = tally
+        self._counts = counts
+        self._slots = slots
+        self._busy = busy
+        self._queues = Bounded()
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "rowcall_build",
+            "The version of Rowcall and of Python.",
+            value={"version": VERSION, "python_version": platform.python_version()},
+        )
+        yield GaugeMetricFamily("rowcall_worker_slots", "Jobs that this worker may run at once.", value=self._slots)
+        yield GaugeMetricFamily("rowcall_worker_busy", "Jobs that this worker is running.", value=self._busy())
+        yield from self._attempts()
+        stats = self._counts.latest()
+        up = "Whether the database answered when it was asked for its counts."
+        yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
+        if stats is not None:
+            yield from self._standing(stats)
+
+    def _attempts(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily(
+            "rowcall_attempts", "Attempts of this worker that ended, by outcome.", labels=["queue", "task", "outcome"]
+        )
+        for labels, count in self._tally.attempts():
+            attempts.add_metric(labels, count)
+        yield attempts
+        ran = HistogramMetricFamily(
+            "rowcall_attempt_duration_seconds", "How long handlers ran.", labels=["queue", "task"]
+        )
+        for pair, buckets, total in self._tally.ran():
+            ran.add_metric(pair, buckets, total)
+        yield ran
+        waited = HistogramMetricFamily(
+            "rowcall_job_wait_seconds", "How long jobs that were due waited to be claimed.", labels=["queue", "task"]
+        )
+        for pair, buckets, total in self._tally.waited():
+            waited.add_metric(pair, buckets, total)
+        yield waited
+
+    def _standing(self, stats: Stats) -> Iterator[Metric]:
+        jobs = GaugeMetricFamily("rowcall_jobs", "Jobs in the database.", labels=["queue", "status"])
+        counts: Counter[tuple[str, str]] = Counter()
+        for queue, by_status in sorted(stats.by_queue.items()):
+            label, _ = self._queues.label((queue, ""))
+            for status, count in by_status.items():
+                counts[label, status] += count
+        for labels, count in counts.items():
+            jobs.add_metric(labels, count)
+        yield jobs
+
+
+class _OfTheProcess(Collector):
+    """What the app itself and prometheus_client count in the process's own registry."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from REGISTRY.collect()
+
+
+def registry_of(collector: WorkerCollector) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    registry.register(_OfTheProcess())
+    return registry

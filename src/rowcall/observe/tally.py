@@ -1,0 +1,130 @@
+"""Attempts that ended, counted and timed by queue and task: kept as plain numbers, and cheap to add to."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rowcall.lifecycle import Move, Transition
+from rowcall.store.dialect import Ready
+
+MOST_PAIRS = 200
+OTHER = "other"
+BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
+OUTCOMES = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.RETRY: "retried",
+    Move.SNOOZE: "snoozed",
+    Move.CANCEL: "cancelled",
+    Move.RELEASE: "released",
+}
+DROPPED = "dropped"
+
+Pair = tuple[str, str]
+
+
+class Ended(Protocol):
+    """An attempt of this process that is over."""
+
+    @property
+    def ready(self) -> Ready: ...
+    @property
+    def transition(self) -> Transition | None: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def finished_at(self) -> float: ...
+    @property
+    def waited_seconds(self) -> float: ...
+
+
+class Bounded:
+    """The first so many label values are themselves; all that come later share one."""
+
+    def __init__(self, most: int = MOST_PAIRS) -> None:
+        self._most = most
+        self._known: set[Pair] = set()
+
+    def label(self, pair: Pair) -> Pair:
+        if pair in self._known:
+            return pair
+        if len(self._known) >= self._most:
+            return OTHER, OTHER
+        self._known.add(pair)
+        return pair
+
+
+class Durations:
+    """A histogram: how many lasted up to each limit, and how long all of them together."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_SECONDS) + 1)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS_SECONDS, seconds)] += 1
+        self.sum += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Each limit with the number of those that did not exceed it."""
+        total, buckets = 0, []
+        for limit, count in zip((*map(str, BUCKETS_SECONDS), "+Inf"), self.counts, strict=True):
+            total += count
+            buckets.append((limit, float(total)))
+        return buckets
+
+
+class Tally:
+    """Written by a worker once for each group that was settled, read by whoever asks for the metrics."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bounded = Bounded()
+        self._attempts: Counter[tuple[str, str, str]] = Counter()
+        self._ran: dict[Pair, Durations] = {}
+        self._waited: dict[Pair, Durations] = {}
+
+    def add(self, runs: Sequence[Ended], settled: set[int]) -> None:
+        """Those that are not in `settled` were somebody else's by then."""
+        with self._lock:
+            for run in runs:
+                move = run.transition.move if run.transition is not None else None
+                self._add(run, OUTCOMES.get(move, DROPPED) if move and run.ready.id in settled else DROPPED)
+
+    def add_completed(self, runs: Iterable[Ended]) -> None:
+        """Those that their handlers completed in transactions of their own."""
+        with self._lock:
+            for run in runs:
+                self._add(run, OUTCOMES[Move.SUCCEED])
+
+    def _add(self, run: Ended, outcome: str) -> None:
+        pair = self._bounded.label((run.ready.queue, run.ready.type))
+        self._attempts[*pair, outcome] += 1
+        if run.started_at:  # else it only lay in the buffer, and is given back
+            _of(self._ran, pair).add(max(0.0, run.finished_at - run.started_at))
+            _of(self._waited, pair).add(run.waited_seconds)
+
+    def attempts(self) -> list[tuple[tuple[str, str, str], int]]:
+        with self._lock:
+            return sorted(self._attempts.items())
+
+    def ran(self) -> list[tuple[Pair, list[tuple[str, float]], float]]:
+        return self._histograms(self._ran)
+
+    def waited(self) -> list[tuple[Pair, list[tuple[str, float]], float]]:
+        return self._histograms(self._waited)
+
+    def _histograms(self, kept: dict[Pair, Durations]) -> list[tuple[Pair, list[tuple[str, float]], float]]:
+        with self._lock:
+            return [(pair, durations.cumulative(), durations.sum) for pair, durations in sorted(kept.items())]
+
+
+def _of(kept: dict[Pair, Durations], pair: Pair) -> Durations:
+    found = kept.get(pair)
+    if found is None:
+        found = kept[pair] = Durations()
+    return found
