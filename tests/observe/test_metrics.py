@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rowcall import Cancel, Context, InvalidOption, Rowcall, Snooze
 from rowcall.observe import counts
-from rowcall.observe.tally import MOST_PAIRS
+from rowcall.observe.meter import MOST_PAIRS
 from rowcall.testing.postgres import PostgresServer
 from tests.observe.scraping import free_ports, is_served, samples, scrape, value
 from tests.support import eventually

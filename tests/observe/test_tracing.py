@@ -40,10 +40,12 @@ with Rowcall("sqlite:///queue.db", tracing=True) as jobs:
 
 @pytest.fixture(scope="module", autouse=True)
 def provider() -> None:
-    """A process has one for good."""
-    made = TracerProvider()
+    """A process has one for good: ours, or the one that a page of the documentation has set."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    made = trace.get_tracer_provider()
+    assert isinstance(made, TracerProvider)
     made.add_span_processor(SimpleSpanProcessor(_exporter))
-    trace.set_tracer_provider(made)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rowcall.errors import InvalidOption
 from rowcall.job import Stats
 from rowcall.observe.counts import Counts
 from rowcall.observe.extras import missing
-from rowcall.observe.tally import Tally
+from rowcall.observe.meter import Meter
 
 if TYPE_CHECKING:
     import threading
@@ -30,7 +30,7 @@ class Endpoint:
         self._counts = Counts(ask)
         self._server: WSGIServer | None = None
         self._thread: threading.Thread | None = None
-        self.tally = Tally()
+        self.meter = Meter()
 
     def open(self, slots: int, busy: Callable[[], int]) -> None:
         """Begin to answer; `InvalidOption` if that cannot be."""
@@ -38,7 +38,7 @@ class Endpoint:
 
         from rowcall.observe.metrics import WorkerCollector, registry_of
 
-        registry = registry_of(WorkerCollector(self.tally, self._counts, slots, busy))
+        registry = registry_of(WorkerCollector(self.meter, self._counts, slots, busy))
         try:
             self._server, self._thread = start_http_server(self._port, self._host, registry)
         except OSError as error:

@@ -19,14 +19,14 @@ from prometheus_client.registry import Collector
 from rowcall.config import VERSION
 from rowcall.job import Stats
 from rowcall.observe.counts import Counts
-from rowcall.observe.tally import Bounded, Tally
+from rowcall.observe.meter import Bounded, Meter
 
 
 class WorkerCollector(Collector):
     """What a worker has done, what it is doing, and how the queues stand."""
 
-    def __init__(self, tally: Tally, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
-        self._tally = tally
+    def __init__(self, meter: Meter, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
+        self._meter = meter
         self._counts = counts
         self._slots = slots
         self._busy = busy
@@ -51,19 +51,19 @@ class WorkerCollector(Collector):
         attempts = CounterMetricFamily(
             "rowcall_attempts", "Attempts of this worker that ended, by outcome.", labels=["queue", "task", "outcome"]
         )
-        for labels, count in self._tally.attempts():
+        for labels, count in self._meter.attempts():
             attempts.add_metric(labels, count)
         yield attempts
         ran = HistogramMetricFamily(
             "rowcall_attempt_duration_seconds", "How long handlers ran.", labels=["queue", "task"]
         )
-        for pair, buckets, total in self._tally.ran():
+        for pair, buckets, total in self._meter.ran():
             ran.add_metric(pair, buckets, total)
         yield ran
         waited = HistogramMetricFamily(
             "rowcall_job_wait_seconds", "How long jobs that were due waited to be claimed.", labels=["queue", "task"]
         )
-        for pair, buckets, total in self._tally.waited():
+        for pair, buckets, total in self._meter.waited():
             waited.add_metric(pair, buckets, total)
         yield waited
 

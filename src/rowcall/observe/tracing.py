@@ -13,7 +13,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from rowcall.config import VERSION
 from rowcall.job import Job
 from rowcall.lifecycle import Move, Transition
-from rowcall.observe.tally import OUTCOMES
+from rowcall.observe.meter import OUTCOMES
 from rowcall.store.dialect import NewJob, Ready
 
 _propagator = TraceContextTextMapPropagator()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
-from rowcall.observe.tally import Tally
+from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
@@ -47,7 +47,7 @@ class Loop:
         register: Callable[[], str],
         worker: str,
         outage: Outage,
-        tally: Tally | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._core = core
         self._settings = settings
@@ -60,7 +60,7 @@ class Loop:
         self._completion = Completion(core)
         self._connection = core.database.connect()
         self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
-        self._outcomes = Outcomes(core, dispatcher, self._connection, tally)
+        self._outcomes = Outcomes(core, dispatcher, self._connection, meter)
         self._conflicts = 0
         self._maybe_work = True
         self._look: Look | None = None

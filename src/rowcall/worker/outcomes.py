@@ -12,7 +12,7 @@ from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
 from rowcall.failure import detail_of
 from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
-from rowcall.observe.tally import Tally
+from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
 from rowcall.store.plans.recover import give_back_unknown
@@ -30,9 +30,9 @@ _MOVE_OF = attrgetter("transition.move")
 class Outcomes:
     """Used by the loop's thread alone."""
 
-    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection, tally: Tally | None = None) -> None:
+    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
         self._core = core
-        self._tally = tally
+        self._meter = meter
         self._dispatcher = dispatcher
         self._connection = connection
         self._unsettled: list[Run] = []
@@ -106,8 +106,8 @@ class Outcomes:
         self._warn_of_open(now)
         committed = [run for run in over if run.ready.id in decided.committed]
         self.counts[Move.SUCCEED] += len(committed)
-        if self._tally is not None:
-            self._tally.add_completed(committed)
+        if self._meter is not None:
+            self._meter.add_completed(committed)
         for run in committed:
             tell_completed(run)
         self._count([run for run in over if run not in committed], decided.rolled_back)
@@ -167,8 +167,8 @@ class Outcomes:
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))
-        if self._tally is not None:
-            self._tally.add(runs, settled)
+        if self._meter is not None:
+            self._meter.add(runs, settled)
         for run in runs:
             if run.transition is SUCCESS and len(settled) == len(runs):
                 continue

@@ -69,13 +69,18 @@ class Run:
         self.ready = ready
         self.task = task
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
+        self._tracing = tracing
         self.marked = not buffered  # whether the row says that it was started
         self._worker = worker
         self._claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
         self._ledger = ledger
         self._completion = completion
-        self._tracing = tracing
+
+    @property
+    def waited_ms(self) -> int:
+        """How long the job was due before it was claimed."""
+        return self._claimed_at_ms - self.ready.run_at_ms
 
     @property
     def context(self) -> Context:
@@ -83,11 +88,6 @@ class Run:
         if self._context is None:
             self._context = Context(self)
         return self._context
-
-    @property
-    def waited_seconds(self) -> float:
-        """How long the job was due when it was claimed."""
-        return max(0, self._claimed_at_ms - self.ready.run_at_ms) / 1000
 
     @property
     def log_fields(self) -> dict[str, object]:

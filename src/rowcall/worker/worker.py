@@ -175,7 +175,7 @@ class Worker:
                 self._register,
                 self.name,
                 self._outage,
-                self._endpoint.tally if self._endpoint is not None else None,
+                self._endpoint.meter if self._endpoint is not None else None,
             )
         except BaseException:
             self._leave()

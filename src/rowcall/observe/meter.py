@@ -39,7 +39,7 @@ class Ended(Protocol):
     @property
     def finished_at(self) -> float: ...
     @property
-    def waited_seconds(self) -> float: ...
+    def waited_ms(self) -> int: ...
 
 
 class Bounded:
@@ -78,7 +78,7 @@ class Durations:
         return buckets
 
 
-class Tally:
+class Meter:
     """Written by a worker once for each group that was settled, read by whoever asks for the metrics."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Tally:
         self._attempts[*pair, outcome] += 1
         if run.started_at:  # else it only lay in the buffer, and is given back
             _of(self._ran, pair).add(max(0.0, run.finished_at - run.started_at))
-            _of(self._waited, pair).add(run.waited_seconds)
+            _of(self._waited, pair).add(max(0.0, run.waited_ms / 1000))
 
     def attempts(self) -> list[tuple[tuple[str, str, str], int]]:
         with self._lock:

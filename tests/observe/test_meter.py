@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall.lifecycle import SUCCESS, Reported, Transition, Tries, decide
-from rowcall.observe.tally import BUCKETS_SECONDS, MOST_PAIRS, Durations, Tally
+from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Meter
 from rowcall.store.dialect import Ready
 
 RETRY = decide(Tries(1, 5), Reported("A:B", ""))
@@ -23,14 +23,14 @@ class Past:
         self.transition = transition
         self.started_at = started_at
         self.finished_at = started_at + 0.02
-        self.waited_seconds = 2.0
+        self.waited_ms = 2000
 
 
 def test_attempts_are_counted_by_outcome() -> None:
-    tally = Tally()
-    tally.add([Past(1, "a"), Past(2, "a", RETRY), Past(3, "a"), Past(4, "b")], {1, 2, 4})
-    tally.add_completed([Past(5, "a", RETRY)])
-    assert tally.attempts() == [
+    meter = Meter()
+    meter.add([Past(1, "a"), Past(2, "a", RETRY), Past(3, "a"), Past(4, "b")], {1, 2, 4})
+    meter.add_completed([Past(5, "a", RETRY)])
+    assert meter.attempts() == [
         (("default", "a", "dropped"), 1),
         (("default", "a", "retried"), 1),
         (("default", "a", "succeeded"), 2),
@@ -39,21 +39,21 @@ def test_attempts_are_counted_by_outcome() -> None:
 
 
 def test_what_was_never_started_has_no_duration() -> None:
-    tally = Tally()
-    tally.add([Past(1, "a"), Past(2, "a", started_at=0.0)], {1, 2})
-    [(pair, buckets, total)] = tally.ran()
+    meter = Meter()
+    meter.add([Past(1, "a"), Past(2, "a", started_at=0.0)], {1, 2})
+    [(pair, buckets, total)] = meter.ran()
     assert (pair, buckets[-1]) == (("default", "a"), ("+Inf", 1.0))
     assert total == pytest.approx(0.02)
-    [(pair, buckets, total)] = tally.waited()
+    [(pair, buckets, total)] = meter.waited()
     assert (pair, buckets[-1], total) == (("default", "a"), ("+Inf", 1.0), 2.0)
 
 
 def test_names_beyond_the_limit_are_one() -> None:
-    tally = Tally()
-    tally.add([Past(number, f"task{number}") for number in range(MOST_PAIRS + 7)], set(range(MOST_PAIRS + 7)))
-    tally.add([Past(0, "task0"), Past(1, "another")], {0, 1})
-    found = dict(tally.attempts())
-    assert len(found) == MOST_PAIRS + 1 == len(tally.ran())
+    meter = Meter()
+    meter.add([Past(number, f"task{number}") for number in range(MOST_PAIRS + 7)], set(range(MOST_PAIRS + 7)))
+    meter.add([Past(0, "task0"), Past(1, "another")], {0, 1})
+    found = dict(meter.attempts())
+    assert len(found) == MOST_PAIRS + 1 == len(meter.ran())
     assert found["other", "other", "succeeded"] == 8
     assert found["default", "task0", "succeeded"] == 2
 
