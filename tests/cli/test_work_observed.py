@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -94,6 +95,11 @@ def test_each_of_several_processes_is_scraped_at_a_port_of_its_own(queue: Rowcal
 
         eventually(lambda: succeeded() == 10)
         assert [value(scrape(port + number), "rowcall_worker_slots") for number in range(2)] == [3, 3]
+        killed = queue.workers()[0].pid
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda: len(pids := {worker.pid for worker in queue.workers()} - {killed}) == 2 and pids)
+        assert is_served(port)
+        assert is_served(port + 1)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
     assert not is_served(port)
