@@ -42,7 +42,7 @@ def test_the_table_of_metrics_is_what_a_worker_serves(tmp_path: Path) -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     metrics = section(PAGE, "Metrics")
     assert f"{meter.MOST_PAIRS} pairs of queue and task, and {meter.MOST_PAIRS} queues" in metrics
-    assert f"within {counts.PATIENCE_SECONDS:g} s" in metrics
+    assert f"has not answered for {counts.STALE_SECONDS:g} s" in metrics
     assert f"kept for {counts.FRESH_SECONDS:g} s" in metrics
     assert f"`{meter.OTHER}`" in metrics
     assert f'metrics_host="{DEFAULT_HOST}"' in metrics

@@ -50,3 +50,20 @@ def test_a_database_that_hangs_is_not_waited_for_and_asked_by_one_only() -> None
     answer.set()
     eventually(lambda: counts.latest() is STATS)
     assert len(asked) == 1
+
+
+def test_a_database_that_is_slow_is_shown_as_it_was_a_moment_ago() -> None:
+    answer = threading.Event()
+    answer.set()
+
+    def ask() -> Stats:
+        answer.wait()
+        return STATS
+
+    quick = {"fresh_seconds": 0.0, "patience_seconds": 0.01}
+    patient, strict = Counts(ask, **quick), Counts(ask, **quick, stale_seconds=0.0)
+    eventually(lambda: patient.latest() is STATS)
+    answer.clear()
+    assert patient.latest() is STATS
+    assert strict.latest() is None
+    answer.set()

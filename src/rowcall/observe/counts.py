@@ -10,30 +10,43 @@ from rowcall.job import Stats
 
 FRESH_SECONDS = 5.0
 PATIENCE_SECONDS = 3.0
+STALE_SECONDS = 30.0
 
 
 class Counts:
-    """`latest` gives None while the database does not answer, or not in time. It never raises."""
+    """`latest` gives None when the database has failed, or has not answered for a while. It never raises."""
 
-    def __init__(self, ask: Callable[[], Stats], *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Stats],
+        *,
+        fresh_seconds: float = FRESH_SECONDS,
+        patience_seconds: float = PATIENCE_SECONDS,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
         self._ask = ask
+        self._fresh_seconds = fresh_seconds
         self._patience_seconds = patience_seconds
+        self._stale_seconds = stale_seconds
         self._lock = threading.Lock()
         self._asking: threading.Thread | None = None
         self._stats: Stats | None = None
-        self._asked_at = -FRESH_SECONDS
+        self._answered_at = 0.0
 
     def latest(self) -> Stats | None:
         with self._lock:
-            if time.monotonic() - self._asked_at < FRESH_SECONDS and self._stats is not None:
-                return self._stats
+            if (found := self._known(self._fresh_seconds)) is not None:
+                return found
             if self._asking is None:
                 self._asking = threading.Thread(target=self._refresh, name="rowcall-counts", daemon=True)
                 self._asking.start()
             asking = self._asking
         asking.join(self._patience_seconds)
         with self._lock:
-            return None if asking is self._asking else self._stats
+            return self._known(self._stale_seconds)
+
+    def _known(self, seconds: float) -> Stats | None:
+        return self._stats if time.monotonic() - self._answered_at < seconds else None
 
     def _refresh(self) -> None:
         stats = None
@@ -43,4 +56,4 @@ class Counts:
             pass  # the worker itself says what is wrong with the database
         finally:
             with self._lock:
-                self._stats, self._asked_at, self._asking = stats, time.monotonic(), None
+                self._stats, self._answered_at, self._asking = stats, time.monotonic(), None
