@@ -121,6 +121,7 @@ def test_a_port_that_is_taken_stops_it_at_once(run: Run, queue: Rowcall, more: l
         (["--metrics-port=0"], "0 is not in the range"),
         (["--metrics-port=65535", "--processes=2"], "2 processes need as many ports"),
         (["--metrics-port=9464", "--metrics-host=no such host"], "nobody can listen at no such host:9464"),
+        (["--metrics-port=9464", f"--metrics-host={'a' * 70}"], "nobody can listen at aaa"),
         (["--log-format=xml"], "'xml' is not one of"),
     ],
 )

@@ -13,7 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.context import Context as OtelContext
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -36,6 +37,22 @@ with Rowcall("sqlite:///queue.db", tracing=True) as jobs:
     assert jobs.drain().succeeded == 1 and done == [1]
     assert sqlite3.connect("queue.db").execute("select trace_context from rowcall_job").fetchall() == [(None,)]
 """
+
+
+class BreaksAtStart(SpanProcessor):
+    is_broken = True
+
+    def on_start(self, span: Span, parent_context: OtelContext | None = None) -> None:
+        if self.is_broken:
+            raise ValueError("at the start")
+
+
+class BreaksAtEnd(SpanProcessor):
+    is_broken = True
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self.is_broken:
+            raise ValueError("at the end")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -268,6 +285,27 @@ def test_no_error_is_told_of_what_was_meant(local: Rowcall, spans: InMemorySpanE
         span = only(spans, name)
         assert span.status.status_code is StatusCode.UNSET
         assert "error.type" not in (span.attributes or {})
+
+
+def test_a_processor_of_the_apps_that_breaks_harms_no_job(local: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    @local.task
+    def in_a_thread() -> None: ...
+
+    @local.task
+    async def on_the_loop() -> None: ...
+
+    made = trace.get_tracer_provider()
+    assert isinstance(made, TracerProvider)
+    for processor in (BreaksAtStart(), BreaksAtEnd()):
+        made.add_span_processor(processor)
+        try:
+            for _ in range(3):
+                in_a_thread.enqueue()
+                on_the_loop.enqueue()
+            assert local.drain(concurrency=1).succeeded == 6
+        finally:
+            processor.is_broken = False
+    assert {record.getMessage() for record in caplog.records} == {"a span could not be started or ended"}
 
 
 def test_an_enqueue_that_fails_is_an_error_of_the_sender(local: Rowcall, spans: InMemorySpanExporter) -> None:

@@ -41,7 +41,7 @@ class Endpoint:
         registry = registry_of(WorkerCollector(self.meter, self._counts, slots, busy))
         try:
             self._server, self._thread = start_http_server(self._port, self._host, registry)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise refused(self._host, self._port, error) from None
 
     def close(self) -> None:
@@ -67,9 +67,10 @@ def require_free(host: str, ports: range) -> None:
             with contextlib.closing(socket.socket(family, kind, protocol)) as listener:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind(address)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise refused(host, port, error) from None
 
 
-def refused(host: str, port: int, error: OSError) -> InvalidOption:
-    return InvalidOption("metrics_port", f"nobody can listen at {host}:{port}: {error.strerror or error}")
+def refused(host: str, port: int, error: Exception) -> InvalidOption:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InvalidOption("metrics_port", f"nobody can listen at {host}:{port}: {reason}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 from opentelemetry import context, trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from rowcall.config import VERSION
+from rowcall.context import logger
+from rowcall.failure import detail_of
 from rowcall.job import Job
 from rowcall.lifecycle import Move, Transition
 from rowcall.observe.meter import OUTCOMES
@@ -18,6 +21,8 @@ from rowcall.store.dialect import NewJob, Ready
 
 _propagator = TraceContextTextMapPropagator()
 _FAILURES = (Move.RETRY, Move.FAIL)
+
+Attributes = dict[str, str | int]
 
 
 class OpenTelemetry:
@@ -31,29 +36,35 @@ class OpenTelemetry:
         attributes = _attributes("send", job.type, job.queue)
         if count is not None:
             attributes["messaging.batch.message_count"] = count
-        with self._tracer.start_as_current_span(
-            f"send {job.type}", kind=SpanKind.PRODUCER, attributes=attributes
-        ) as span:
-            try:
-                yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
-            except Exception as error:
-                span.set_attribute("error.type", type(error).__name__)
-                raise
+        span = self._start(f"send {job.type}", context.get_current(), SpanKind.PRODUCER, attributes)
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
+        except Exception as error:
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR, detail_of(error))
+            span.set_attribute("error.type", type(error).__name__)
+            raise
+        finally:
+            context.detach(token)
+            with _harmless():
+                span.end()
 
     def processing(self, ready: Ready, worker: str) -> _Processing:
-        sent = _propagator.extract(_carrier(ready.trace_context), context.Context())
+        sent = _propagator.extract(_carrier(ready.trace_context), Context())
         sender = trace.get_current_span(sent).get_span_context()
         attributes = _attributes("process", ready.type, ready.queue)
         attributes |= {"messaging.message.id": str(ready.id), "messaging.client.id": worker}
         attributes |= {"rowcall.attempt": ready.attempt, "rowcall.max_attempts": ready.max_attempts}
-        span = self._tracer.start_span(
-            f"process {ready.type}",
-            context=sent,
-            kind=SpanKind.CONSUMER,
-            attributes=attributes,
-            links=[Link(sender)] if sender.is_valid else (),
-        )
-        return _Processing(span)
+        links = [Link(sender)] if sender.is_valid else []
+        return _Processing(self._start(f"process {ready.type}", sent, SpanKind.CONSUMER, attributes, links))
+
+    def _start(
+        self, name: str, parent: Context, kind: SpanKind, attributes: Attributes, links: Sequence[Link] = ()
+    ) -> Span:
+        with _harmless():
+            return self._tracer.start_span(name, parent, kind, attributes, links)
+        return trace.INVALID_SPAN
 
     def carried(self) -> str | None:
         carrier: dict[str, str] = {}
@@ -90,7 +101,8 @@ class _Processing:
             self._span.set_attribute("rowcall.outcome", OUTCOMES.get(transition.move, transition.move.value))
             if transition.move in _FAILURES:
                 self._describe(transition)
-        self._span.end()
+        with _harmless():
+            self._span.end()
 
     def leave(self) -> None:
         context.detach(self._token)
@@ -104,7 +116,16 @@ class _Processing:
             self._span.add_event("exception", said)
 
 
-def _attributes(operation: str, task: str, queue: str) -> dict[str, str | int]:
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """The app's own span processors are called when a span starts and ends: what they raise must not harm a job."""
+    try:
+        yield
+    except Exception:
+        logger.exception("a span could not be started or ended")
+
+
+def _attributes(operation: str, task: str, queue: str) -> Attributes:
     return {
         "messaging.system": "rowcall",
         "messaging.destination.name": queue,
