@@ -22,8 +22,26 @@ from rowcall.errors import (
     UnknownTask,
     WrongState,
 )
-from rowcall.job import Attempt, Event, Job, Page, Stats, Status, Summary, WorkerInfo
+from rowcall.job import (
+    Attempt,
+    ErrorGroup,
+    Event,
+    InProgress,
+    Job,
+    Kept,
+    Pace,
+    Page,
+    Percentiles,
+    Pruned,
+    RetentionReport,
+    Retries,
+    Stats,
+    Status,
+    Summary,
+    WorkerInfo,
+)
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
 __version__ = VERSION
@@ -35,8 +53,10 @@ __all__ = [
     "Context",
     "DuplicateJob",
     "DuplicateTask",
+    "ErrorGroup",
     "Event",
     "Fail",
+    "InProgress",
     "InvalidArguments",
     "InvalidOption",
     "Job",
@@ -45,8 +65,15 @@ __all__ = [
     "JobLogFilter",
     "JobNotFound",
     "JsonLogFormatter",
+    "Kept",
     "LeaseLost",
+    "Pace",
     "Page",
+    "Percentiles",
+    "Pruned",
+    "Retention",
+    "RetentionReport",
+    "Retries",
     "Retry",
     "Rowcall",
     "RowcallError",

@@ -12,15 +12,18 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 from rowcall.clock import Clock, SystemClock
 from rowcall.config import configure
 from rowcall.context import Context
-from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
+from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.job import Summary
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
+from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
 from rowcall.queue.steering import Steering
+from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
 from rowcall.worker.process import work
 from rowcall.worker.settings import (
@@ -43,7 +46,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Enqueueing, ByHand, Looking, Steering):
+class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")
@@ -70,10 +73,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         pool_size: int | None = None,
         clock: Clock | None = None,
         tracing: bool = False,
-        retention: object = None,
+        retention: Retention | None = None,
     ) -> None:
-        if retention is not None:
-            raise InvalidOption("retention", "is not possible in this version: nothing is deleted by itself")
         config = configure(
             url,
             table_prefix=table_prefix,
@@ -83,6 +84,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             busy_timeout=busy_timeout,
             listen_url=listen_url,
             pool_size=pool_size,
+            retention=retention,
         )
         super().__init__(config, clock or SystemClock())
         self.tracing = tracing_of(tracing)
@@ -133,7 +135,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             metrics_port=metrics_port,
             metrics_host=metrics_host,
         )
-        return Worker(self, chosen, None if metrics_port is None else Endpoint(metrics_host, metrics_port, self.stats))
+        if metrics_port is None:
+            return Worker(self, chosen)
+        return Worker(self, chosen, Endpoint(metrics_host, metrics_port, lambda: self.stats(window=60)))
 
     def work(
         self,

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from rowcall.errors import InvalidOption
+from rowcall.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
 
@@ -59,6 +60,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     default_queue: str = "default"
     auto_migrate: bool = True
     busy_timeout_seconds: float = 5.0
+    retention: Retention = Retention()
     gate_seconds: float = 2.0
 
     @property
@@ -76,6 +78,7 @@ def configure(
     busy_timeout: float,
     listen_url: str | None = None,
     pool_size: int | None = None,
+    retention: Retention | None = None,
 ) -> Config:
     problems: list[InvalidOption] = []
     place: str | Server = ""
@@ -94,6 +97,8 @@ def configure(
         problems.append(InvalidOption("default_queue", complaint))
     if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
         problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
+    if retention is not None and not isinstance(retention, Retention):
+        problems.append(InvalidOption("retention", f"wants a Retention, not {retention!r}"))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -106,6 +111,7 @@ def configure(
         default_queue=default_queue,
         auto_migrate=auto_migrate,
         busy_timeout_seconds=float(busy_timeout),
+        retention=retention or Retention(),
     )
 
 

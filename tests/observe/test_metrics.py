@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_the_counts_are_the_databases_and_the_apps_own_metrics_are_served_too(jo
     def wait() -> None:
         gate.wait()
 
-    jobs.enqueue("unknown", queue='odd"\n\\queue')
+    jobs.enqueue("unknown", queue='odd"\n\\queue', run_at=datetime.now(UTC) - timedelta(hours=1))
     wait.enqueue()
     OWN.inc(3)
     with jobs.worker(metrics_port=port):
@@ -97,6 +98,10 @@ def test_the_counts_are_the_databases_and_the_apps_own_metrics_are_served_too(jo
         gate.set()
     assert value(text, "rowcall_jobs", queue="default", status="running") == 1
     assert value(text, "rowcall_jobs", queue='odd"\n\\queue', status="pending") == 1
+    assert value(text, "rowcall_oldest_waiting_seconds", queue="default") == 0
+    age = value(text, "rowcall_oldest_waiting_seconds", queue='odd"\n\\queue')
+    assert age is not None
+    assert 3600 <= age < 3700
     assert value(text, "rowcall_worker_busy") == 1
     assert value(text, "shop_orders_total") == 3
     assert value(text, "process_start_time_seconds") is not None

@@ -1,1 +1,1 @@
-"""What others see of a worker: metrics, traces, and the fields of its log."""
+"""What can be seen from outside: health, metrics, traces, the fields of the log."""

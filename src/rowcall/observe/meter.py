@@ -81,7 +81,7 @@ class Durations:
         return buckets
 
 
-class Kept:
+class Numbers:
     """What is known of one queue and task."""
 
     __slots__ = ("outcomes", "ran", "waited")
@@ -104,7 +104,7 @@ class Meter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bounded = Bounded()
-        self._kept: dict[Pair, Kept] = {}
+        self._kept: dict[Pair, Numbers] = {}
 
     def add(self, runs: Sequence[Ended], settled: set[int]) -> None:
         """Those that are not in `settled` were somebody else's by then."""
@@ -118,10 +118,10 @@ class Meter:
             for run in runs:
                 self._of(run.ready).add(run, SUCCEEDED)
 
-    def _of(self, ready: Ready) -> Kept:
+    def _of(self, ready: Ready) -> Numbers:
         pair = (ready.queue, ready.type)
         kept = self._kept.get(pair)
-        return kept if kept is not None else self._kept.setdefault(self._bounded.label(pair), Kept())
+        return kept if kept is not None else self._kept.setdefault(self._bounded.label(pair), Numbers())
 
     def attempts(self) -> list[tuple[tuple[str, str, str], int]]:
         with self._lock:

@@ -68,15 +68,23 @@ class WorkerCollector(Collector):
         yield waited
 
     def _standing(self, stats: Stats) -> Iterator[Metric]:
-        jobs = GaugeMetricFamily("rowcall_jobs", "Jobs in the database.", labels=["queue", "status"])
         counts: Counter[tuple[str, str]] = Counter()
+        ages: dict[str, float] = {}
         for queue, by_status in sorted(stats.by_queue.items()):
             label, _ = self._queues.label((queue, ""))
             for status, count in by_status.items():
                 counts[label, status] += count
+            ages[label] = max(ages.get(label, 0.0), stats.oldest_waiting_by_queue.get(queue, 0.0))
+        jobs = GaugeMetricFamily("rowcall_jobs", "Jobs in the database.", labels=["queue", "status"])
         for labels, count in counts.items():
             jobs.add_metric(labels, count)
         yield jobs
+        oldest = GaugeMetricFamily(
+            "rowcall_oldest_waiting_seconds", "How long the oldest pending job has been due.", labels=["queue"]
+        )
+        for label, age in ages.items():
+            oldest.add_metric([label], age)
+        yield oldest
 
 
 class _OfTheProcess(Collector):

@@ -17,7 +17,7 @@ from rowcall.queue.core import Core
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
-from rowcall.store.plans.settle import Ended, heartbeat, settle_one
+from rowcall.store.plans.settle import heartbeat, settle_one
 from rowcall.store.statement import Plan
 from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
@@ -125,7 +125,7 @@ class ByHand(Core):
     def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:
         policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
-        return lambda: settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
+        return lambda: settle_one(self.dialect, job, transition, self.now_ms())
 
 
 def _owned(job: Job) -> Job:

@@ -71,6 +71,14 @@ class Core:
         self.ensure_schema()
         return self.database.read(plan)
 
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        self.ensure_schema()
+        return self.database.read_together(make_plan)
+
+    async def aread_together(self, make_plan: MakePlan[T]) -> T:
+        await self.aensure_schema()
+        return await self.database.aread_together(make_plan)
+
     def write(self, make_plan: MakePlan[T]) -> T:
         self.ensure_schema()
         return self.database.write(make_plan)

@@ -142,8 +142,8 @@ def ids_from_row(row: Row) -> set[int]:
     return _ids.decode(cast("str", row[0]))
 
 
-def count_from_row(row: Row) -> tuple[str, str, int]:
-    return cast("tuple[str, str, int]", row)
+def pair_from_row(row: Row) -> tuple[str, str]:
+    return cast("tuple[str, str]", row)
 
 
 def version_from_row(row: Row) -> Version:

@@ -114,13 +114,14 @@ class Run:
 
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        self._completion.complete(self.ready, result_to_json(self.ready.type, result), self._age_ms(), connection)
+        given = result_to_json(self.ready.type, result)
+        self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection)
         self.completed = True
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        await self._completion.acomplete(self.ready, given, self._age_ms(), connection)
+        await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection)
         self.completed = True
 
     def _age_ms(self) -> int:

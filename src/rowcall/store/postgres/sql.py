@@ -46,7 +46,9 @@ _READY_COLUMNS = ", ".join(
 )
 _READY = "status = 'pending' and held is null"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
-_OWNED_COLUMNS = "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null"
+_OWNED_COLUMNS = (
+    "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
+)
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 _LISTENING = "exists (select from <worker> where listening)"
 _TO_QUEUE = "listening and (served is null or served ? $3::text)"
@@ -199,8 +201,8 @@ class Sql:
             select id from <job>
             where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
             order by expires_at limit $2::int for update skip locked))
-          returning 1)
-        select count(*) from expired"""
+          returning queue, type)
+        select queue::text, type::text from expired"""
     ready_of_type = f"""
         select {_READY_COLUMNS} from <job> as job
         where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
@@ -383,7 +385,6 @@ class Sql:
                {milliseconds_of("beat_at")}, lease_ms, lock_path,
                (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
-    counts = "select status, queue, count(*) from <job> group by status, queue order by status, queue"
 
     record_last_attempt = """
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
@@ -404,41 +405,6 @@ class Sql:
     record_event = """
         insert into <event> (job_id, at, event, actor, detail)
         values ($2::bigint, <now>, $3::text, $4::text, $5::text)"""
-
-    def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
-        """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
-        asked = [("tagged.tag", tag), ("job.status", status is not None), ("job.queue", queue), ("job.type", kind)]
-        columns = [column for column, wanted in asked if wanted]
-        conditions = [f"{column} = ${number}::text" for number, column in enumerate(columns, start=3)]
-        if status is not None:
-            # the planner must read it in the statement to believe that a partial index fits
-            conditions.append(_PROOFS[status])
-        source, order, start = "<job> as job", "job.id desc", "job.id < $2::bigint"
-        if tag:
-            source = "<job_tag> as tagged join <job> as job on job.id = tagged.job_id"
-            order, start = "tagged.job_id desc", "tagged.job_id < $2::bigint"
-        elif status is not None and _PROOFS[status] == _FINISHED:
-            # an order that only one index has: else the planner hopes to meet them soon in the order of the ids
-            conditions.remove("job.status = $3::text")
-            order = "job.status desc, job.id desc"
-            start = "(job.status, job.id) < ($3::text, $2::bigint) and job.status >= $3::text"
-        return render(
-            f"select {JOB_COLUMNS} from {source} where {' and '.join([start, *conditions])}"
-            f" order by {order} limit $1::int",
-            self._prefix,
-        )
-
-
-_FINISHED = "job.finished_at is not null"
-_PROOFS = {
-    "blocked": "job.status = 'blocked'",
-    "scheduled": "job.status = 'scheduled'",
-    "pending": "job.status = 'pending'",
-    "running": "job.status = 'running'",
-    "succeeded": _FINISHED,
-    "failed": _FINISHED,
-    "cancelled": _FINISHED,
-}
 
 
 def statements() -> dict[str, str]:
