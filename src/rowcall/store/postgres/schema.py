@@ -300,6 +300,13 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
+_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip()}
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+       round(progress * 100) || ' %' || coalesce(': ' || progress_message, '')
+from <job> where progress is not null and heartbeat_at is not null
+"""
+
 # what has ended, as it was written by those who ended it; folded into the two tables below
 _TALLY = """
 create table <tally> (
@@ -493,6 +500,8 @@ MIGRATIONS = (
             _EMPTIED_FUNCTION,
             _EMPTIED_TRIGGER,
             _COUNT_ALL,
+            "drop view <prefix>timeline",
+            _TIMELINE_WITH_PROGRESS,
         ),
     ),
 )

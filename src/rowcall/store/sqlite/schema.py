@@ -240,6 +240,13 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
+_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip()}
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+       cast(round(progress * 100) as integer) || ' %' || coalesce(': ' || progress_message, '')
+from <job> where progress is not null and heartbeat_at is not null
+"""
+
 # what has ended, as it was written by those who ended it; folded into the two tables below
 _TALLY = """
 create table <tally> (
@@ -379,6 +386,8 @@ MIGRATIONS = (
             _FINISHED_AND_COUNTED_TRIGGER,
             _DELETED_TRIGGER,
             _COUNT_ALL,
+            "drop view <prefix>timeline",
+            _TIMELINE_WITH_PROGRESS,
         ),
     ),
 )
