@@ -14,8 +14,6 @@ import pytest
 from rowcall import JobLogFilter, JsonLogFormatter, Rowcall
 from tests.worker.support import Place
 
-pytest_plugins = ["tests.worker.fixtures"]
-
 
 class Broken:
     def __repr__(self) -> str:

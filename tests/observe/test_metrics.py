@@ -19,8 +19,6 @@ from tests.observe.scraping import free_ports, is_served, samples, scrape, value
 from tests.support import eventually
 from tests.worker.support import all_ended
 
-pytest_plugins = ["tests.worker.fixtures"]
-
 OWN = Counter("shop_orders", "A metric of the app's own.")
 
 
