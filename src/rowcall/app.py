@@ -13,11 +13,13 @@ from rowcall.clock import Clock, SystemClock
 from rowcall.config import configure
 from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import Summary
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.failures import CodeFunction
 from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
@@ -37,6 +39,7 @@ from rowcall.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 
 class TaskDecorator(Protocol):
@@ -71,6 +74,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         busy_timeout: float = 5.0,
         listen_url: str | None = None,
         pool_size: int | None = None,
+        scrub: Scrub | None = None,
+        traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
         clock: Clock | None = None,
         tracing: bool = False,
         retention: Retention | None = None,
@@ -85,6 +90,8 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
             listen_url=listen_url,
             pool_size=pool_size,
             retention=retention,
+            scrub=scrub,
+            traceback_limit=traceback_limit,
         )
         super().__init__(config, clock or SystemClock())
         self.tracing = tracing_of(tracing)
@@ -107,6 +114,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
         self.tasks[declared.name] = declared
+        declared.failures = self.failures
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
 
     def declared_task(self, name: str) -> Declared:
@@ -115,6 +123,26 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
             return self.tasks[name]
         except KeyError:
             raise UnknownTask(name, sorted(self.tasks)) from None
+
+    @overload
+    def error_code(self, kind: type[E], code: str, /) -> str: ...
+    @overload
+    def error_code(self, kind: type[E], /) -> Callable[[Callable[[E], str]], Callable[[E], str]]: ...
+
+    def error_code(self, kind: type[BaseException], code: str | None = None, /) -> object:
+        """The code of errors of your own: `jobs.error_code(Declined, "PAYMENT:DECLINED")`, or what a function says.
+
+        @jobs.error_code(UpstreamError)
+        def upstream_code(error: UpstreamError) -> str:
+            return f"UPSTREAM:{error.kind}"
+        """
+
+        def declare(code: str | CodeFunction) -> object:
+            self.failures.declare(kind, code)
+            return code
+
+        self.failures.check(kind)
+        return declare if code is None else declare(code)
 
     def worker(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from rowcall.errors import InvalidOption
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
@@ -19,6 +21,7 @@ Durability = Literal["full", "normal"]
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _NAME_LENGTH = 200
+_LIMITS = (100, 1_000_000)
 
 
 DEFAULT_POOL_SIZE = 4
@@ -62,6 +65,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     busy_timeout_seconds: float = 5.0
     retention: Retention = Retention()
     gate_seconds: float = 2.0
+    scrub: Scrub | None = None
+    traceback_limit: int = DEFAULT_TRACEBACK_LIMIT
 
     @property
     def in_memory(self) -> bool:
@@ -79,6 +84,8 @@ def configure(
     listen_url: str | None = None,
     pool_size: int | None = None,
     retention: Retention | None = None,
+    scrub: Scrub | None = None,
+    traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
 ) -> Config:
     problems: list[InvalidOption] = []
     place: str | Server = ""
@@ -99,6 +106,10 @@ def configure(
         problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
     if retention is not None and not isinstance(retention, Retention):
         problems.append(InvalidOption("retention", f"wants a Retention, not {retention!r}"))
+    if scrub is not None and (not callable(scrub) or inspect.iscoroutinefunction(scrub)):
+        problems.append(InvalidOption("scrub", f"wants a function of a text that gives a text, not {scrub!r}"))
+    if complaint := _limit_complaint(traceback_limit):
+        problems.append(InvalidOption("traceback_limit", complaint))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -112,7 +123,17 @@ def configure(
         auto_migrate=auto_migrate,
         busy_timeout_seconds=float(busy_timeout),
         retention=retention or Retention(),
+        scrub=scrub,
+        traceback_limit=traceback_limit or 0,
     )
+
+
+def _limit_complaint(limit: object) -> str | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or not (limit == 0 or _LIMITS[0] <= limit <= _LIMITS[1]):
+        return f"wants {_LIMITS[0]} to {_LIMITS[1]:,} characters, or 0 for none, not {limit!r}"
+    return None
 
 
 def _with_options(

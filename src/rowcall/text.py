@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 CODE_LENGTH = 100
 DETAIL_LENGTH = 500
 _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
+_CODE = re.compile(r"[\w.-]+(:[\w.-]+)*")
 
 
 def storable(text: str, length: int) -> str:
@@ -36,3 +39,18 @@ def span(seconds: float) -> str:
     if seconds < 2 * DAY_SECONDS:
         return f"{seconds / 3600:.0f} h"
     return f"{seconds / DAY_SECONDS:.0f} d" if seconds < 2 * _YEAR_SECONDS else f"{seconds / _YEAR_SECONDS:.0f} years"
+
+
+def code_complaint(code: object) -> str | None:
+    """What is wrong with an error code, if anything.
+
+    >>> code_complaint("PAYMENT:DECLINED")
+    """
+    wanted = 'wants a code such as "TIMEOUT:UPSTREAM_API"'
+    if not isinstance(code, str):
+        return f"{wanted}, not {code!r}"
+    if not 1 <= len(code) <= CODE_LENGTH:
+        return f"{wanted}, of 1 to {CODE_LENGTH} characters, not {len(code)}"
+    if not _CODE.fullmatch(code):
+        return f"{wanted}: words of letters, digits, _ . and -, with colons between, not {code!r}"
+    return None

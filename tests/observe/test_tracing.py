@@ -167,6 +167,20 @@ def test_retries_stay_in_the_trace_and_say_what_went_wrong(jobs: Rowcall, spans:
     assert (second.attributes["rowcall.attempt"], second.status.status_code) == (2, StatusCode.UNSET)
 
 
+def test_what_the_app_scrubs_is_in_no_span(tmp_path: Path, spans: InMemorySpanExporter) -> None:
+    with Rowcall(tmp_path / "queue.db", tracing=True, scrub=lambda text: text.replace("hunter2", "***")) as jobs:
+
+        @jobs.task(max_attempts=1)
+        def log_in() -> None:
+            raise ValueError("wrong password hunter2")
+
+        log_in.enqueue()
+        jobs.drain()
+    span = only(spans, "process log_in")
+    assert span.status.description == "wrong password ***"
+    assert "hunter2" not in str([event.attributes for event in span.events])
+
+
 def test_many_at_once_have_one_sender(jobs: Rowcall, spans: InMemorySpanExporter) -> None:
     @jobs.task
     def count(number: int) -> None: ...

@@ -168,8 +168,8 @@ class PostgresDatabase(Generic[M, E]):
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         return self._lender.lend(connection, whereabouts)
 
-    def _own_whereabouts(self, whereabouts: Whereabouts) -> tuple[int, int, int]:
-        found: list[tuple[int, int, int]] = self.read(fetch(whereabouts))
+    def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
+        found: list[Row] = self.read(fetch(whereabouts))
         return found[0]
 
     def give_back(self, stopped: Callable[[], bool]) -> None:

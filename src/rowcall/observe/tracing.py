@@ -41,7 +41,6 @@ class OpenTelemetry:
         try:
             yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
         except Exception as error:
-            span.record_exception(error)
             span.set_status(StatusCode.ERROR, detail_of(error))
             span.set_attribute("error.type", type(error).__name__)
             raise
@@ -108,7 +107,7 @@ class _Processing:
         context.detach(self._token)
 
     def _describe(self, failure: Transition) -> None:
-        """In the words that are stored of it, bounded as they are."""
+        """In the words that are stored of it: bounded, and without what the app scrubs."""
         self._span.set_status(StatusCode.ERROR, failure.error_detail)
         self._span.set_attribute("error.type", failure.error_code or "_OTHER")
         if failure.traceback is not None:

@@ -22,7 +22,7 @@ import msgspec
 
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.records import Records
-from rowcall.store.statement import Plan, Statement
+from rowcall.store.statement import Plan, Row, Statement
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,8 +256,11 @@ class Dialect(Records, Protocol):
     def for_loans(self) -> Plan[Dialect]:
         """A dialect whose statements find the tables whatever the caller's connection is set to."""
 
-    def whereabouts(self) -> Statement[tuple[int, int, int]] | None:
-        """Tells which server, database and table a connection sees; None where that is known otherwise."""
+    def whereabouts(self) -> Statement[Row] | None:
+        """Tells which server, database and table a connection sees, then 'text', 7 and 0.5, as its codecs have them.
+
+        None where all that is known otherwise.
+        """
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
 

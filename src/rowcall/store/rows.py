@@ -159,9 +159,5 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
     return job_id, (lease, status)
 
 
-def numbers_from_row(row: Row) -> tuple[int, int, int]:
-    return cast("tuple[int, int, int]", row)
-
-
 def number_from_row(row: Row) -> int:
     return cast("int", row[0])

@@ -10,7 +10,6 @@ from operator import attrgetter
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
-from rowcall.failure import detail_of
 from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
@@ -185,7 +184,7 @@ class Outcomes:
 
 
 def _unfit(run: Run, error: DataRefused) -> Transition:
-    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
+    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", run.task.failures.detail(str(error)))
     return decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
 
 

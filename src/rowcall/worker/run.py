@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
-from rowcall.failure import code_of, detail_of, raised, traceback_of
 from rowcall.job import Job
 from rowcall.lifecycle import (
     SUCCESS,
@@ -29,7 +28,6 @@ from rowcall.queue.policy import policy_of
 from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
-from rowcall.text import DETAIL_LENGTH, storable
 from rowcall.worker.completion import Completion
 from rowcall.worker.ledger import NO_PLACE, Ledger
 
@@ -146,7 +144,7 @@ class Run:
                 self.transition = self._decide(Succeeded(result_to_json(self.ready.type, result)))
             except InvalidArguments as error:
                 detail = f"the handler returned what JSON cannot hold: {error.problem}"
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, storable(detail, DETAIL_LENGTH)))
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(detail)))
 
     def fail(self, error: BaseException) -> None:
         if self.settled:
@@ -154,7 +152,7 @@ class Run:
         try:
             self._fail(error)
         except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
-            outcome = Unfit(code_of(broken), detail_of(broken), traceback_of(broken))
+            outcome = self.task.failures.unfit(broken)
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
     def _fail(self, error: BaseException) -> None:
@@ -163,9 +161,9 @@ class Run:
         if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
-            self.transition = self._decide(Unfit(error.code, detail_of(error), traceback_of(error)))
+            self.transition = self._decide(self.task.failures.unfit(error, error.code))
         else:
-            self.transition = self._decide(raised(error))
+            self.transition = self._decide(self.task.failures.raised(error))
 
     def free_place(self) -> None:
         """The attempt is settled: nobody will ask any more whether it had begun."""

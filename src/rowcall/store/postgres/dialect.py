@@ -230,9 +230,9 @@ class PostgresDialect(PostgresRecords):
         schema = yield from only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
         return PostgresDialect(f"{schema}.{self._prefix}", lent=True)
 
-    def whereabouts(self) -> Statement[tuple[int, int, int]]:
+    def whereabouts(self) -> Statement[Row]:
         """It never fails: what it does not find is 0."""
-        return Statement(self._sql.whereabouts, (), rows.numbers_from_row)
+        return plain(self._sql.whereabouts)
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
         return only(Statement(self._sql.survey, (now_ms,), survey_from_row))

@@ -153,7 +153,7 @@ class Sql:
     whereabouts = """
         select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
           (select oid::bigint from pg_database where datname = current_database()),
-          coalesce(to_regclass('<job>')::oid::bigint, 0)"""
+          coalesce(to_regclass('<job>')::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
 
     # enqueue
     insert = f"""

@@ -14,6 +14,7 @@ from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
+from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
@@ -39,6 +40,7 @@ __all__ = [
     "TestDelete",
     "TestEnqueue",
     "TestExpiry",
+    "TestFailures",
     "TestFence",
     "TestHistory",
     "TestLeasesByHand",
@@ -49,6 +51,7 @@ __all__ = [
     "TestPlainSql",
     "TestProcesses",
     "TestRetry",
+    "TestSecrets",
     "TestSettle",
     "TestStage",
     "TestStorm",
