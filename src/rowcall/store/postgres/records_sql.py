@@ -39,6 +39,7 @@ class RecordsSql:
         insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
         select moment.now, {_items("item", *["text"] * 5, "int", "bigint", "text", "text")}
         from (select <now> as now) as moment, jsonb_array_elements($2::text::jsonb) as item"""
+    tally_on_loan = f"{tally} returning id"
     totals = """
         select status, queue, type, error_code, attempt, sum(jobs)::bigint from (
           select status, queue, type, error_code, attempt, jobs from <total>
