@@ -272,7 +272,7 @@ def test_a_handler_past_its_time_out_ends_its_span_once(
     job = slow.enqueue()
     with caplog.at_level(logging.WARNING), local.worker(concurrency=2):
         eventually(lambda: local.get(job.id).status == "failed")
-        span = only(spans, "process slow")
+        [span] = eventually(lambda: named(spans, "process slow"))
         gate.set()
         local.task(name="after")(ended.set)
         local.enqueue("after")

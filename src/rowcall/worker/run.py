@@ -105,6 +105,8 @@ class Run:
         self.started_at = self._monotonic()
         if self._tracing is not None:
             self.trace = self._tracing.processing(self.ready, self._worker)
+            if self.settled and self.transition is not None:  # given up before its thread came to it
+                self.trace.end(self.transition)
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
             args.insert(0, self.context)
