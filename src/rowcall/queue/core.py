@@ -16,6 +16,7 @@ from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
+from rowcall.queue.tracing import Tracing
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -34,6 +35,7 @@ class Core:
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
         self.failures = Failures(config.scrub, config.traceback_limit)
+        self.tracing: Tracing | None = None
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None

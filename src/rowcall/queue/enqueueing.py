@@ -51,6 +51,12 @@ class Enqueueing(Core):
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        if self.tracing is None:
+            return self._put(job, payload, connection)
+        with self.tracing.sending(job) as sending:
+            return sending.written(self._put(sending.job, payload, connection))
+
+    def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
         if connection is None:
@@ -60,6 +66,12 @@ class Enqueueing(Core):
         return _job(job, shown, loan.run(enqueue(dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        if self.tracing is None:
+            return await self._aput(job, payload, connection)
+        with self.tracing.sending(job) as sending:
+            return sending.written(await self._aput(sending.job, payload, connection))
+
+    async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
         if connection is None:
@@ -69,6 +81,12 @@ class Enqueueing(Core):
         return _job(job, shown, await loan.arun(enqueue(dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        if self.tracing is None or not payloads:
+            return self._put_many(job, payloads, connection)
+        with self.tracing.sending(job, len(payloads)) as sending:
+            return self._put_many(sending.job, payloads, connection)
+
+    def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
         if connection is None:
             self.ensure_schema()
@@ -79,6 +97,12 @@ class Enqueueing(Core):
         return _jobs(job, payloads, inserted)
 
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        if self.tracing is None or not payloads:
+            return await self._aput_many(job, payloads, connection)
+        with self.tracing.sending(job, len(payloads)) as sending:
+            return await self._aput_many(sending.job, payloads, connection)
+
+    async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
         if connection is None:
             await self.aensure_schema()

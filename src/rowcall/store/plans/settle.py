@@ -65,7 +65,7 @@ def complete(
     """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's."""
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
-    yield from dialect.tally(account({job_id}), now_ms)
+    yield from dialect.tally_on_loan(account({job_id}), now_ms)
 
 
 class Completions(NamedTuple):
