@@ -14,6 +14,7 @@ import msgspec
 import psycopg
 
 from rowcall import ErrorGroup, InProgress, Job, Kept, Rowcall, Stats
+from rowcall.moments import milliseconds_of
 from rowcall.testing import FakeClock
 
 HOUR = 3600.0
@@ -37,7 +38,7 @@ class Scene(NamedTuple):
     def at(self, seconds_ago: float) -> object:
         """A time as the database keeps it."""
         at = self.clock.now() - timedelta(seconds=seconds_ago)
-        return round(at.timestamp() * 1000) if self.url.startswith("sqlite") else at
+        return milliseconds_of(at) if self.url.startswith("sqlite") else at
 
     def sql(self, statement: str, *values: object) -> None:
         """As a shell would do it."""

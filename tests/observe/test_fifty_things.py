@@ -23,7 +23,7 @@ from tests.observe.scene import CATALOGUE, Scene, ask, let_it_all_go_wrong
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     server = request.param == "postgres"
     url = str(request.getfixturevalue("postgres_url")) if server else f"sqlite:///{tmp_path}/app.db"
-    clock = FakeClock(datetime.now(UTC))
+    clock = FakeClock(datetime.now(UTC).replace(microsecond=0))
     with Rowcall(url, clock=clock) as jobs:
         yield Scene(jobs, clock, url, tmp_path)
 
