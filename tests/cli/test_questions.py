@@ -40,9 +40,14 @@ def flaky(fails: int) -> None:
 )
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, app: Path, folder: Path) -> str:
-    return "sqlite:///queue.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+on_both = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> str:
+    """The URL of a file, unless a server is asked for."""
+    on_server = getattr(request, "param", "sqlite") == "postgres"
+    return str(request.getfixturevalue("postgres_url")) if on_server else "sqlite:///queue.db"
 
 
 @pytest.fixture
@@ -125,6 +130,7 @@ def test_nothing_is_told_in_json_too(run: Run, queue: Rowcall) -> None:
     assert report["size_bytes"] > 0
 
 
+@on_both
 def test_stats_tell_states_queues_types_and_rates(run: Run, troubled: Rowcall) -> None:
     stats = told(run, "stats", "app:jobs")
     assert list(stats) == [
@@ -176,6 +182,7 @@ def test_many_types_are_cut_for_people_only(run: Run, queue: Rowcall) -> None:
     assert "type-20" not in shown
 
 
+@on_both
 def test_stuck_says_who_has_what_for_how_long(run: Run, troubled: Rowcall) -> None:
     [job] = told(run, "stuck", "app:jobs")["jobs"]
     assert (job["type"], job["queue"], job["worker"]) == ("hello", "slow", "by-hand")
@@ -228,6 +235,7 @@ def test_a_silent_worker_is_told_beside_its_job(run: Run, queue: Rowcall, folder
     jobs.close()
 
 
+@on_both
 def test_retries_are_drawn_in_all_and_by_type(run: Run, troubled: Rowcall) -> None:
     assert told(run, "retries", "app:jobs") == {
         "by_attempts": {"0": 2, "1": 6, "3": 1},
@@ -239,6 +247,7 @@ def test_retries_are_drawn_in_all_and_by_type(run: Run, troubled: Rowcall) -> No
     assert rows[rows.index(["type", "0", "1", "3", "again"]) + 2] == ["flaky", "0", "2", "1", "33", "%"]
 
 
+@on_both
 def test_errors_are_grouped_with_a_sample(run: Run, troubled: Rowcall) -> None:
     [often, once] = told(run, "errors", "app:jobs")["errors"]
     assert list(often) == ["error_code", "count", "types", "first_at", "last_at", "sample"]
@@ -356,8 +365,9 @@ def test_vacuum_gives_back_what_was_deleted(run: Run, queue: Rowcall, folder: Pa
     assert run("vacuum", "app:jobs").stdout.startswith("0 bytes given back; the database has ")
 
 
-@pytest.mark.parametrize("command", QUESTIONS)
-@pytest.mark.parametrize("columns", [40, 110])
+@pytest.mark.parametrize(
+    ("command", "columns"), [*((command, 40) for command in QUESTIONS), ("stuck", 110), ("errors", 110)]
+)
 def test_answers_fit_a_terminal(old: Rowcall, command: str, columns: int) -> None:
     name = "a-task-with-a-name-that-is-longer-than-some-terminals-are-wide"
     old.enqueue(name, max_attempts=1)

@@ -66,13 +66,6 @@ def test_on_a_terminal_it_goes_on_until_it_is_interrupted(busy: Rowcall) -> None
     assert terminal.drawn.endswith("\x1b[?1049l")  # the former screen is back
 
 
-def test_sigterm_ends_it_as_well(busy: Rowcall) -> None:
-    with Terminal("top", "app:jobs") as terminal:
-        terminal.wait_for("UTC")
-        terminal.process.send_signal(signal.SIGTERM)
-        assert terminal.wait() == 0
-
-
 def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall) -> None:
     with Terminal("top", "app:jobs", columns=80, lines=24, NO_COLOR="1") as terminal:
         terminal.wait_for("TIMEOUT:UPSTREAM_API")
@@ -83,7 +76,8 @@ def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall
         terminal.wait_for("a taller terminal shows rates")
         terminal.resize(120, 60)
         terminal.wait_for("1 finished job is kept")
-        assert terminal.interrupt() == 0
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.wait() == 0
 
 
 def test_while_the_server_is_away_it_says_so_and_goes_on(app: Path, private_postgres: PostgresServer) -> None:
