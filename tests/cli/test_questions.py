@@ -316,11 +316,15 @@ def test_prune_by_the_rules_of_the_app(run: Run, old: Rowcall) -> None:
     assert run("prune", "app:jobs").stdout == "nothing was kept long enough to be deleted\n"
 
 
-def test_without_the_app_it_is_said_whose_rules_hold(run: Run, old: Rowcall) -> None:
-    for command in (["retention"], ["prune", "--dry-run"]):
-        assert "by the default rules" in run(*command, "--url", "sqlite:///queue.db").stdout
-        assert "by the default rules" not in run(*command, "app:jobs").stdout
-    assert told(run, "prune", "--dry-run", "--url", "sqlite:///queue.db")["by_status"]["succeeded"] == 6
+def test_without_the_app_the_rules_that_it_has_written_hold(run: Run, old: Rowcall) -> None:
+    def kept_for() -> set[float | None]:
+        report = told(run, "retention", "--url", "sqlite:///queue.db")
+        return {one["keep"] for one in report["kept"] if one["status"] == "succeeded"}
+
+    assert kept_for() == {30 * 86_400}
+    assert told(run, "prune", "app:jobs")["jobs"] == 12
+    assert kept_for() == {3600, None}
+    assert told(run, "prune", "--url", "sqlite:///queue.db")["jobs"] == 0
 
 
 def test_prune_on_a_terminal_ends_with_what_was_deleted(old: Rowcall) -> None:

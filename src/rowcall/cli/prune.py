@@ -12,7 +12,6 @@ from rowcall.app import Rowcall
 from rowcall.cli.helpers import interruptible
 from rowcall.cli.measures import counted, size
 from rowcall.cli.output import console, has_unicode, print_json, text
-from rowcall.cli.retention import DEFAULT_RULES
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Pruned
 from rowcall.queue.keeping import prune_now
@@ -27,7 +26,7 @@ def prune_command(app: str | None, url: str | None, dry_run: bool, as_json: bool
     """Delete finished jobs that were kept long enough, with their history, in small batches; workers do the same by
     themselves. Ctrl-C between two batches loses nothing: run it again.
 
-    Name APP rather than --url: only the app knows the rules that its Rowcall was given.
+    The rules are those of APP, else those that its workers have written to the database, else the defaults.
 
     With --json: {"jobs", "by_status": {"succeeded", "failed", "cancelled"}, "dry_run"}.
     """
@@ -36,10 +35,7 @@ def prune_command(app: str | None, url: str | None, dry_run: bool, as_json: bool
     if as_json:
         print_json(pruned)
         return
-    out = console()
-    out.print(text(_said(pruned)))
-    if app is None:
-        out.print(DEFAULT_RULES, style="dim")
+    console().print(text(_said(pruned)))
 
 
 @click.command("vacuum", short_help="Give back the space of what was deleted.")

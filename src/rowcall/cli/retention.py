@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_ROWS = 30
-DEFAULT_RULES = "by the default rules: only APP knows what its Rowcall was given as retention="
 
 
 @click.command("retention", short_help="Show what is kept, and what the next prune deletes.")
@@ -28,8 +27,7 @@ DEFAULT_RULES = "by the default rules: only APP knows what its Rowcall was given
 def retention_command(app: str | None, url: str | None, as_json: bool) -> None:
     """Show which finished jobs are kept, for how long, how much that is, and what the next prune deletes.
 
-    Name APP rather than --url: only the app knows the rules that its Rowcall was given. Those of tasks are known to
-    all, once a worker has declared them.
+    The rules are those of APP, else those that its workers have written to the database, else the defaults.
 
     With --json: {"kept": [{"status", "queue", "type", "keep", "jobs", "prunable", "oldest_at"}, …], "jobs",
     "prunable", "size_bytes"}; "keep" is seconds, or null for ever.
@@ -39,14 +37,12 @@ def retention_command(app: str | None, url: str | None, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    _print(report, now, app)
+    _print(report, now)
 
 
-def _print(report: RetentionReport, now: datetime, app: str | None) -> None:
+def _print(report: RetentionReport, now: datetime) -> None:
     out = console()
     out.print(text(retention_line(report)))
-    if app is None:
-        out.print(DEFAULT_RULES, style="dim")
     if not report.kept:
         return
     out.print()
