@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Retention, Rowcall
 from rowcall.cli.target import load
 from rowcall.queue.keeping import prune_now
+from rowcall.retention import retention_to_text
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
 
@@ -353,7 +354,8 @@ def test_prune_on_a_server(run: Run, server_queue: Rowcall) -> None:
     done = server_queue.enqueue("hello", {"name": "Ann"})
     server_queue.cancel(done.id)
     assert told(run, "prune", "app:jobs", "--dry-run")["jobs"] == 0
-    server_queue.write(lambda: server_queue.dialect.put_setting("retention of task hello", "[0, 0, 0]"))
+    rule = retention_to_text(Retention(cancelled=0))
+    server_queue.write(lambda: server_queue.dialect.put_setting("retention of task hello", rule))
     assert told(run, "retention", "app:jobs")["prunable"] == 1
     assert told(run, "prune", "app:jobs")["by_status"] == {"succeeded": 0, "failed": 0, "cancelled": 1}
     assert told(run, "vacuum", "app:jobs")["size_bytes"] > 0
