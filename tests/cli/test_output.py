@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,30 +9,14 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.output import ago, bar, span, text
+from tests.cli.terminal import Terminal
 
 
-def on_a_terminal(*words: str, **env: str) -> str:
-    """What a command prints when its output is a terminal of 100 columns."""
-    master, slave = os.openpty()
-    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rowcall", *words],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**environment, "TERM": "xterm-256color", "COLUMNS": "100", **env},
-    )
-    os.close(slave)
-    printed = b""
-    try:
-        while data := os.read(master, 65536):
-            printed += data
-    except OSError:
-        pass  # Linux says so when the last writer is gone
-    finally:
-        os.close(master)
-        process.wait(30)
-    return printed.decode()
+def on_a_terminal(*words: str, columns: int = 100, **environment: str) -> str:
+    """What a command prints there, from its beginning to its end."""
+    with Terminal(*words, columns=columns, **environment) as terminal:
+        terminal.wait()
+    return terminal.drawn
 
 
 def test_colours_are_for_terminals_and_can_be_turned_off(queue: Rowcall) -> None:
@@ -50,7 +33,7 @@ def test_colours_are_for_terminals_and_can_be_turned_off(queue: Rowcall) -> None
 
 def test_a_narrow_terminal_folds_and_loses_nothing(queue: Rowcall) -> None:
     job = queue.enqueue("hello", queue="a-queue-with-a-name-that-is-much-longer-than-the-terminal-is-wide")
-    printed = on_a_terminal("jobs", "app:jobs", COLUMNS="60", NO_COLOR="1")
+    printed = on_a_terminal("jobs", "app:jobs", columns=60, NO_COLOR="1")
     printed = re.sub(r"\x1b\[[0-9;]*m|\r", "", printed)
     assert str(job.id) in printed
     assert "…" not in printed
@@ -60,12 +43,12 @@ def test_a_narrow_terminal_folds_and_loses_nothing(queue: Rowcall) -> None:
 def test_a_narrow_terminal_tells_errors_under_the_table(queue: Rowcall) -> None:
     queue.enqueue("hello", max_attempts=1)
     queue.fail(queue.claim("somebody", limit=1)[0], "INTERNAL:ValueError", "that was not to be expected")
-    printed = on_a_terminal("jobs", "app:jobs", COLUMNS="60", NO_COLOR="1")
+    printed = on_a_terminal("jobs", "app:jobs", columns=60, NO_COLOR="1")
     lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", printed).splitlines()]
     assert ["id", "type", "queue", "status", "attempt", "when"] in lines
     assert ["id", "what"] in lines
     assert ["1", "INTERNAL:ValueError:", "that", "was", "not", "to", "be"] in [line[:7] for line in lines]
-    wide = on_a_terminal("jobs", "app:jobs", COLUMNS="140", NO_COLOR="1")
+    wide = on_a_terminal("jobs", "app:jobs", columns=140, NO_COLOR="1")
     assert re.search(r"ended .* ago +INTERNAL:ValueError: that was not to be expected", wide)
 
 
