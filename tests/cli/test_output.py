@@ -12,9 +12,9 @@ from rowcall.cli.output import ago, bar, span, text
 from tests.cli.terminal import Terminal
 
 
-def on_a_terminal(*words: str, columns: int = 100, **environment: str) -> str:
+def on_a_terminal(*words: str, columns: int = 100, lines: int = 50, **environment: str) -> str:
     """What a command prints there, from its beginning to its end."""
-    with Terminal(*words, columns=columns, **environment) as terminal:
+    with Terminal(*words, columns=columns, lines=lines, **environment) as terminal:
         terminal.wait()
     return terminal.drawn
 
