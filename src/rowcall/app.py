@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from rowcall.blobs import BlobStore
 from rowcall.clock import Clock, SystemClock
-from rowcall.config import configure
+from rowcall.config import DEFAULT_BLOB_THRESHOLD, DEFAULT_PAYLOAD_LIMIT, configure
 from rowcall.context import Context
 from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
 from rowcall.job import Summary
@@ -66,6 +67,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         busy_timeout: float = 5.0,
         listen_url: str | None = None,
         pool_size: int | None = None,
+        blobs: BlobStore | None = None,
+        blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
+        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         clock: Clock | None = None,
         retention: object = None,
     ) -> None:
@@ -80,6 +84,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             busy_timeout=busy_timeout,
             listen_url=listen_url,
             pool_size=pool_size,
+            blobs=blobs,
+            blob_threshold=blob_threshold,
+            payload_limit=payload_limit,
         )
         super().__init__(config, clock or SystemClock())
 

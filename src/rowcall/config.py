@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
 import msgspec
 
+from rowcall.blobs import BlobStore
 from rowcall.errors import InvalidOption
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
@@ -22,6 +24,9 @@ _NAME_LENGTH = 200
 
 DEFAULT_POOL_SIZE = 4
 MOST_POOLED = 100
+DEFAULT_BLOB_THRESHOLD = 256 * 1024
+DEFAULT_PAYLOAD_LIMIT = 64 * 1024 * 1024
+LEAST_BYTES, MOST_BYTES = 1024, 512 * 1024 * 1024  # what PostgreSQL can hold in one value, with some to spare
 
 
 # to the last @, as libpq does: a password may hold what ends a host elsewhere
@@ -60,6 +65,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     auto_migrate: bool = True
     busy_timeout_seconds: float = 5.0
     gate_seconds: float = 2.0
+    blobs: BlobStore | None = None
+    blob_threshold: int = DEFAULT_BLOB_THRESHOLD
+    payload_limit: int = DEFAULT_PAYLOAD_LIMIT
 
     @property
     def in_memory(self) -> bool:
@@ -76,6 +84,9 @@ def configure(
     busy_timeout: float,
     listen_url: str | None = None,
     pool_size: int | None = None,
+    blobs: BlobStore | None = None,
+    blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
+    payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
 ) -> Config:
     problems: list[InvalidOption] = []
     place: str | Server = ""
@@ -94,6 +105,7 @@ def configure(
         problems.append(InvalidOption("default_queue", complaint))
     if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
         problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
+    problems += _blob_problems(blobs, blob_threshold, payload_limit)
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -106,7 +118,22 @@ def configure(
         default_queue=default_queue,
         auto_migrate=auto_migrate,
         busy_timeout_seconds=float(busy_timeout),
+        blobs=blobs,
+        blob_threshold=blob_threshold,
+        payload_limit=payload_limit,
     )
+
+
+def _blob_problems(blobs: object, blob_threshold: object, payload_limit: object) -> Iterator[InvalidOption]:
+    if blobs is not None:
+        wanted = ("put", "get", "digests", "delete")
+        missing = [name for name in wanted if not callable(getattr(blobs, name, None))]
+        if missing or isinstance(blobs, type):
+            problem = f"has no {', '.join(missing)}" if missing else "wants an object, not its class"
+            yield InvalidOption("blobs", f"wants a BlobStore: {type(blobs).__name__} {problem}")
+    for option, size in (("blob_threshold", blob_threshold), ("payload_limit", payload_limit)):
+        if isinstance(size, bool) or not isinstance(size, int) or not LEAST_BYTES <= size <= MOST_BYTES:
+            yield InvalidOption(option, f"wants a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, not {size!r}")
 
 
 def _with_options(

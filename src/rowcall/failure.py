@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 
+from rowcall.blobs import BlobUnreadable
 from rowcall.lifecycle import Raised
 from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
 
@@ -20,6 +21,8 @@ def code_of(error: BaseException) -> str:
     >>> code_of(ZeroDivisionError())
     'INTERNAL:ZeroDivisionError'
     """
+    if isinstance(error, BlobUnreadable):
+        return error.code
     return storable(f"INTERNAL:{type(error).__name__}", CODE_LENGTH)
 
 

@@ -8,6 +8,8 @@ import msgspec
 from rowcall.cli.output import console, job_as_json, moment, print_json, span, status_text, table, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.job import Attempt, Event, Job
+from rowcall.queue.looking import checked_id
+from rowcall.store.plans import inspect
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 _JSON_FIELDS = ("payload", "result", "tags")
@@ -26,7 +28,8 @@ def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None
     if len(ids) > 1:
         raise click.UsageError("name one job")
     with existing(app, url) as jobs:
-        job, attempts, timeline = jobs.get(ids[0]), jobs.attempts(ids[0]), jobs.timeline(ids[0])
+        job = jobs.read(inspect.get(jobs.dialect, checked_id(ids[0])))  # a large payload as the reference that it is
+        attempts, timeline = jobs.attempts(job.id), jobs.timeline(job.id)
     if as_json:
         print_json({"job": job_as_json(job), "attempts": attempts, "timeline": timeline})
         return

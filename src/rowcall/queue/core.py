@@ -14,6 +14,7 @@ from rowcall.drivers.database import MakePlan
 from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
+from rowcall.queue.blobs import Blobs
 from rowcall.queue.opening import open_store
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
@@ -32,6 +33,7 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        self.blobs = Blobs(self)
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None

@@ -6,11 +6,13 @@ staging and recovery skip what somebody else has locked, and settling goes by id
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 import msgspec
 
+from rowcall.blobs import Reference
 from rowcall.errors import SchemaMismatch
 from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
@@ -22,6 +24,7 @@ from rowcall.store.dialect import (
     Look,
     NewJob,
     Owned,
+    Pin,
     Ready,
     Registration,
     Settlement,
@@ -305,6 +308,44 @@ class PostgresDialect:
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
         return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+    # blobs
+
+    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
+        return execute(_plain(self._sql.refer_to_blobs, _json(references)))
+
+    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
+        pinned = {reference.digest: reference.text for reference in references}
+        return execute(_plain(self._sql.pin_blobs, token, _json(list(pinned.items()))))
+
+    def unpin_blobs(self, token: str) -> Plan[None]:
+        return execute(_plain(self._sql.unpin_blobs, token))
+
+    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]:
+        return fetch(Statement(self._sql.blob_pins, (_json(digests),), rows.pin_from_row))
+
+    def jobs_referring(self, reference: str) -> Plan[list[int]]:
+        return fetch(Statement(self._sql.jobs_referring, (reference,), rows.number_from_row))
+
+    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
+        return fetch(Statement(self._sql.unreferred_blobs, (_json(digests),), rows.text_from_row))
+
+    # the table of blobs, where they are kept on the server: by our own connections alone
+
+    def put_blob(self, digest: str, data: bytes, now_ms: int | None) -> Plan[None]:
+        """Written once: one that is there is only touched, and need not be sent."""
+        if not (yield from fetch(_plain(self._sql.touch_blob, now_ms, digest))):
+            yield from execute(_plain(self._sql.put_blob, now_ms, digest, b64encode(data).decode(), len(data)))
+
+    def get_blob(self, digest: str) -> Plan[bytes | None]:
+        return first(Statement(self._sql.get_blob, (digest,), rows.bytes_from_row))
+
+    def old_blobs(self, older_than_seconds: float, after: str, limit: int, now_ms: int | None) -> Plan[list[str]]:
+        parameters = (now_ms, older_than_seconds, after, limit)
+        return fetch(Statement(self._sql.old_blobs, parameters, rows.text_from_row))
+
+    def delete_blob(self, digest: str, older_than_seconds: float, now_ms: int | None) -> Plan[None]:
+        return execute(_plain(self._sql.delete_blob, now_ms, digest, older_than_seconds))
 
 
 def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:

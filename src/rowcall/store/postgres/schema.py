@@ -7,7 +7,7 @@ from typing import NamedTuple
 # never now(): in a long transaction that is when it began
 CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 
-TABLES = ("job", "attempt", "event", "worker", "job_tag", "migration")
+TABLES = ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "blob", "migration")
 
 
 def render(template: str, prefix: str, schema: str = "") -> str:
@@ -298,6 +298,33 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
+_BLOB = """
+create table <blob> (
+  touched_at timestamptz not null,
+  size bigint not null,
+  digest text collate "C" primary key,
+  data bytea not null
+)
+"""
+
+# which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
+_BLOB_REF = """
+create table <blob_ref> (
+  job_id bigint not null references <job> (id) on delete cascade,
+  digest text collate "C" not null,
+  primary key (digest, job_id)
+)
+"""
+
+_BLOB_PIN = """
+create table <blob_pin> (
+  token text collate "C" not null,
+  digest text collate "C" not null,
+  reference text not null,
+  primary key (token, digest)
+)
+"""
+
 MIGRATIONS = (
     Migration(
         1,
@@ -332,6 +359,13 @@ MIGRATIONS = (
             _ATTEMPTS,
             _TIMELINE,
         ),
+    ),
+    # older code would take a reference for the arguments
+    Migration(
+        2,
+        2,
+        "large payloads by reference",
+        (_BLOB, _BLOB_REF, "create index <prefix>blob_ref_job on <blob_ref> (job_id)", _BLOB_PIN),
     ),
 )
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rowcall.blobs import Reference
 from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
@@ -22,6 +23,7 @@ from rowcall.store.dialect import (
     Look,
     NewJob,
     Owned,
+    Pin,
     Ready,
     Registration,
     Settlement,
@@ -278,6 +280,27 @@ class SqliteDialect:
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
         return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
+
+    # blobs
+
+    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
+        return execute(_plain(self._sql.refer_to_blobs, _json(references)))
+
+    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
+        pinned = {reference.digest: reference.text for reference in references}
+        return execute(_plain(self._sql.pin_blobs, token, _json(list(pinned.items()))))
+
+    def unpin_blobs(self, token: str) -> Plan[None]:
+        return execute(_plain(self._sql.unpin_blobs, token))
+
+    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]:
+        return fetch(Statement(self._sql.blob_pins, (_json(digests),), rows.pin_from_row))
+
+    def jobs_referring(self, reference: str) -> Plan[list[int]]:
+        return fetch(Statement(self._sql.jobs_referring, (reference,), rows.number_from_row))
+
+    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
+        return fetch(Statement(self._sql.unreferred_blobs, (_json(digests),), rows.text_from_row))
 
 
 def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:

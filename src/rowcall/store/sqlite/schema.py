@@ -7,7 +7,7 @@ from typing import NamedTuple
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 
-TABLES = ("job", "attempt", "event", "worker", "job_tag", "migration")
+TABLES = ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "migration")
 
 
 def render(template: str, prefix: str) -> str:
@@ -238,6 +238,24 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
+# which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
+_BLOB_REF = """
+create table <blob_ref> (
+  digest text not null,
+  job_id integer not null references <job> (id) on delete cascade,
+  primary key (digest, job_id)
+) without rowid
+"""
+
+_BLOB_PIN = """
+create table <blob_pin> (
+  token text not null,
+  digest text not null,
+  reference text not null,
+  primary key (token, digest)
+) without rowid
+"""
+
 MIGRATIONS = (
     Migration(
         1,
@@ -271,6 +289,11 @@ MIGRATIONS = (
     ),
     # from here on a migration can say how old the code may be that still works on it (null: none but its own)
     Migration(2, "versions side by side", ("alter table <migration> add column oldest integer",)),
+    Migration(
+        3,
+        "large payloads by reference",
+        (_BLOB_REF, "create index <prefix>blob_ref_job on <blob_ref> (job_id)", _BLOB_PIN),
+    ),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

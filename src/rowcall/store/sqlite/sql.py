@@ -223,6 +223,22 @@ class Sql:
     delete = "delete from <job> where id = ?1"
     record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5)"
 
+    refer_to_blobs = """
+        insert or ignore into <blob_ref> (digest, job_id)
+        select json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?1)"""
+    pin_blobs = """
+        insert into <blob_pin> (token, digest, reference)
+        select ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?2)"""
+    unpin_blobs = "delete from <blob_pin> where token = ?1"
+    blob_pins = """
+        select token, digest, reference from <blob_pin> where digest in (select value from json_each(?1))"""
+    jobs_referring = "select id from <job> where payload = ?1 or result = ?1"
+    # a connection without foreign keys leaves the references of jobs that it deletes
+    unreferred_blobs = """
+        select given.value from json_each(?1) as given where not exists (
+          select 1 from <blob_ref> as ref where ref.digest = given.value
+            and exists (select 1 from <job> where id = ref.job_id))"""
+
     def ready_jobs(self, types: int) -> str:
         """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""
         arm = f"select priority, id from {_READY} and queue = ?2 and type = "
