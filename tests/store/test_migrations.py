@@ -43,7 +43,10 @@ def names(path: Path, kind: str = "table") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "migration")}
+    return {
+        f"{prefix}{name}"
+        for name in ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "migration")
+    }
 
 
 def pretend_version(path: Path, version: int, oldest: int | None = None) -> None:

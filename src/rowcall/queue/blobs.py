@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -103,14 +103,16 @@ class Blobs:
             return value
         return found
 
-    def collect(self, grace_seconds: float = GRACE_SECONDS) -> int:
-        """Remove what no job refers to and nobody has put for that long; gives how many were looked at and let go.
+    def collect(self, grace_seconds: float = GRACE_SECONDS, stopping: Callable[[], bool] = lambda: False) -> int:
+        """Remove what no job refers to and nobody has put for that long; gives how many that were.
 
-        It may be interrupted anywhere, and run beside others and beside those who put the same content again: those
-        are spared, as the store looks once more when it removes.
+        It may be interrupted anywhere, and run beside others and beside those who put the same content again: what is
+        put again is spared, as the store looks once more when it removes.
         """
         removed = 0
         for digests in _in_groups(self._store.digests(grace_seconds)):
+            if stopping():
+                break
             self._look_at_pins(digests)
             for digest in self._core.read(self._core.dialect.unreferred_blobs(digests)):
                 self._store.delete(digest, grace_seconds)
@@ -131,9 +133,11 @@ def on_loan(dialect: Dialect, texts: Sequence[str | None], plan: Plan[T]) -> Pla
     return pinned(dialect, secrets.token_hex(8), references, plan) if references else plan
 
 
-def collect_blobs(core: Core, grace_seconds: float = GRACE_SECONDS) -> int:
-    """`Blobs.collect`: what retention calls after it has deleted jobs."""
-    return core.blobs.collect(grace_seconds)
+def collect_blobs(
+    core: Core, grace_seconds: float = GRACE_SECONDS, stopping: Callable[[], bool] = lambda: False
+) -> int:
+    """Remove the blobs that nothing refers to any more; asks between small groups whether to stop."""
+    return core.blobs.collect(grace_seconds, stopping)
 
 
 def _own_store(core: Core) -> BlobStore:

@@ -51,7 +51,10 @@ def names(url: str, schema: str = "public", kinds: str = "r") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {f"{prefix}{name}" for name in ("job", "attempt", "event", "worker", "job_tag", "blob", "blob_ref", "blob_pin", "migration")}
+    return {
+        f"{prefix}{name}"
+        for name in ("job", "attempt", "event", "worker", "job_tag", "blob", "blob_ref", "blob_pin", "migration")
+    }
 
 
 def with_schema(url: str, schema: str) -> str:
