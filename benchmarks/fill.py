@@ -38,7 +38,7 @@ POSTGRES = Words(
     later_by_value="?::timestamptz + value * interval '1 millisecond'",
     indexes="select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
     " where indrelid = 'rowcall_job'::regclass and not indisprimary",
-    quickly=("set synchronous_commit = off", "set session_replication_role = replica"),
+    quickly=("set synchronous_commit = off",),
     safely=("vacuum analyze", "checkpoint"),
 )
 
@@ -58,21 +58,34 @@ class Filler:
         self._words = words
         self._now_ms = time.time_ns() // 1_000_000
 
-    def waiting(self, count: int, kind: str, *, priority: int = 0) -> range:
+    def waiting(self, count: int, kind: str, *, priority: int = 0, queue: str = "default") -> range:
         """Jobs that may run now; gives their ids."""
-        return self._insert(count, {"type": kind, "status": "pending", "priority": priority})
+        return self._insert(count, {"type": kind, "status": "pending", "priority": priority, "queue": queue})
 
-    def future(self, count: int, kind: str, *, priority: int) -> None:
+    def future(self, count: int, kind: str, *, priority: int, queue: str = "default") -> None:
         """Jobs that are due tomorrow, each a millisecond after the other."""
-        columns = {"type": kind, "status": "scheduled", "priority": priority}
+        columns = {"type": kind, "status": "scheduled", "priority": priority, "queue": queue}
         self._insert(count, columns, first_due_ms=self._now_ms + DAY_MS)
 
-    def finished(self, count: int, kind: str) -> None:
-        """Jobs that succeeded an hour ago."""
-        then = self._now_ms - 3_600_000
+    def finished(
+        self,
+        count: int,
+        kind: str,
+        *,
+        status: str = "succeeded",
+        queue: str = "default",
+        hours_ago: float = 1,
+        error_code: str | None = None,
+        tags: str | None = None,
+    ) -> None:
+        """Jobs that ended some hours ago."""
+        then = self._now_ms - round(hours_ago * 3_600_000)
         columns = {
             "type": kind,
-            "status": "succeeded",
+            "status": status,
+            "queue": queue,
+            **({"error_code": error_code, "error_detail": "what went wrong"} if error_code else {}),
+            **({"tags": tags} if tags else {}),
             "attempt": 1,
             "lease": 2,
             "worker": "long:gone:1",

@@ -37,6 +37,11 @@ class Sizes:
     churn_jobs: int = 2_000_000
     producing_seconds: float = 3.0
     busy_backlog: int = 150_000
+    questions_finished: int = 9_500_000
+    questions_waiting: int = 400_000
+    questions_future: int = 100_000
+    pruned_jobs: int = 1_000_000
+    pruned_beside_jobs: int = 300_000
 
 
 FULL = Sizes()
@@ -70,4 +75,9 @@ QUICK = Sizes(
     churn_jobs=12_000,
     producing_seconds=0.5,
     busy_backlog=20_000,
+    questions_finished=20_000,
+    questions_waiting=1_000,
+    questions_future=1_000,
+    pruned_jobs=5_000,
+    pruned_beside_jobs=3_000,
 )

@@ -80,6 +80,27 @@ def never(what: str, measure: str, figure: str) -> Target:
     return Target(what, measure, 0, "", (figure,), lambda measured: [sum(measured[figure])], at_least=False)
 
 
+QUESTIONS = ("stats", "stuck", "retries", "errors", "retention")
+
+
+def observing(prefix: str) -> tuple[Target, ...]:
+    """What may be asked of counts, history and retention, on either database."""
+    asked = "{} of 10,000,000 rows"
+    pages = "a page of `list`, for each filter alone and with each status, of 10,000,000 rows"
+    prune = "a prune of 1,000,000 jobs beside a drain"
+    return (
+        *(
+            at_most(asked.format(f"`{question}`"), "at the slowest", 1000, "ms", f"{prefix}questions.{question}_ms")
+            for question in QUESTIONS
+        ),
+        at_most(pages, "the first", 50, "ms", f"{prefix}questions.first_page_ms"),
+        at_most(pages, "the hundredth", 50, "ms", f"{prefix}questions.hundredth_page_ms"),
+        ratio(prune, "of the drain alone", 0.75, "of", f"{prefix}prune.drain", f"{prefix}prune.drain_alone"),
+        at_most(prune, "longest `enqueue`", 100, "ms", f"{prefix}prune.longest_enqueue_ms"),
+        ratio("drain with counts and history", "of before", 0.85, "of", f"{prefix}cost.after", f"{prefix}cost.before"),
+    )
+
+
 _ASYNC = "drain of no-op async jobs"
 _SYNC = "drain of no-op sync jobs in threads"
 _FULL = "drain with 1,000,000 finished, 1,000,000 future high-priority and 200,000 waiting jobs"
@@ -116,6 +137,7 @@ SQLITE_TARGETS = (
     at_most(_CROWD, "at p99.9", 100, "ms", "crowd.p99.9_ms"),
     never(_CROWD, "errors", "crowd.errors"),
     at_most("WAL file during a drain of 500,000", "at its largest", 64, "MB", "endurance.wal_mb"),
+    *observing(""),
 )
 
 POSTGRES_TARGETS = (
@@ -159,4 +181,5 @@ POSTGRES_TARGETS = (
     at_most(_PLAIN, "at p99", 20, "ms", "postgres-pickup.plain_p99_ms"),
     at_most("an idle worker", "of a core", 0.5, "%", "postgres-idle.quiet_percent"),
     at_most("an idle worker", "statements a second", 1, "", "postgres-idle.statements_per_second"),
+    *observing("postgres-"),
 )

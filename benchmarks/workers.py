@@ -96,6 +96,32 @@ def worker_processes(
             worker.stop()
 
 
+class Background:
+    """One of `benchmarks/processes` that is at its work."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+
+@contextmanager
+def background(name: str, *arguments: object) -> Iterator[Background]:
+    """One of `benchmarks/processes` beside what is measured, from when it says that it is ready; then killed."""
+    process = subprocess.Popen(
+        command(name, [str(argument) for argument in arguments]), cwd=ROOT, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise ProcessFailed(f"{name} ended with {process.wait(STOP_SECONDS)}")
+        yield Background(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def command(name: str, arguments: Sequence[str]) -> list[str]:
     """How one of `benchmarks/processes` is started."""
     return [sys.executable, "-m", f"benchmarks.processes.{name}", *arguments]

@@ -8,6 +8,7 @@ from benchmarks.bench import Experiment
 from benchmarks.experiments import (
     backlog,
     churn,
+    cost,
     crowd,
     delay,
     drain,
@@ -17,6 +18,8 @@ from benchmarks.experiments import (
     lent,
     pickup,
     producers,
+    prune,
+    questions,
 )
 
 _SQLITE = (
@@ -29,6 +32,9 @@ _SQLITE = (
     Experiment("idle", "processor time of an idle worker", idle.measure_sqlite, "half"),
     Experiment("endurance", "memory and WAL in a long drain", endurance.measure, "half"),
     Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
+    Experiment("cost", "drains before and after there were counts and history", cost.measure),
+    Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
+    Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
 )
 
 _POSTGRES = (
@@ -39,6 +45,9 @@ _POSTGRES = (
     Experiment("pickup", "pick-up by an idle worker", pickup.measure_with_plain_sql, "half"),
     Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),
     Experiment("producers", "what it costs eight producers that workers are told", producers.measure, "half"),
+    Experiment("cost", "drains before and after there were counts and history", cost.measure),
+    Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
+    Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
     Experiment("churn", "drains after many jobs have gone through the table", churn.measure, "one"),
 )
 

@@ -21,6 +21,24 @@ def _lent(experiment: str, connections: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+_OBSERVING = {
+    "questions.stats_ms": "`stats` of 10,000,000 rows, ms",
+    "questions.stuck_ms": "`stuck` of 10,000,000 rows, ms",
+    "questions.retries_ms": "`retries` of 10,000,000 rows, ms",
+    "questions.errors_ms": "`top_errors` of 10,000,000 rows, ms",
+    "questions.retention_ms": "`retention` of 10,000,000 rows, ms",
+    "questions.first_page_ms": "first page of `list`, slowest of all filters, ms",
+    "questions.hundredth_page_ms": "hundredth page of `list`, slowest of all filters, ms",
+    "prune.drain_alone": "drain beside 1,000,000 old jobs, jobs/s",
+    "prune.drain": "drain while these are pruned, jobs/s",
+    "prune.longest_enqueue_ms": "longest single `enqueue` beside both, ms",
+    "prune.pruned_meanwhile": "jobs pruned during that drain",
+    "prune.still_pruning": "whether the prune outlasted the drain",
+    "cost.before": "drain before there were counts and history, jobs/s",
+    "cost.after": "drain since, jobs/s",
+}
+
+
 SQLITE_LABELS = {
     "drain.ceiling": "drain, bare ceiling, jobs/s",
     "drain.async": "drain, Rowcall, async, jobs/s",
@@ -57,6 +75,7 @@ SQLITE_LABELS = {
     "crowd.enqueues": "enqueues timed in that crowd",
     "crowd.others_enqueued": "enqueues by the other producers meanwhile",
     "crowd.left_waiting": "jobs still waiting at its end",
+    **_OBSERVING,
 }
 
 _PRODUCERS = {
@@ -113,4 +132,5 @@ POSTGRES_LABELS = {
             "ratio": ", of the rate with the trigger off",
         }.items()
     },
+    **{f"postgres-{name}": label for name, label in _OBSERVING.items()},
 }

@@ -22,7 +22,25 @@ from rowcall.errors import (
     UnknownTask,
     WrongState,
 )
-from rowcall.job import Attempt, Event, Job, Page, Stats, Status, Summary, WorkerInfo
+from rowcall.job import (
+    Attempt,
+    ErrorGroup,
+    Event,
+    InProgress,
+    Job,
+    Kept,
+    Pace,
+    Page,
+    Percentiles,
+    Pruned,
+    RetentionReport,
+    Retries,
+    Stats,
+    Status,
+    Summary,
+    WorkerInfo,
+)
+from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
 __version__ = VERSION
@@ -34,16 +52,25 @@ __all__ = [
     "Context",
     "DuplicateJob",
     "DuplicateTask",
+    "ErrorGroup",
     "Event",
     "Fail",
+    "InProgress",
     "InvalidArguments",
     "InvalidOption",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobNotFound",
+    "Kept",
     "LeaseLost",
+    "Pace",
     "Page",
+    "Percentiles",
+    "Pruned",
+    "Retention",
+    "RetentionReport",
+    "Retries",
     "Retry",
     "Rowcall",
     "RowcallError",

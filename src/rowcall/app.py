@@ -13,13 +13,18 @@ from rowcall.blobs import BlobStore
 from rowcall.clock import Clock, SystemClock
 from rowcall.config import DEFAULT_BLOB_THRESHOLD, DEFAULT_PAYLOAD_LIMIT, configure
 from rowcall.context import Context
-from rowcall.errors import DuplicateTask, InvalidOption, UnknownTask
+from rowcall.errors import DuplicateTask, UnknownTask
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import Summary
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.failures import CodeFunction
+from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
+from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
 from rowcall.queue.steering import Steering
+from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
 from rowcall.worker.process import work
 from rowcall.worker.settings import (
@@ -33,6 +38,7 @@ from rowcall.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 
 class TaskDecorator(Protocol):
@@ -42,7 +48,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Enqueueing, ByHand, Looking, Steering):
+class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")
@@ -67,14 +73,14 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         busy_timeout: float = 5.0,
         listen_url: str | None = None,
         pool_size: int | None = None,
+        scrub: Scrub | None = None,
+        traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
         blobs: BlobStore | None = None,
         blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
         payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         clock: Clock | None = None,
-        retention: object = None,
+        retention: Retention | None = None,
     ) -> None:
-        if retention is not None:
-            raise InvalidOption("retention", "is not possible in this version: nothing is deleted by itself")
         config = configure(
             url,
             table_prefix=table_prefix,
@@ -84,6 +90,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             busy_timeout=busy_timeout,
             listen_url=listen_url,
             pool_size=pool_size,
+            retention=retention,
+            scrub=scrub,
+            traceback_limit=traceback_limit,
             blobs=blobs,
             blob_threshold=blob_threshold,
             payload_limit=payload_limit,
@@ -108,6 +117,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
         self.tasks[declared.name] = declared
+        declared.failures = self.failures
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
 
     def declared_task(self, name: str) -> Declared:
@@ -116,6 +126,26 @@ class Rowcall(Enqueueing, ByHand, Looking, Steering):
             return self.tasks[name]
         except KeyError:
             raise UnknownTask(name, sorted(self.tasks)) from None
+
+    @overload
+    def error_code(self, kind: type[E], code: str, /) -> str: ...
+    @overload
+    def error_code(self, kind: type[E], /) -> Callable[[Callable[[E], str]], Callable[[E], str]]: ...
+
+    def error_code(self, kind: type[BaseException], code: str | None = None, /) -> object:
+        """The code of errors of your own: `jobs.error_code(Declined, "PAYMENT:DECLINED")`, or what a function says.
+
+        @jobs.error_code(UpstreamError)
+        def upstream_code(error: UpstreamError) -> str:
+            return f"UPSTREAM:{error.kind}"
+        """
+
+        def declare(code: str | CodeFunction) -> object:
+            self.failures.declare(kind, code)
+            return code
+
+        self.failures.check(kind)
+        return declare if code is None else declare(code)
 
     def worker(
         self,

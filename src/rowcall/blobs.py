@@ -14,8 +14,6 @@ import msgspec
 from rowcall.errors import InvalidArguments
 
 BLOB_KEY = "__rowcall_blob__"
-MISSING_CODE = "PAYLOAD:BLOB_MISSING"
-DAMAGED_CODE = "PAYLOAD:BLOB_DAMAGED"
 TOO_LARGE_CODE = "INVALID_OUTPUT:TOO_LARGE"
 
 _SCHEME = "sha256:"
@@ -66,11 +64,15 @@ class TooLarge(InvalidArguments):
 
 
 class BlobUnreadable(Exception):
-    """What a row refers to is not there, or is not what was put there. It may come back, so the attempt is retried."""
+    """What a row refers to cannot be had. It may come back, so the attempt is retried."""
 
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.code = code
+
+class BlobMissing(BlobUnreadable):
+    """It is not there."""
+
+
+class BlobDamaged(BlobUnreadable):
+    """It is not what was put there."""
 
 
 def refer(data: bytes) -> Reference:
@@ -107,8 +109,8 @@ def read(store: BlobStore, reference: Reference) -> str:
     try:
         data = store.get(digest)
     except KeyError:
-        raise BlobUnreadable(MISSING_CODE, f"the blob {digest} is not in its store") from None
+        raise BlobMissing(f"the blob {digest} is not in its store") from None
     if len(data) != reference.size or hashlib.sha256(data).hexdigest() != digest:
         detail = f"the blob {digest} has {len(data)} bytes, and they are not the {reference.size} that were put there"
-        raise BlobUnreadable(DAMAGED_CODE, detail)
+        raise BlobDamaged(detail)
     return data.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import msgspec
 
 from rowcall.blobs import BlobStore
 from rowcall.errors import InvalidOption
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
+from rowcall.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
 
@@ -20,6 +23,7 @@ Durability = Literal["full", "normal"]
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _NAME_LENGTH = 200
+_LIMITS = (100, 1_000_000)
 
 
 DEFAULT_POOL_SIZE = 4
@@ -64,7 +68,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     default_queue: str = "default"
     auto_migrate: bool = True
     busy_timeout_seconds: float = 5.0
+    retention: Retention = Retention()
     gate_seconds: float = 2.0
+    scrub: Scrub | None = None
+    traceback_limit: int = DEFAULT_TRACEBACK_LIMIT
     blobs: BlobStore | None = None
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
@@ -84,6 +91,9 @@ def configure(
     busy_timeout: float,
     listen_url: str | None = None,
     pool_size: int | None = None,
+    retention: Retention | None = None,
+    scrub: Scrub | None = None,
+    traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
     blobs: BlobStore | None = None,
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
@@ -105,6 +115,12 @@ def configure(
         problems.append(InvalidOption("default_queue", complaint))
     if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
         problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
+    if retention is not None and not isinstance(retention, Retention):
+        problems.append(InvalidOption("retention", f"wants a Retention, not {retention!r}"))
+    if scrub is not None and (not callable(scrub) or inspect.iscoroutinefunction(scrub)):
+        problems.append(InvalidOption("scrub", f"wants a function of a text that gives a text, not {scrub!r}"))
+    if complaint := _limit_complaint(traceback_limit):
+        problems.append(InvalidOption("traceback_limit", complaint))
     problems += _blob_problems(blobs, blob_threshold, payload_limit)
     if len(problems) == 1:
         raise problems[0]
@@ -118,6 +134,9 @@ def configure(
         default_queue=default_queue,
         auto_migrate=auto_migrate,
         busy_timeout_seconds=float(busy_timeout),
+        retention=retention or Retention(),
+        scrub=scrub,
+        traceback_limit=traceback_limit or 0,
         blobs=blobs,
         blob_threshold=blob_threshold,
         payload_limit=payload_limit,
@@ -134,6 +153,14 @@ def _blob_problems(blobs: object, blob_threshold: object, payload_limit: object)
     for option, size in (("blob_threshold", blob_threshold), ("payload_limit", payload_limit)):
         if isinstance(size, bool) or not isinstance(size, int) or not LEAST_BYTES <= size <= MOST_BYTES:
             yield InvalidOption(option, f"wants a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, not {size!r}")
+
+
+def _limit_complaint(limit: object) -> str | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or not (limit == 0 or _LIMITS[0] <= limit <= _LIMITS[1]):
+        return f"wants {_LIMITS[0]} to {_LIMITS[1]:,} characters, or 0 for none, not {limit!r}"
+    return None
 
 
 def _with_options(

@@ -3,6 +3,7 @@
 RowcallError
 ├── InvalidArguments (TypeError)      a call that does not fit the task's signature, or what JSON cannot hold
 ├── InvalidOption (ValueError)        an option that is unknown, out of range or not possible here
+│   └── InvalidCode                   an error code that is none; raised in a handler, it ends the job all the same
 ├── UnknownTask (LookupError)         no task of that name is declared here
 ├── DuplicateTask (ValueError)        two tasks of one name
 ├── DuplicateJob                      a job with that key exists
@@ -24,9 +25,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
-
-UNSPECIFIED_CODE = "FAILED:UNSPECIFIED"
+from rowcall.text import DETAIL_LENGTH, code_complaint, storable
 
 
 class RowcallError(Exception):
@@ -132,6 +131,12 @@ class DataRefused(StoreUnavailable):
 class Control(Exception):
     """Raised inside a handler to end the attempt in a chosen way; not an error of Rowcall's."""
 
+    said: str = ""  # uncut
+
+
+class InvalidCode(InvalidOption, Control):
+    """`Fail` with a code that is none. A handler that wanted to give up has given up: a typing error is not retried."""
+
 
 class Retry(Control):
     """Try again after `delay`; this attempt is used up.
@@ -143,6 +148,7 @@ class Retry(Control):
 
     def __init__(self, delay: float | timedelta = 0.0, reason: str = "") -> None:
         self.delay_seconds = seconds_of("delay", delay)
+        self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
         super().__init__(reason or f"retry in {self.delay_seconds:g} s")
 
@@ -156,10 +162,13 @@ class Snooze(Control):
 
 
 class Fail(Control):
-    """Give up at once, whatever attempts are left."""
+    """Give up at once, whatever attempts are left. `InvalidCode` for a code that is not `CATEGORY:SUBCATEGORY`."""
 
     def __init__(self, code: str, detail: str = "") -> None:
-        self.code = storable(code, CODE_LENGTH) or UNSPECIFIED_CODE
+        if complaint := code_complaint(code):
+            raise InvalidCode("code", complaint)
+        self.code = code
+        self.said = detail
         self.detail = storable(detail, DETAIL_LENGTH)
         super().__init__(f"{code}: {detail}" if detail else code)
 
@@ -168,6 +177,7 @@ class Cancel(Control):
     """End the job as `cancelled`."""
 
     def __init__(self, reason: str = "") -> None:
+        self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
         super().__init__(reason or "cancelled by its handler")
 

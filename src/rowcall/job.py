@@ -107,12 +107,101 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
 
 
+class Percentiles(msgspec.Struct, frozen=True):
+    """Durations in seconds: half of all stay within `p50`, 99 of 100 within `p99`."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How things went during the last minutes: jobs that came, attempts that ended, how long they waited and ran."""
+
+    arrived: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    wait: Percentiles | None = None
+    run: Percentiles | None = None
+
+
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs there are in each state, in all and by queue."""
+    """How many jobs there are in each state, how long the oldest has been waiting, and how fast they come and go.
+
+    `window` is the time that the paces are about, in seconds, up to now; arrivals are counted over `arrival_window`,
+    which is shorter where very many came.
+    """
 
     total: int
     by_status: dict[str, int]
     by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]] = {}
+    oldest_waiting: float | None = None
+    oldest_waiting_by_queue: dict[str, float] = {}
+    window: float = 0.0
+    arrival_window: float = 0.0
+    arrivals_per_second: float = 0.0
+    completions_per_second: float = 0.0
+    pace: Pace = Pace()
+    pace_by_queue: dict[str, Pace] = {}
+    pace_by_type: dict[str, Pace] = {}
+
+
+class InProgress(Job, frozen=True, kw_only=True):
+    """A running job with what is known of its worker, and since when nothing was heard of it, in seconds."""
+
+    silent_for: float
+    host: str | None = None
+    worker_silent_for: float | None = None
+    doing: str | None = None
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs have used how many attempts, in all and by type; 100 stands for 100 or more."""
+
+    by_attempts: dict[int, int]
+    by_type: dict[str, dict[int, int]]
+
+
+class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Failed jobs with one error code; `sample` is the detail of the last."""
+
+    error_code: str
+    count: int
+    types: dict[str, int]
+    first_at: datetime | None
+    last_at: datetime | None
+    sample: str | None
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Finished jobs that one rule of retention is about. `keep` is in seconds, None for ever."""
+
+    status: Status
+    queue: str
+    type: str
+    keep: float | None
+    jobs: int
+    prunable: int
+    oldest_at: datetime | None
+
+
+class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept, for how long, and what the next prune deletes."""
+
+    kept: list[Kept]
+    jobs: int
+    prunable: int
+    size_bytes: int
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prune deleted, or with `dry_run` would have."""
+
+    jobs: int
+    by_status: dict[str, int]
+    dry_run: bool = False
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
+from rowcall.queue.failures import Failures
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
 
@@ -23,6 +24,8 @@ _ONLY_CONNECTION = {"connection"}
 
 class Declared:
     """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
+
+    failures = Failures()  # its queue's, once it is declared there
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 CODE_LENGTH = 100
 DETAIL_LENGTH = 500
 _MARK = " … "
+DAY_SECONDS = 86_400
+_YEAR_SECONDS = 365.25 * DAY_SECONDS
+_CODE = re.compile(r"[\w.-]+:[\w.-]+")
 
 
 def storable(text: str, length: int) -> str:
@@ -18,3 +23,34 @@ def storable(text: str, length: int) -> str:
         return text
     head = (length - len(_MARK)) // 2
     return text[:head] + _MARK + text[len(text) - (length - len(_MARK) - head) :]
+
+
+def span(seconds: float) -> str:
+    """
+    >>> [span(seconds) for seconds in (0.0123, 59, 3600, 200_000)]
+    ['12 ms', '59 s', '60 min', '2 d']
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 2 * DAY_SECONDS:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / DAY_SECONDS:.0f} d" if seconds < 2 * _YEAR_SECONDS else f"{seconds / _YEAR_SECONDS:.0f} years"
+
+
+def code_complaint(code: object) -> str | None:
+    """What is wrong with an error code, if anything.
+
+    >>> code_complaint("PAYMENT:DECLINED")
+    """
+    wanted = 'wants a code such as "TIMEOUT:UPSTREAM_API"'
+    if not isinstance(code, str):
+        return f"{wanted}, not {code!r}"
+    if not 1 <= len(code) <= CODE_LENGTH:
+        return f"{wanted}, of 1 to {CODE_LENGTH} characters, not {len(code)}"
+    if not _CODE.fullmatch(code):
+        return f"{wanted}: letters, digits, _ . and - on both sides of one colon, not {code!r}"
+    return None

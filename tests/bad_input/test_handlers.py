@@ -44,7 +44,7 @@ def deeper(level: int = 0) -> int:
         (lambda: raise_it(GeneratorExit()), "INTERNAL:GeneratorExit", "GeneratorExit"),
         (lambda: raise_it(asyncio.CancelledError()), "INTERNAL:CancelledError", "CancelledError"),
         (lambda: raise_it(StopIteration(5)), "INTERNAL:", ""),
-        (lambda: raise_it(MemoryError()), "INTERNAL:MemoryError", "MemoryError"),
+        (lambda: raise_it(MemoryError()), "RESOURCE:OUT_OF_MEMORY", "MemoryError"),
         (lambda: raise_it(Unprintable()), "INTERNAL:Unprintable", "its text cannot be made"),
         (lambda: raise_it(ValueError("a\0b\ud800")), "INTERNAL:ValueError", "a\ufffdb?"),
         (lambda: raise_it(ValueError("x" * 1_000_000)), "INTERNAL:ValueError", "xxx"),

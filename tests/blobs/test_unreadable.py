@@ -132,7 +132,7 @@ def test_a_store_that_is_shut(open_queue: Open) -> None:
     released = jobs.list().jobs[0]
     assert (released.status, released.attempt) == ("pending", 0)
     assert jobs.drain().retried == 1
-    assert jobs.attempts(job.id)[-1].error_code == "INTERNAL:ConnectionError"
+    assert jobs.attempts(job.id)[-1].error_code == "DEPENDENCY:CONNECTION"
 
 
 def test_a_store_that_shuts_before_the_result_is_put(open_queue: Open) -> None:
@@ -152,5 +152,5 @@ def test_a_store_that_shuts_before_the_result_is_put(open_queue: Open) -> None:
         shop.is_shut = False
         job = task.enqueue(TEXT)
         assert jobs.drain().retried == 1
-        assert jobs.attempts(job.id)[-1].error_code == "INTERNAL:ConnectionError"
+        assert jobs.attempts(job.id)[-1].error_code == "DEPENDENCY:CONNECTION"
         jobs.cancel(job.id)

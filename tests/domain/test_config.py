@@ -71,6 +71,10 @@ def test_a_url_of_an_unknown_kind_is_refused_with_advice(url: object, advice: st
     assert advice in str(caught.value)
 
 
+async def hide_later(text: str) -> str:
+    return ""
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -92,6 +96,14 @@ def test_a_url_of_an_unknown_kind_is_refused_with_advice(url: object, advice: st
         ("busy_timeout", float("nan")),
         ("busy_timeout", 3601),
         ("busy_timeout", "5"),
+        ("scrub", "hide"),
+        ("scrub", hide_later),
+        ("traceback_limit", -1),
+        ("traceback_limit", 99),
+        ("traceback_limit", 1_000_001),
+        ("traceback_limit", True),
+        ("traceback_limit", 500.0),
+        ("traceback_limit", "8 KB"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name(option: str, value: object) -> None:
@@ -114,7 +126,13 @@ def test_a_configuration_is_frozen() -> None:
 
 def test_what_was_given_is_what_is_configured() -> None:
     config = configured(
-        table_prefix="q_", durability="normal", default_queue="mail", auto_migrate=False, busy_timeout=1
+        table_prefix="q_",
+        durability="normal",
+        default_queue="mail",
+        auto_migrate=False,
+        busy_timeout=1,
+        scrub=str.strip,
+        traceback_limit=100,
     )
     assert config == Config(
         path="app.db",
@@ -123,6 +141,9 @@ def test_what_was_given_is_what_is_configured() -> None:
         default_queue="mail",
         auto_migrate=False,
         busy_timeout_seconds=1.0,
+        scrub=str.strip,
+        traceback_limit=100,
     )
+    assert (configured(traceback_limit=None).traceback_limit, configured(traceback_limit=0).traceback_limit) == (0, 0)
     assert configured("sqlite:///:memory:").in_memory
     assert not config.in_memory

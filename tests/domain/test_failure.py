@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowcall.errors import Cancel, Fail, Retry
-from rowcall.failure import TRACEBACK_LENGTH, code_of, detail_of, raised, traceback_of
-from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, detail_of, raised, traceback_of
+from rowcall.text import DETAIL_LENGTH, storable
 
 
 class Speechless(Exception):
@@ -20,14 +20,6 @@ def error_with_traceback(error: BaseException) -> BaseException:
         return caught
 
 
-def test_a_code_counts_by_the_class() -> None:
-    assert code_of(KeyError("a")) == code_of(KeyError("b")) == "INTERNAL:KeyError"
-
-
-def test_a_code_is_bounded() -> None:
-    assert len(code_of(type("E" * 500, (Exception,), {})())) <= CODE_LENGTH
-
-
 def test_a_detail_is_the_message_or_else_the_class() -> None:
     assert detail_of(ValueError("too small")) == "too small"
     assert detail_of(ValueError()) == "ValueError"
@@ -40,7 +32,7 @@ def test_an_error_that_cannot_be_said_says_so() -> None:
 
 
 def test_a_traceback_names_the_line() -> None:
-    assert "error_with_traceback" in traceback_of(error_with_traceback(ValueError("x")))
+    assert "error_with_traceback" in (traceback_of(error_with_traceback(ValueError("x"))) or "")
 
 
 def test_a_long_detail_keeps_both_ends() -> None:
@@ -53,7 +45,8 @@ def test_a_long_detail_keeps_both_ends() -> None:
 
 def test_a_long_traceback_is_bounded_and_keeps_its_last_line() -> None:
     traceback = traceback_of(error_with_traceback(ValueError("x" * 20_000 + "end")))
-    assert len(traceback) == TRACEBACK_LENGTH
+    assert traceback is not None
+    assert len(traceback) == DEFAULT_TRACEBACK_LIMIT
     assert traceback.startswith("Traceback")
     assert traceback.endswith("end\n")
 
@@ -73,8 +66,16 @@ def test_what_fits_is_left_alone(text: str) -> None:
 
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=2000))
 def test_what_a_handler_says_is_stored_within_the_same_bounds(text: str) -> None:
-    for said in (Fail(text, text).detail, Cancel(text).reason, Retry(1, text).reason):
+    for said in (Fail("A:B", text).detail, Cancel(text).reason, Retry(1, text).reason):
         assert len(said) <= DETAIL_LENGTH
         assert "\0" not in said
         said.encode()
-    assert 1 <= len(Fail(text).code) <= CODE_LENGTH
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(before: int, after: int) -> None:
+    error = error_with_traceback(ValueError("x" * before + "begin-secret-end" + "y" * after))
+    kept = traceback_of(error, lambda text: text.replace("begin-secret-end", "*"), 100)
+    assert kept is not None
+    assert len(kept) == 100
+    assert not any(part in kept for part in ("begi", "secr", "-end"))

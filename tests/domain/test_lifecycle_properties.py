@@ -28,7 +28,7 @@ errors: st.SearchStrategy[BaseException] = st.one_of(
     st.sampled_from([ValueError("no"), KeyError("no"), SystemExit(1), KeyboardInterrupt()]),
     st.builds(Retry, seconds),
     st.builds(Snooze, seconds),
-    st.builds(Fail, st.text(min_size=1), st.text()),
+    st.builds(Fail, st.from_regex(r"[A-Z]{1,9}:[A-Z_]{1,9}", fullmatch=True), st.text()),
     st.builds(Cancel, st.text()),
 )
 outcomes: st.SearchStrategy[Outcome] = st.one_of(

@@ -307,7 +307,7 @@ def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_desks: tuple[Desk
     lending.run(scenario)
 
 
-@pytest.mark.parametrize("kind", ["int8"])
+@pytest.mark.parametrize("kind", ["int4", "int8", "text", "float8"])
 def test_codecs_that_nobody_can_do_without_are_refused(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
     lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
 

@@ -96,7 +96,7 @@ def test_a_failure_is_a_code_or_an_exception(
     assert after.error_detail == (None if code is None else "why")
 
 
-@pytest.mark.parametrize("error", ["", None, 5, ["A:B"]])
+@pytest.mark.parametrize("error", ["", None, 5, ["A:B"], "A", ":", "A:B:C", "A: B", "A:\0", "A:" + "B" * 99])
 def test_another_failure_is_refused(jobs: Rowcall, error: Any) -> None:
     job = claimed(jobs)
     with pytest.raises(InvalidOption, match="TIMEOUT:UPSTREAM_API"):
@@ -106,7 +106,7 @@ def test_another_failure_is_refused(jobs: Rowcall, error: Any) -> None:
 
 def test_a_detail_is_made_fit_to_store(jobs: Rowcall) -> None:
     job = claimed(jobs)
-    jobs.fail(job, "A:" + "B" * 500, "a\0b" + "x" * 5000)
+    jobs.fail(job, "A:" + "B" * 98, "a\0b" + "x" * 5000)
     after = jobs.get(job.id)
     assert len(after.error_code or "") == 100
     assert len(after.error_detail or "") == 500

@@ -46,6 +46,12 @@ flaky.enqueue()
 reveal_type(send_email("a@example.com"))
 reveal_type(send_email.enqueue_many([{"to": "a"}]))
 reveal_type(jobs.enqueue("send_email", {"to": "a"}, priority=10))
+jobs.error_code(KeyError, "LOOKUP:FAILED")
+
+
+@jobs.error_code(OSError)
+def code_of(error: OSError) -> str:
+    return f"OS:{error.errno}"
 
 
 async def use(ctx: Context) -> None:
@@ -57,6 +63,8 @@ async def use(ctx: Context) -> None:
 
 
 # wrong: an error on each line below
+jobs.error_code(KeyError, 404)  # call-overload
+jobs.error_code(int)  # type-var
 send_email.enqueue(42)  # arg-type
 send_email.enqueue()  # call-arg
 send_email.enqueue("a", cc="b")  # call-arg
@@ -126,7 +134,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 15
+    assert len(findings.errors) == 17
     assert findings.revealed == REVEALED
 
 

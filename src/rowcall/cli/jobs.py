@@ -11,6 +11,7 @@ import click
 
 from rowcall.cli.liveness import Liveness, described, time_there
 from rowcall.cli.output import NARROW_COLUMNS, ago, console, job_as_json, print_json, span, status_text, table, text
+from rowcall.cli.scrubbed import scrubbed_job
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Job, Page, Status
 from rowcall.store.plans.inspect import LONGEST_PAGE
@@ -47,7 +48,8 @@ def jobs_command(
     With --json: {"jobs": [{"id", "type", "queue", "payload", "status", …}, …], "next_cursor": "…" or null}.
     """
     with existing(app, url) as jobs:
-        page = jobs.list(status=status, queue=queue, type=kind, tag=tag, limit=limit, cursor=cursor)
+        found = jobs.list(status=status, queue=queue, type=kind, tag=tag, limit=limit, cursor=cursor)
+        page = Page(jobs=[scrubbed_job(jobs.failures, job) for job in found.jobs], next_cursor=found.next_cursor)
         workers = jobs.workers() if any(job.status == Status.RUNNING for job in page.jobs) else []
         now = time_there(jobs)
     if as_json:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rowcall.job import Job
+from rowcall.text import span as span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,6 @@ STYLES = {
     "lost": "red",
 }
 NARROW_COLUMNS = 100
-_DAY, _YEAR = 86400, 365.25 * 86400
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = ("lease", "duplicate")
 
@@ -114,22 +114,6 @@ def ago(at: datetime, now: datetime) -> str:
     """
     seconds = (now - at).total_seconds()
     return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
-
-
-def span(seconds: float) -> str:
-    """
-    >>> [span(seconds) for seconds in (0.0123, 59, 3600, 200_000)]
-    ['12 ms', '59 s', '60 min', '2 d']
-    """
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 2 * _DAY:
-        return f"{seconds / 3600:.0f} h"
-    return f"{seconds / _DAY:.0f} d" if seconds < 2 * _YEAR else f"{seconds / _YEAR:.0f} years"
 
 
 def bar(part: int, whole: int, width: int = 20) -> str:

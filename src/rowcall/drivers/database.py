@@ -51,6 +51,9 @@ class Database(Protocol[M, E]):
 
     def connect(self) -> Connection: ...
     def read(self, plan: Plan[T]) -> T: ...
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        """`read`, for a plan whose statements must all see the same moment."""
+
     def read_briefly(self, make_plan: MakePlan[T]) -> T:
         """`read`, for a plan that limits how long it waits."""
 
@@ -58,6 +61,7 @@ class Database(Protocol[M, E]):
         """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
 
     async def aread(self, plan: Plan[T]) -> T: ...
+    async def aread_together(self, make_plan: MakePlan[T]) -> T: ...
     async def awrite(self, make_plan: MakePlan[T]) -> T: ...
     def write_shared(self, member: M) -> E: ...
     async def awrite_shared(self, member: M) -> E: ...
@@ -66,6 +70,12 @@ class Database(Protocol[M, E]):
 
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
         """
+
+    def vacuum(self) -> int:
+        """Give back the space of what was deleted; gives how many bytes that were."""
+
+    def give_back(self, stopped: Callable[[], bool]) -> None:
+        """`vacuum`, as far as the database does not do it by itself and until it is told to stop."""
 
     def tidy(self) -> None:
         """What is to be done now and then by somebody who has the time."""

@@ -38,7 +38,7 @@ from rowcall.drivers.postgres_connection import (
 )
 from rowcall.drivers.postgres_errors import of_any_driver
 from rowcall.errors import Conflict, DataRefused, StoreUnavailable
-from rowcall.store.statement import Plan, Row, Statement, fetch
+from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -49,6 +49,8 @@ LONGEST_PAUSE_SECONDS = 0.2
 IDLE_SECONDS = 60.0
 SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
+VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
+_OF_ONE_MOMENT = Statement("set transaction isolation level repeatable read, read only", (), no_row)
 
 _open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
 
@@ -122,6 +124,9 @@ class PostgresDatabase(Generic[M, E]):
         with self._session() as session:
             return session.read(plan)
 
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        return self.write(lambda: _of_one_moment(make_plan()))
+
     def read_briefly(self, make_plan: MakePlan[T]) -> T:
         try:
             return self.write(make_plan, once=True)  # the limit is the transaction's
@@ -147,6 +152,9 @@ class PostgresDatabase(Generic[M, E]):
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
 
+    async def aread_together(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read_together, make_plan)
+
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
 
@@ -160,8 +168,29 @@ class PostgresDatabase(Generic[M, E]):
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         return self._lender.lend(connection, whereabouts)
 
-    def _own_whereabouts(self, whereabouts: Whereabouts) -> tuple[int, int, int]:
-        found: list[tuple[int, int, int]] = self.read(fetch(whereabouts))
+    def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
+        found: list[Row] = self.read(fetch(whereabouts))
+        return found[0]
+
+    def give_back(self, stopped: Callable[[], bool]) -> None:
+        """Autovacuum does that."""
+
+    def vacuum(self) -> int:
+        before = self._size_bytes()
+        raw = connect(self._server.url, self._config)
+        try:
+            for table in VACUUMED_TABLES:
+                raw.execute(f"vacuum (analyze) {self._config.table_prefix}{table}", prepare=False)
+        except psycopg.Error as error:
+            raise of_any_driver(error, self.name) from error
+        finally:
+            raw.close()
+        return max(0, before - self._size_bytes())
+
+    def _size_bytes(self) -> int:
+        names = [f"{self._config.table_prefix}{table}" for table in VACUUMED_TABLES]
+        sizes = " + ".join(f"coalesce(pg_total_relation_size(to_regclass('{name}')), 0)" for name in names)
+        found: list[int] = self.read(fetch(Statement(f"select {sizes}", (), lambda row: int(str(row[0])))))
         return found[0]
 
     def tidy(self) -> None:
@@ -284,6 +313,11 @@ class PostgresDatabase(Generic[M, E]):
             self._pool._closed = True  # else its end in the child would wait for threads that only the parent has
         _inherited.append((self._pool, self._threads, self._flusher, self._writer))
         self._start_afresh()
+
+
+def _of_one_moment(plan: Plan[T]) -> Plan[T]:
+    yield _OF_ONE_MOMENT
+    return (yield from plan)
 
 
 def _temporary_folder() -> str:

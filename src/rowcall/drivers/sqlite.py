@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import shutil
 import sqlite3
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +31,7 @@ M = TypeVar("M")
 E = TypeVar("E")
 
 MOST_IDLE_READERS = 4
+VACUUMED_PAGES = 200
 
 _open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
 
@@ -83,13 +85,22 @@ class SqliteDatabase(Generic[M, E]):
         return SqliteConnection(self._config, self._path, self.side_folder)
 
     def read(self, plan: Plan[T]) -> T:
+        with self._reader() as connection:
+            return connection.read(plan)
+
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        with self._reader() as connection:
+            return connection.read_together(make_plan())
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[SqliteConnection]:
         readers = self._readers
         try:
             connection = readers.pop()
         except IndexError:
             connection = self.connect()
         try:
-            return connection.read(plan)
+            yield connection
         finally:
             if readers is self._readers and len(readers) < MOST_IDLE_READERS:
                 readers.append(connection)
@@ -105,6 +116,9 @@ class SqliteDatabase(Generic[M, E]):
 
     async def aread(self, plan: Plan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
+
+    async def aread_together(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read_together, make_plan)
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
@@ -127,6 +141,22 @@ class SqliteDatabase(Generic[M, E]):
         if counter != self._tidied:
             self._tidied = counter
             self._tidier.checkpoint()
+
+    def vacuum(self) -> int:
+        return self._give_back(lambda: False)
+
+    def give_back(self, stopped: Callable[[], bool]) -> None:
+        self._give_back(stopped)
+
+    def _give_back(self, stopped: Callable[[], bool]) -> int:
+        connection = self.connect()
+        try:
+            freed = 0
+            while not stopped() and (pages := connection.give_back(VACUUMED_PAGES)):
+                freed += pages
+            return freed * connection.page_size
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Close every connection. The next use opens anew."""

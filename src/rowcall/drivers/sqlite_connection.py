@@ -73,6 +73,18 @@ class SqliteConnection:
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
+    def read_together(self, plan: Plan[T]) -> T:
+        """`read`, of one moment, however many statements it takes."""
+        try:
+            with self._in_use:
+                self._raw.execute("begin")
+                try:
+                    return run(plan, self.execute)
+                finally:
+                    self._raw.execute("rollback")
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a write transaction: all of it, or nothing."""
         with self.transaction():
@@ -127,6 +139,24 @@ class SqliteConnection:
                 self._raw.execute("pragma wal_checkpoint(passive)").fetchall()
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
+
+    @property
+    def page_size(self) -> int:
+        size: int = self._raw.execute("pragma page_size").fetchone()[0]
+        return size
+
+    def give_back(self, pages: int) -> int:
+        """Cut off so many free pages from the end of the file, in a short transaction; gives how many that were."""
+        with self._in_use:
+            try:
+                self._enter_gate()
+                before = self._raw.execute("pragma freelist_count").fetchone()[0]
+                self._raw.execute(f"pragma incremental_vacuum({pages})").fetchall()
+                return int(before) - int(self._raw.execute("pragma freelist_count").fetchone()[0])
+            except sqlite3.Error as error:
+                raise explained(error, self._path) from error
+            finally:
+                self._gate.leave()
 
     def close(self) -> None:
         with self._in_use:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from rowcall.blobs import BlobUnreadable, reference_of
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
-from rowcall.failure import raised
 from rowcall.job import Job, Status
 from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Tries, decide
 from rowcall.moments import time_of, time_or_none
@@ -20,9 +19,9 @@ from rowcall.queue.core import Core
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
-from rowcall.store.plans.settle import Ended, heartbeat, settle_one
+from rowcall.store.plans.settle import heartbeat, settle_one
 from rowcall.store.statement import Plan
-from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
+from rowcall.text import code_complaint
 
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000
@@ -96,10 +95,10 @@ class ByHand(Core):
 
     def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
         """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
-        self.write(self._settling(job, _failure(error, detail)))
+        self.write(self._settling(job, self._failure(error, detail)))
 
     async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
-        await self.awrite(self._settling(job, _failure(error, detail)))
+        await self.awrite(self._settling(job, self._failure(error, detail)))
 
     def heartbeat(self, job: Job) -> None:
         """Still at it: the lease starts anew."""
@@ -159,10 +158,17 @@ class ByHand(Core):
                 jobs.append(job_of(ready, worker, taken.look.now_ms))
         return jobs
 
+    def _failure(self, error: str | BaseException, detail: str) -> Outcome:
+        if isinstance(error, BaseException):
+            return self.failures.raised(error)
+        if complaint := code_complaint(error):
+            raise InvalidOption("error", f"{complaint}; an exception will do too")
+        return Reported(error, self.failures.detail(detail))
+
     def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:
         policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
-        return lambda: settle_one(self.dialect, Ended(job.id, job.lease, transition), self.now_ms())
+        return lambda: settle_one(self.dialect, job, transition, self.now_ms())
 
 
 def _owned(job: Job) -> Job:
@@ -172,14 +178,6 @@ def _owned(job: Job) -> Job:
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job
-
-
-def _failure(error: str | BaseException, detail: str) -> Outcome:
-    if isinstance(error, BaseException):
-        return raised(error)
-    if not isinstance(error, str) or not error:
-        raise InvalidOption("error", f'wants a code such as "TIMEOUT:UPSTREAM_API" or an exception, not {error!r}')
-    return Reported(storable(error, CODE_LENGTH), storable(detail, DETAIL_LENGTH))
 
 
 def claimed_jobs(taken: Taken, worker: str) -> list[Job]:

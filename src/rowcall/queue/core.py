@@ -15,6 +15,7 @@ from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.blobs import Blobs
+from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
@@ -34,6 +35,7 @@ class Core:
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
         self.blobs = Blobs(self)
+        self.failures = Failures(config.scrub, config.traceback_limit)
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None
@@ -70,6 +72,14 @@ class Core:
     def read(self, plan: Plan[T]) -> T:
         self.ensure_schema()
         return self.database.read(plan)
+
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        self.ensure_schema()
+        return self.database.read_together(make_plan)
+
+    async def aread_together(self, make_plan: MakePlan[T]) -> T:
+        await self.aensure_schema()
+        return await self.database.aread_together(make_plan)
 
     def write(self, make_plan: MakePlan[T]) -> T:
         self.ensure_schema()

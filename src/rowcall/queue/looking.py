@@ -6,7 +6,7 @@ import builtins
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
-from rowcall.job import Attempt, Event, Job, Page, Stats, Status, WorkerInfo
+from rowcall.job import Attempt, Event, Job, Page, Status, WorkerInfo
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Filter
 from rowcall.store.plans import inspect
@@ -36,7 +36,8 @@ class Looking(Core):
 
         >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
         """
-        return self.read(inspect.list_jobs(self.dialect, _filter(status, queue, type, tag, limit, cursor)))
+        wanted = _filter(status, queue, type, tag, limit, cursor)
+        return self.read_together(lambda: inspect.list_jobs(self.dialect, wanted))
 
     async def alist(
         self,
@@ -48,7 +49,8 @@ class Looking(Core):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
-        return await self.aread(inspect.list_jobs(self.dialect, _filter(status, queue, type, tag, limit, cursor)))
+        wanted = _filter(status, queue, type, tag, limit, cursor)
+        return await self.aread_together(lambda: inspect.list_jobs(self.dialect, wanted))
 
     def attempts(self, job_id: int) -> builtins.list[Attempt]:
         """Every attempt at the job, first to last."""
@@ -70,13 +72,6 @@ class Looking(Core):
 
     async def aworkers(self) -> builtins.list[WorkerInfo]:
         return await self.aread(self.dialect.workers())
-
-    def stats(self) -> Stats:
-        """How many jobs there are in each state, in all and by queue."""
-        return self.read(inspect.stats(self.dialect))
-
-    async def astats(self) -> Stats:
-        return await self.aread(inspect.stats(self.dialect))
 
 
 def checked_id(job_id: object) -> int:

@@ -11,6 +11,7 @@ import msgspec
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
 from rowcall.moments import milliseconds_of
+from rowcall.retention import Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import NewJob
 
@@ -40,6 +41,7 @@ class TaskOptions(Common, total=False):
 
     name: str
     retry: RetryPolicy
+    retention: Retention
 
 
 class EnqueueOptions(Common, total=False):
@@ -52,7 +54,7 @@ class EnqueueOptions(Common, total=False):
 
 
 _COMMON = set(Common.__annotations__)
-TASK_OPTIONS = _COMMON | {"name", "retry"}
+TASK_OPTIONS = _COMMON | {"name", "retry", "retention"}
 ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "connection"}
 
 
@@ -71,6 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_ms: int | None = None
     tags: tuple[str, ...] | None = None
     connection: object = None
+    retention: Retention | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
@@ -100,6 +103,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         expires_at_ms=_moment("expires_at", given.get("expires_at")),
         tags=_tags(given.get("tags")),
         connection=given.get("connection"),
+        retention=_retention(given.get("retention")),
     )
 
 
@@ -182,6 +186,12 @@ def _retry(value: object, *, callables: bool) -> RetryPolicy | None:
     wanted = "a Backoff, or a callable of (attempt, error)" if callables else "a Backoff"
     hint = "" if callables or not callable(value) else "; a callable belongs in task(retry=…), as a row cannot hold it"
     raise InvalidOption("retry", f"wants {wanted}, not {value!r}{hint}")
+
+
+def _retention(value: object) -> Retention | None:
+    if value is not None and (not isinstance(value, Retention) or value.queues):
+        raise InvalidOption("retention", f"wants a Retention without queues, not {value!r}")
+    return value
 
 
 def _tags(value: object) -> tuple[str, ...] | None:

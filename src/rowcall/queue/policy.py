@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowcall.context import logger
+from rowcall.queue.failures import Failures
 from rowcall.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
 
 if TYPE_CHECKING:
@@ -18,21 +19,22 @@ def policy_of(task: Declared | None, row: str | None) -> RetryPolicy:
             return backoff_from_text(row)
         except ValueError as error:
             logger.warning("the retry policy in the row is passed over: %s", error)
-    declared = task.options.retry if task is not None else None
-    if declared is None:
+    if task is None or task.options.retry is None:
         return DEFAULT_BACKOFF
-    return guarded(declared) if callable(declared) else declared
+    declared = task.options.retry
+    return guarded(declared, task.failures) if callable(declared) else declared
 
 
-def guarded(policy: RetryCallable) -> RetryCallable:
+def guarded(policy: RetryCallable, failures: Failures) -> RetryCallable:
     """A callable of the user's that cannot take the worker down: where it fails, the default policy answers."""
 
     def delay_seconds(attempt: int, error: BaseException) -> float:
         try:
             answer: object = policy(attempt, error)
             return answer.total_seconds() if isinstance(answer, timedelta) else float(answer)  # type: ignore[arg-type]
-        except Exception:
-            logger.exception("a retry policy failed; the default one decides instead")
+        except Exception as broken:
+            # not logger.exception: the handler's error is in its context, and has to be scrubbed
+            logger.error("a retry policy failed; the default one decides instead\n%s", failures.described(broken))
             return DEFAULT_BACKOFF.delay_seconds(attempt, chance=1.0)
 
     return delay_seconds

@@ -11,7 +11,7 @@ from rowcall.queue.looking import checked_id
 from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS
 from rowcall.store.plans import inspect, steer
 from rowcall.store.statement import Plan
-from rowcall.text import CODE_LENGTH, DETAIL_LENGTH, storable
+from rowcall.text import CODE_LENGTH, storable
 
 
 class Steering(Core):
@@ -45,7 +45,7 @@ class Steering(Core):
         )
 
     def _cancel(self, job_id: int, reason: str | None, actor: str | None) -> Plan[Job]:
-        reason = None if reason is None else storable(reason, DETAIL_LENGTH)
+        reason = None if reason is None else self.failures.detail(reason)
         return steer.cancel(self.dialect, checked_id(job_id), reason, _actor(actor), self.now_ms())
 
 

@@ -22,7 +22,8 @@ import msgspec
 
 from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.store.statement import Plan, Statement
+from rowcall.store.records import Records
+from rowcall.store.statement import Plan, Row, Statement
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +124,8 @@ class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: int
     max_attempts: int
     started: bool
+    queue: str
+    type: str
 
 
 class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -210,7 +213,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Protocol):
+class Dialect(Records, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -231,7 +234,9 @@ class Dialect(Protocol):
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
         """Gives how many became ready; those that others are at are left for later."""
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[int]: ...
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
+        """Gives queue and type of each that was not started in time."""
+
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
     def mark_claimed(
         self,
@@ -257,8 +262,11 @@ class Dialect(Protocol):
     def for_loans(self) -> Plan[Dialect]:
         """A dialect whose statements find the tables whatever the caller's connection is set to."""
 
-    def whereabouts(self) -> Statement[tuple[int, int, int]] | None:
-        """Tells which server, database and table a connection sees; None where that is known otherwise."""
+    def whereabouts(self) -> Statement[Row] | None:
+        """Tells which server, database and table a connection sees, then 'text', 7 and 0.5, as its codecs have them.
+
+        None where all that is known otherwise.
+        """
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
 
@@ -294,7 +302,6 @@ class Dialect(Protocol):
     def attempts(self, job_id: int) -> Plan[list[Attempt]]: ...
     def timeline(self, job_id: int) -> Plan[list[Event]]: ...
     def workers(self) -> Plan[list[WorkerInfo]]: ...
-    def counts(self) -> Plan[list[tuple[str, str, int]]]: ...
     def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]: ...
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]: ...
     def delete(self, job_id: int) -> Plan[None]: ...

@@ -142,8 +142,8 @@ def ids_from_row(row: Row) -> set[int]:
     return _ids.decode(cast("str", row[0]))
 
 
-def count_from_row(row: Row) -> tuple[str, str, int]:
-    return cast("tuple[str, str, int]", row)
+def pair_from_row(row: Row) -> tuple[str, str]:
+    return cast("tuple[str, str]", row)
 
 
 def version_from_row(row: Row) -> Version:
@@ -157,10 +157,6 @@ def text_from_row(row: Row) -> str:
 def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
     job_id, lease, status = cast("tuple[int, int, str]", row)
     return job_id, (lease, status)
-
-
-def numbers_from_row(row: Row) -> tuple[int, int, int]:
-    return cast("tuple[int, int, int]", row)
 
 
 def number_from_row(row: Row) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from rowcall.lifecycle import SUCCESS
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
-from rowcall.store.dialect import Ready
+from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import complete
+from rowcall.store.statement import Plan
 
 
 class Completion:
@@ -15,14 +18,21 @@ class Completion:
         self._core = core
         self.blobs = core.blobs
 
-    def complete(self, ready: Ready, result: str | None, started_age_ms: int, connection: object) -> None:
+    def complete(self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object) -> None:
         loan, dialect = self._core.lend(connection)
         stored = self.blobs.stored(ready.type, result)
-        plan = complete(dialect, ready.id, ready.lease, stored, started_age_ms, self._core.now_ms())
-        loan.run(on_loan(dialect, [stored], plan))
+        loan.run(self._plan(dialect, ready, stored, waited_ms, age_ms))
 
-    async def acomplete(self, ready: Ready, result: str | None, started_age_ms: int, connection: object) -> None:
+    async def acomplete(
+        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object
+    ) -> None:
         loan, dialect = await self._core.alend(connection)
         stored = await self.blobs.astored(ready.type, result)
-        plan = complete(dialect, ready.id, ready.lease, stored, started_age_ms, self._core.now_ms())
-        await loan.arun(on_loan(dialect, [stored], plan))
+        await loan.arun(self._plan(dialect, ready, stored, waited_ms, age_ms))
+
+    def _plan(self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int) -> Plan[None]:
+        books = Books()
+        books.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
+        now_ms = self._core.now_ms()
+        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms)
+        return on_loan(dialect, [result], plan)

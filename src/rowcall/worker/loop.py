@@ -20,7 +20,7 @@ from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lookout import lookout_for
 from rowcall.worker.news import News
 from rowcall.worker.outage import Outage
-from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, ended_of
+from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.run import Run
 from rowcall.worker.settings import Settings
@@ -196,7 +196,13 @@ class Loop:
         self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
-            round_of_work(self._core.dialect, [ended_of(run, now) for run in runs], appetite, self._core.now_ms())
+            round_of_work(
+                self._core.dialect,
+                [ended_of(run, now) for run in runs],
+                account_of(runs) if runs else None,
+                appetite,
+                self._core.now_ms(),
+            )
         )
         self._outage.over("loop")
         self._outcomes.written(runs, taken.settled)

@@ -9,7 +9,7 @@ from typing import Literal
 from rowcall.context import logger
 from rowcall.errors import DataRefused, RowcallError
 
-Who = Literal["loop", "heart", "watcher"]
+Who = Literal["loop", "heart", "watcher", "janitor"]
 
 
 class Outage:

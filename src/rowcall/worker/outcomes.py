@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
-from rowcall.failure import detail_of
 from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
+from rowcall.store.plans.books import Books
 from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Completions, Ended, settle, settle_completed
+from rowcall.store.plans.settle import Account, Completions, Ended, settle, settle_completed
+from rowcall.store.records import Tally
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.run import Run
 from rowcall.worker.tell import tell, tell_completed, tell_dropped, tell_left_open
@@ -111,7 +112,8 @@ class Outcomes:
 
     def _decided(self, runs: list[Run], now: float) -> Completions:
         ended = [_ended(run, now) for run in runs]
-        return self._connection.write(settle_completed(self._core.dialect, ended, self._core.now_ms()))
+        account = account_of(runs)
+        return self._connection.write(settle_completed(self._core.dialect, ended, account, self._core.now_ms()))
 
     def _decided_one_by_one(self, runs: list[Run], now: float) -> Completions:
         """One of them holds what the database refuses: that one fails."""
@@ -154,12 +156,14 @@ class Outcomes:
         """Last words, before the loop ends by an error."""
         ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
         try:
-            self._connection.write(settle(self._core.dialect, ended, self._core.now_ms()))
+            account = account_of(self._unsettled)
+            self._connection.write(settle(self._core.dialect, ended, account, self._core.now_ms()))
         except RowcallError as error:
             logger.warning("%d jobs could not be given back; others will find them: %s", len(ended), error)
 
     def _settle(self, run: Run, now: float) -> set[int]:
-        return self._connection.write(settle(self._core.dialect, [ended_of(run, now)], self._core.now_ms()))
+        ended, account = [ended_of(run, now)], account_of([run])
+        return self._connection.write(settle(self._core.dialect, ended, account, self._core.now_ms()))
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))
@@ -174,13 +178,32 @@ class Outcomes:
 
 
 def _unfit(run: Run, error: DataRefused) -> Transition:
-    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", detail_of(error))
+    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", run.task.failures.detail(str(error)))
     return decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
 
 
 def free_places(runs: list[Run]) -> None:
     for run in runs:
         run.free_place()
+
+
+def account_of(runs: Sequence[Run]) -> Account:
+    """What a group adds to the counts, of those that were still ours."""
+
+    def tallies(settled: set[int]) -> list[Tally]:
+        counted = runs
+        if len(settled) < len(runs):  # some were not, or one is there twice: then its last attempt was the one settled
+            by_lease = sorted(runs, key=lambda run: run.ready.lease)
+            counted = [run for job_id, run in {run.ready.id: run for run in by_lease}.items() if job_id in settled]
+        books = Books()
+        for run in counted:
+            ready = run.ready
+            assert run.transition is not None
+            run_ms = int((run.finished_at - run.started_at) * 1000) if run.started_at else None
+            books.enter(ready.queue, ready.type, ready.attempt, run.transition, run.waited_ms, run_ms)
+        return books.tallies()
+
+    return tallies
 
 
 def ended_of(run: Run, now: float) -> Ended | Success:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from rowcall.blobs import TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
-from rowcall.failure import code_of, detail_of, raised, traceback_of
 from rowcall.job import Job
 from rowcall.lifecycle import (
     SUCCESS,
@@ -29,7 +28,6 @@ from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
-from rowcall.text import DETAIL_LENGTH, storable
 from rowcall.worker.completion import Completion
 from rowcall.worker.ledger import NO_PLACE, Ledger
 
@@ -77,6 +75,11 @@ class Run:
         self._completion = completion
 
     @property
+    def waited_ms(self) -> int:
+        """How long the job was due before it was claimed."""
+        return self._claimed_at_ms - self.ready.run_at_ms
+
+    @property
     def context(self) -> Context:
         """Made when it is first asked for: most handlers never do."""
         if self._context is None:
@@ -115,13 +118,14 @@ class Run:
 
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        self._completion.complete(self.ready, result_to_json(self.ready.type, result), self._age_ms(), connection)
+        given = result_to_json(self.ready.type, result)
+        self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection)
         self.completed = True
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        await self._completion.acomplete(self.ready, given, self._age_ms(), connection)
+        await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection)
         self.completed = True
 
     def _age_ms(self) -> int:
@@ -150,7 +154,7 @@ class Run:
                     self.transition = self._decide(Succeeded(text))
             except InvalidArguments as error:
                 detail = f"the handler returned what JSON cannot hold: {error.problem}"
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, storable(detail, DETAIL_LENGTH)))
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(detail)))
 
     def put_large_result(self) -> Outcome:
         """In a thread that may wait: where the result went, or why it cannot go anywhere."""
@@ -159,7 +163,7 @@ class Run:
             return Succeeded(self._completion.blobs.stored(self.ready.type, self.large_result))
         except TooLarge as error:
             detail = f"the handler returned too much: {error.problem}"
-            return Unfit(TOO_LARGE_CODE, storable(detail, DETAIL_LENGTH))
+            return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
 
     def end(self, outcome: Outcome) -> None:
         self.large_result = None
@@ -172,7 +176,7 @@ class Run:
         try:
             self._fail(error)
         except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
-            outcome = Unfit(code_of(broken), detail_of(broken), traceback_of(broken))
+            outcome = self.task.failures.unfit(broken)
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
     def _fail(self, error: BaseException) -> None:
@@ -181,9 +185,9 @@ class Run:
         if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
-            self.transition = self._decide(Unfit(error.code, detail_of(error), traceback_of(error)))
+            self.transition = self._decide(self.task.failures.unfit(error, error.code))
         else:
-            self.transition = self._decide(raised(error))
+            self.transition = self._decide(self.task.failures.raised(error))
 
     def free_place(self) -> None:
         """The attempt is settled: nobody will ask any more whether it had begun."""

@@ -20,6 +20,7 @@ from rowcall.store.dialect import Registration
 from rowcall.wake.watch import Bell
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
+from rowcall.worker.janitor import Janitor
 from rowcall.worker.keeper import Heart, Watcher
 from rowcall.worker.lanes import AsyncLane
 from rowcall.worker.ledger import Ledger, sweep
@@ -47,6 +48,7 @@ class Worker:
         self._outage = Outage()
         self._heart = Heart(core, settings.lease_seconds, self._declared_lost, self._outage)
         self._watcher = Watcher(core, self._heart, self._outage)
+        self._janitor = Janitor(core, self._outage)
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
@@ -239,6 +241,7 @@ class Worker:
         if until_idle:
             self._watcher.check()  # what somebody lost is due, too
         self._watcher.start()
+        self._janitor.start()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
@@ -284,6 +287,7 @@ class Worker:
     def _leave(self) -> None:
         self._heart.stop()
         self._watcher.stop()
+        self._janitor.stop()
         try:
             if self.name:
                 self._core.write(lambda: self._core.dialect.retire(self.name))
@@ -293,6 +297,7 @@ class Worker:
             self._dispatcher.close()
         self._heart.wait()
         self._watcher.wait()
+        self._janitor.wait()
         if self._ledger is not None:
             self._ledger.close()
 

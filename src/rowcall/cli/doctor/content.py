@@ -11,12 +11,10 @@ from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
 from rowcall.cli.doctor.service import MOST_SHOWN, Asked, SeenWorker
 from rowcall.cli.liveness import liveness
 from rowcall.cli.probe import looking, version_in
-from rowcall.drivers.sqlite_connection import WAL_LIMIT_BYTES
 from rowcall.drivers.sqlite_errors import explained, lock_holders
 from rowcall.errors import StoreUnavailable
+from rowcall.observe.health import OVERSIZED_WAL_BYTES
 from rowcall.store.sqlite.schema import NEWEST_VERSION, TABLES, render
-
-OVERSIZED_WAL_BYTES = 4 * WAL_LIMIT_BYTES
 
 
 def check_content(path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
@@ -151,18 +149,16 @@ select name, queues, lock_path, lease_ms, <clock> - beat_at,
        (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
 from <worker>
 """
-# the oldest is told by its id: the time of each would have to be read from its row
 _DUE = """
 select (select count(*) from <job> where status = 'pending')
      + (select count(*) from <job> where status = 'scheduled' and run_at <= <clock>),
        <clock> - min(
-         ifnull((select run_at from <job> where status = 'pending' order by id limit 1), <clock>),
+         ifnull((select min(run_at) from <job> where status = 'pending' and held is null), <clock>),
          ifnull((select min(run_at) from <job> where status = 'scheduled'), <clock>))
 """
 _READY = "where status = 'pending' and held is null"
 _BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue"
 _BY_TYPE = f"""
-select type, number, <clock> - (select run_at from <job> where id = first)
-from (select type, count(*) as number, min(id) as first from <job> {_READY} group by type)
+select type, count(*), <clock> - min(run_at) from <job> {_READY} group by type
 """
 _NEWEST = "select created_at - <clock> from <job> order by id desc limit 1"

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
 from rowcall.drivers.sqlite_connection import OLDEST_SQLITE
+from rowcall.observe.health import LITTLE_SPACE_BYTES
 
-LITTLE_SPACE_BYTES = 512 * 1024**2
 NO_SPACE_BYTES = 32 * 1024**2
 _EARLIEST_YEAR = 2025
 

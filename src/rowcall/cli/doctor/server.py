@@ -17,8 +17,8 @@ from rowcall.config import Config, Server, shown
 from rowcall.drivers.postgres_connection import OLDEST_SERVER, is_pooled
 from rowcall.drivers.postgres_errors import explained
 from rowcall.errors import StoreUnavailable
+from rowcall.observe.health import CLOCK_SECONDS
 
-CLOCK_SECONDS = 1.0
 HINT_SECONDS = 3.0
 MANY_CONNECTIONS = 0.8
 FULL_NOTIFICATION_QUEUE = 0.1

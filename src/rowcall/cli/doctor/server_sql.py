@@ -95,8 +95,8 @@ order by 1
 
 MISSING_PRIVILEGES = """
 select lower(string_agg(privilege, ', ' order by place)), name
-from (values ('<job>'), ('<attempt>'), ('<event>'), ('<worker>'), ('<job_tag>'),
-             ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as wanted (name)
+from (values ('<job>'), ('<attempt>'), ('<event>'), ('<worker>'), ('<job_tag>'), ('<tally>'),
+             ('<total>'), ('<history>'), ('<setting>'), ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as wanted (name)
   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality as needed (privilege, place)
 where not has_table_privilege(to_regclass(name), privilege)
 group by name order by name
@@ -129,12 +129,11 @@ select name, queues, lock_path, lease_ms / 1000.0::float8, date_part('epoch', <c
 from <worker> order by name
 """
 
-# the oldest is told by its id: the time of each would have to be read from its row
 DUE = """
 select (select count(*) from <job> where status = 'pending')
      + (select count(*) from <job> where status = 'scheduled' and run_at <= (select <clock>)),
        coalesce(date_part('epoch', <clock> - least(
-         (select run_at from <job> where status = 'pending' order by id limit 1),
+         (select min(run_at) from <job> where status = 'pending' and held is null),
          (select run_at from <job> where status = 'scheduled' order by run_at limit 1))), 0)
 """
 
@@ -143,8 +142,7 @@ _READY = "where status = 'pending' and held is null"
 BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue order by queue"
 
 BY_TYPE = f"""
-select type, number, date_part('epoch', <clock> - (select run_at from <job> where id = first))
-from (select type, count(*) as number, min(id) as first from <job> {_READY} group by type) as found order by type
+select type, count(*), date_part('epoch', <clock> - min(run_at)) from <job> {_READY} group by type order by type
 """
 
 NEWEST = "select date_part('epoch', created_at - <clock>) from <job> order by id desc limit 1"

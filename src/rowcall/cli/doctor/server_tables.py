@@ -12,12 +12,11 @@ from rowcall.cli.liveness import liveness
 from rowcall.cli.output import span
 from rowcall.config import Config
 from rowcall.drivers.runner import run
+from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.postgres.schema import NEWEST_VERSION
 
-LONG_TRANSACTION_SECONDS = 5 * 60.0
 OLD_SNAPSHOT_TRANSACTIONS = 1_000_000
-MANY_DEAD_ROWS = 200_000
 LONG_NAPTIME_SECONDS = 60.0
 _OFF = ("off", "false", "no", "0")
 

@@ -9,10 +9,10 @@ from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.liveness import Liveness
 from rowcall.cli.output import span
 from rowcall.cli.target import work_command_for
+from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.store.dialect import Version
 
 MOST_SHOWN = 5
-LONG_WAIT_SECONDS = 10 * 60.0
 NOTICEABLE_WAIT_SECONDS = 5.0
 FUTURE_SECONDS = 5.0
 

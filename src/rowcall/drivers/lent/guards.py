@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from rowcall.drivers.lent.loan import Family, Whereabouts
 from rowcall.drivers.sqlite_errors import explained
 from rowcall.errors import InvalidOption
-from rowcall.store.statement import Plan, Statement, fetch, no_row
+from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
 
 
 class SqliteGuard:
@@ -47,13 +47,13 @@ class PostgresGuard:
     def __init__(
         self,
         name: str,
-        own: Callable[[Whereabouts], tuple[int, int, int]],
+        own: Callable[[Whereabouts], Row],
         explained: Callable[[Exception], Exception],
     ) -> None:
         self.name = name
         self._own = own
         self._explained = explained
-        self._known: tuple[int, int, int] | None = None
+        self._known: Row | None = None
         self.is_ready = False
 
     def prepare(self, whereabouts: Whereabouts | None) -> None:
@@ -65,7 +65,11 @@ class PostgresGuard:
     def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
         assert whereabouts is not None
         (found,) = yield from fetch(whereabouts)
-        if found == self._known:
+        text, number, fraction = found[3:]
+        # of a float only that it can be sent: where it comes as text, it goes as text
+        if (text, number, str(fraction)) != ("text", 7, "0.5"):
+            return "has type codecs of its own for text, int4 or float8, without which Rowcall cannot do"
+        if self._known is not None and found[:3] == self._known[:3]:
             return None
         where = "leads to another database" if found[2] else "does not see the tables"
         return f"{where}; this queue is in {self.name}"

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 Family = Literal["sqlite", "postgresql"]
-Whereabouts = Statement[tuple[int, int, int]]
+Whereabouts = Statement[Row]
 
 
 class Guard(Protocol):

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from rowcall.store.dialect import Dialect, Look, Ready, Success
+from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.recover import recover_expired
-from rowcall.store.plans.settle import Ended, settle
+from rowcall.store.plans.settle import Account, Ended, settle
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
@@ -44,10 +45,14 @@ class Taken(msgspec.Struct):
 
 
 def round_of_work(
-    dialect: Dialect, ended: Sequence[Ended | Success], appetite: Appetite, now_ms: int | None
+    dialect: Dialect,
+    ended: Sequence[Ended | Success],
+    account: Account | None,
+    appetite: Appetite,
+    now_ms: int | None,
 ) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
-    settled = yield from settle(dialect, ended, now_ms)
+    settled = yield from settle(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
     if not look.registered:
         return Taken(look, settled=settled)
@@ -67,6 +72,8 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     stuck = False
     if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
+        if expired:
+            yield from dialect.tally(tallies_of_expired(expired), now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
         stuck = not (expired or staged)
         look = yield from dialect.look(appetite.worker, now_ms)

@@ -1,11 +1,11 @@
-"""Looking: pages and counts."""
+"""Looking at jobs: one, a page, its history."""
 
 from __future__ import annotations
 
 import re
 
 from rowcall.errors import InvalidOption, JobNotFound
-from rowcall.job import Attempt, Event, Job, Page, Stats, Status
+from rowcall.job import Attempt, Event, Job, Page
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.statement import Plan
 
@@ -59,12 +59,3 @@ def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:
 def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
     yield from get(dialect, job_id)
     return (yield from dialect.timeline(job_id))
-
-
-def stats(dialect: Dialect) -> Plan[Stats]:
-    by_status = {status.value: 0 for status in Status}
-    by_queue: dict[str, dict[str, int]] = {}
-    for status, queue, count in (yield from dialect.counts()):
-        by_status[status] += count
-        by_queue.setdefault(queue, {status.value: 0 for status in Status})[status] = count
-    return Stats(total=sum(by_status.values()), by_status=by_status, by_queue=dict(sorted(by_queue.items())))

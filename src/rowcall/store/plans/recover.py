@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from rowcall.lifecycle import Lost, Released, Tries, decide
 from rowcall.store.dialect import Dialect, Owned
+from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import Ended, settle
+from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
@@ -56,7 +58,7 @@ def give_back_unknown(
         Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
         for job in unknown
     ]
-    yield from settle(dialect, ended, now_ms)
+    yield from settle(dialect, ended, None, now_ms)  # they never began: there is nothing to count
     return {(job.id, job.lease) for job in owned}
 
 
@@ -75,9 +77,17 @@ def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 def _recover(
     dialect: Dialect, owned: Sequence[Owned], begun: Collection[tuple[int, int]] | None, now_ms: int | None
 ) -> Plan[int]:
-    ended = []
+    lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
-        transition = decide(Tries(job.attempt, job.max_attempts), Lost(started=started))
-        ended.append(Ended(job.id, job.lease, transition))
-    return len((yield from settle(dialect, ended, now_ms)))
+        lost.append((job, decide(Tries(job.attempt, job.max_attempts), Lost(started=started))))
+
+    def account(settled: set[int]) -> list[Tally]:
+        books = Books()
+        for job, transition in lost:
+            if job.id in settled:
+                books.enter(job.queue, job.type, job.attempt, transition, None, None)
+        return books.tallies()
+
+    ended = [Ended(job.id, job.lease, transition) for job, transition in lost]
+    return len((yield from settle(dialect, ended, account, now_ms)))

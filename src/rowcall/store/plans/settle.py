@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rowcall.errors import LeaseLost
-from rowcall.job import FINISHED, Status
+from rowcall.job import FINISHED, Job, Status
 from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
+from rowcall.store.plans.books import Books, times_of
+from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
 
@@ -25,7 +27,13 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     finished_age_ms: int = 0
 
 
-def settle(dialect: Dialect, ended: Sequence[Ended | Success], now_ms: int | None) -> Plan[set[int]]:
+Account = Callable[[set[int]], list[Tally]]
+"""What is to be counted, given the ids that were settled."""
+
+
+def settle(
+    dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
+) -> Plan[set[int]]:
     """Write what ended; gives back the ids that were still ours. Of all others nothing is changed."""
     if not ended:
         return set()
@@ -42,17 +50,26 @@ def settle(dialect: Dialect, ended: Sequence[Ended | Success], now_ms: int | Non
         yield from refer_to_results(dialect, successes, live)
     if others:
         live |= yield from dialect.settle_others(others, now_ms)
+    if live and account is not None and (tallies := account(live)):
+        yield from dialect.tally(tallies, now_ms)
     return live
 
 
 def complete(
-    dialect: Dialect, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
+    dialect: Dialect,
+    job_id: int,
+    lease: int,
+    result: str | None,
+    started_age_ms: int | None,
+    account: Account,
+    now_ms: int | None,
 ) -> Plan[None]:
     """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's."""
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
+    yield from dialect.tally(account({job_id}), now_ms)
 
 
 class Completions(NamedTuple):
@@ -65,7 +82,9 @@ class Completions(NamedTuple):
     undecided: set[int]
 
 
-def settle_completed(dialect: Dialect, ended: Sequence[Ended], now_ms: int | None) -> Plan[Completions]:
+def settle_completed(
+    dialect: Dialect, ended: Sequence[Ended], account: Account, now_ms: int | None
+) -> Plan[Completions]:
     """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone."""
     found = yield from dialect.leases(sorted(one.job_id for one in ended))
     undecided = {job_id for job_id, lease in found.items() if lease is None}
@@ -76,14 +95,18 @@ def settle_completed(dialect: Dialect, ended: Sequence[Ended], now_ms: int | Non
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, now_ms)
+    settled = yield from settle(dialect, rolled_back, account, now_ms)
     return Completions(committed, settled, undecided)
 
 
-def settle_one(dialect: Dialect, ended: Ended, now_ms: int | None) -> Plan[None]:
+def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int | None) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
-    if not (yield from settle(dialect, [ended], now_ms)):
-        raise LeaseLost(ended.job_id)
+    at_ms = yield from dialect.now(now_ms)
+    books = Books()
+    books.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
+    ended = Ended(job.id, job.lease, transition)
+    if not (yield from settle(dialect, [ended], lambda settled: books.tallies(), now_ms)):
+        raise LeaseLost(job.id)
 
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:

@@ -6,13 +6,15 @@ from rowcall.errors import WrongState
 from rowcall.job import WAITING, Job
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
+from rowcall.store.plans.books import cancelled_by_hand, revived
 from rowcall.store.plans.inspect import get, lock
 from rowcall.store.statement import Plan
 
 
 def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    yield from _allowed(dialect, job_id, Move.RERUN, "retry")
+    job = yield from _allowed(dialect, job_id, Move.RERUN, "retry")
     yield from dialect.rerun(job_id, more_attempts, now_ms)
+    yield from dialect.tally([revived(job)], now_ms)
     yield from dialect.record_event(job_id, "MANUAL_RETRY", actor, None, now_ms)
     return (yield from get(dialect, job_id))
 
@@ -22,6 +24,7 @@ def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None,
     if job.status not in WAITING:
         raise WrongState(job_id, job.status, "cancel", [str(status) for status in WAITING])
     yield from dialect.cancel(job_id, CANCELLED_BY_HAND_CODE, reason, now_ms)
+    yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE)], now_ms)
     yield from dialect.record_event(job_id, "CANCELLED", actor, reason, now_ms)
     return (yield from get(dialect, job_id))
 

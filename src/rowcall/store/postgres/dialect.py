@@ -6,13 +6,8 @@ staging and recovery skip what somebody else has locked, and settling goes by id
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-import msgspec
-
-from rowcall.blobs import Reference
 from rowcall.errors import SchemaMismatch
 from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
@@ -24,7 +19,6 @@ from rowcall.store.dialect import (
     Look,
     NewJob,
     Owned,
-    Pin,
     Ready,
     Registration,
     Settlement,
@@ -32,21 +26,26 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
+from rowcall.store.postgres.blobs import PostgresBlobs
+from rowcall.store.postgres.blobs_sql import BlobsSql
+from rowcall.store.postgres.pages import PostgresPages
+from rowcall.store.postgres.records import PostgresRecords
+from rowcall.store.postgres.records_sql import RecordsSql
 from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
-R = TypeVar("R")
 
-HIGHEST_ID = 2**63 - 1
-
-
-class PostgresDialect:
+class PostgresDialect(PostgresRecords, PostgresBlobs):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
+        self._records = RecordsSql(prefix)
+        self._blobs = BlobsSql(prefix)
+        self._pages = PostgresPages(prefix)
 
     @property
     def newest_version(self) -> int:
@@ -58,28 +57,28 @@ class PostgresDialect:
 
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         if briefly:
-            yield from execute(_plain(self._sql.wait_briefly))
-        if not (yield from fetch(_plain(self._sql.table_exists))):
+            yield from execute(plain(self._sql.wait_briefly))
+        if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
-        return (yield from _only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row)))
+        return (yield from only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row)))
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
-        yield from execute(_plain(self._sql.wait_briefly))
-        yield from execute(_plain(self._sql.lock_migrations))
+        yield from execute(plain(self._sql.wait_briefly))
+        yield from execute(plain(self._sql.lock_migrations))
         # where the tables are, even if another schema has come to stand before it
-        (schema,) = yield from _only(_plain(self._sql.schema_to_migrate))
+        (schema,) = yield from only(plain(self._sql.schema_to_migrate))
         if schema is not None:
-            yield from execute(_plain(self._sql.work_in_schema, str(schema)))
-        yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
+            yield from execute(plain(self._sql.work_in_schema, str(schema)))
+        yield from execute(plain(render(VERSION_TABLE, self._prefix)))
         found, oldest = yield from self.version()
         if oldest > NEWEST_VERSION:
             raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:
-                    yield from execute(_plain(render(statement, self._prefix, str(schema))))
+                    yield from execute(plain(render(statement, self._prefix, str(schema))))
                 recorded = (migration.version, migration.name, migration.oldest)
-                yield from execute(_plain(self._sql.record_migration, now_ms, *recorded))
+                yield from execute(plain(self._sql.record_migration, now_ms, *recorded))
         return found, max(found, NEWEST_VERSION)
 
     # enqueue
@@ -106,23 +105,23 @@ class PostgresDialect:
     def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
         parameters = _insert_parameters(job, f"[{','.join(payloads)}]", now_ms)
         return (
-            yield from _only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, _somebody_listens))
+            yield from only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, _somebody_listens))
         )
 
     # claim
 
     def look(self, worker: str | None, now_ms: int | None, *, hold: bool = False) -> Plan[Look]:
         sql = self._sql.look_and_hold if hold else self._sql.look
-        return _only(Statement(sql, (now_ms, worker), rows.look_from_row))
+        return only(Statement(sql, (now_ms, worker), rows.look_from_row))
 
     def glance(self, now_ms: int | None) -> Plan[Glance]:
-        return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
+        return only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
-        return _only(Statement(self._sql.stage, (now_ms, limit), rows.number_from_row))
+        return only(Statement(self._sql.stage, (now_ms, limit), rows.number_from_row))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[int]:
-        return _only(Statement(self._sql.expire, (now_ms, limit), rows.number_from_row))
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
+        return fetch(Statement(self._sql.expire, (now_ms, limit), rows.pair_from_row))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) == 1:
@@ -130,7 +129,7 @@ class PostgresDialect:
         return self._ready_of_types(queue, types, limit, now_ms)
 
     def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        parameters = (now_ms, queue, limit, _json(types))
+        parameters = (now_ms, queue, limit, as_json(types))
         found = yield from fetch(Statement(self._sql.ready_of_types, parameters, ready_from_row))
         if len(found) < limit:
             # somebody else may be at the first of them, and the shares were made with those
@@ -147,10 +146,10 @@ class PostgresDialect:
         lease_ms: int | None,
         now_ms: int | None,
     ) -> Plan[None]:
-        return execute(_plain(self._sql.mark_claimed, now_ms, worker, _array(started), _array(buffered), lease_ms))
+        return execute(plain(self._sql.mark_claimed, now_ms, worker, _array(started), _array(buffered), lease_ms))
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.mark_started, now_ms, *map(_array, zip(*sorted(marks), strict=True))))
+        return execute(plain(self._sql.mark_started, now_ms, *map(_array, zip(*sorted(marks), strict=True))))
 
     # settle
 
@@ -178,7 +177,7 @@ class PostgresDialect:
         if ours:
             given = _document(ours)
             if any(row.attempt_recorded for row in ours):
-                yield from execute(_plain(self._sql.record_attempts, now_ms, *given))
+                yield from execute(plain(self._sql.record_attempts, now_ms, *given))
             to_be_told = _always if any(row.status not in FINISHED for row in ours) else None
             yield from execute(Statement(self._sql.settle_others, (now_ms, *given), no_row, to_be_told))
         return live
@@ -186,7 +185,7 @@ class PostgresDialect:
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         existing = yield from fetch(Statement(self._sql.existing, (_array(job_ids),), rows.number_from_row))
@@ -194,13 +193,13 @@ class PostgresDialect:
         return {job_id: known.get(job_id) for job_id in existing}
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
+        return bool((yield from fetch(plain(self._sql.heartbeat, now_ms, job_id, lease))))
 
     # workers and recovery
 
     def register(self, worker: Registration, now_ms: int | None) -> Plan[None]:
         return execute(
-            _plain(
+            plain(
                 self._sql.register,
                 now_ms,
                 worker.name,
@@ -216,11 +215,11 @@ class PostgresDialect:
         )
 
     def beat(self, worker: str, now_ms: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.beat, now_ms, worker))))
+        return bool((yield from fetch(plain(self._sql.beat, now_ms, worker))))
 
     def mark_listening(self, worker: str, listening: bool) -> Plan[None]:
         """Whether those who commit jobs are to tell."""
-        return execute(_plain(self._sql.mark_listening, worker, int(listening)))
+        return execute(plain(self._sql.mark_listening, worker, int(listening)))
 
     def open_writers(self) -> Plan[set[str]]:
         """The transactions that have written jobs and are not over."""
@@ -228,27 +227,27 @@ class PostgresDialect:
 
     def hint(self) -> Statement[Row]:
         """Tell those who listen, if anybody does."""
-        return _plain(self._sql.hint)
+        return plain(self._sql.hint)
 
     def for_loans(self) -> Plan[Dialect]:
-        schema = yield from _only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
+        schema = yield from only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
         return PostgresDialect(f"{schema}.{self._prefix}", lent=True)
 
-    def whereabouts(self) -> Statement[tuple[int, int, int]]:
+    def whereabouts(self) -> Statement[Row]:
         """It never fails: what it does not find is 0."""
-        return Statement(self._sql.whereabouts, (), rows.numbers_from_row)
+        return plain(self._sql.whereabouts)
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
-        return _only(Statement(self._sql.survey, (now_ms,), survey_from_row))
+        return only(Statement(self._sql.survey, (now_ms,), survey_from_row))
 
     def seize(self, worker: str, beat: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.seize, worker, beat))))
+        return bool((yield from fetch(plain(self._sql.seize, worker, beat))))
 
     def retire(self, worker: str) -> Plan[None]:
-        return execute(_plain(self._sql.retire, worker))
+        return execute(plain(self._sql.retire, worker))
 
     def retire_if_idle(self, worker: str) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.retire_if_idle, worker))))
+        return bool((yield from fetch(plain(self._sql.retire_if_idle, worker))))
 
     def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
         return fetch(Statement(self._sql.owned_by, (worker, limit), owned_from_row))
@@ -271,16 +270,7 @@ class PostgresDialect:
         return first(Statement(self._sql.lock, (job_id,), rows.job_from_row))
 
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
-        sql = self._sql.list_jobs(
-            status=wanted.status,
-            queue=wanted.queue is not None,
-            kind=wanted.type is not None,
-            tag=wanted.tag is not None,
-        )
-        asked: list[Parameter] = [wanted.tag, wanted.status, wanted.queue, wanted.type]
-        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
-        parameters = (wanted.limit, before, *(value for value in asked if value is not None))
-        return fetch(Statement(sql, parameters, rows.job_from_row))
+        return self._pages.page(wanted)
 
     def attempts(self, job_id: int) -> Plan[list[Attempt]]:
         return fetch(Statement(self._sql.attempts, (job_id,), rows.attempt_from_row))
@@ -291,70 +281,20 @@ class PostgresDialect:
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
 
-    def counts(self) -> Plan[list[tuple[str, str, int]]]:
-        return fetch(Statement(self._sql.counts, (), rows.count_from_row))
-
     def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(_plain(self._sql.record_last_attempt, job_id))
+        yield from execute(plain(self._sql.record_last_attempt, job_id))
         yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
 
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
 
     def delete(self, job_id: int) -> Plan[None]:
-        return execute(_plain(self._sql.delete, job_id))
+        return execute(plain(self._sql.delete, job_id))
 
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
-        return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
-
-    # blobs
-
-    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
-        return execute(_plain(self._sql.refer_to_blobs, _json(references)))
-
-    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
-        pinned = {reference.digest: reference.text for reference in references}
-        return execute(_plain(self._sql.pin_blobs, token, _json(list(pinned.items()))))
-
-    def unpin_blobs(self, token: str) -> Plan[None]:
-        return execute(_plain(self._sql.unpin_blobs, token))
-
-    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]:
-        return fetch(Statement(self._sql.blob_pins, (_json(digests),), rows.pin_from_row))
-
-    def jobs_referring(self, reference: str) -> Plan[list[int]]:
-        return fetch(Statement(self._sql.jobs_referring, (reference,), rows.number_from_row))
-
-    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
-        return fetch(Statement(self._sql.unreferred_blobs, (_json(digests),), rows.text_from_row))
-
-    # the table of blobs, where they are kept on the server: by our own connections alone
-
-    def put_blob(self, digest: str, data: bytes, now_ms: int | None) -> Plan[None]:
-        """Written once: one that is there is only touched, and need not be sent."""
-        if not (yield from fetch(_plain(self._sql.touch_blob, now_ms, digest))):
-            yield from execute(_plain(self._sql.put_blob, now_ms, digest, b64encode(data).decode(), len(data)))
-
-    def get_blob(self, digest: str) -> Plan[bytes | None]:
-        return first(Statement(self._sql.get_blob, (digest,), rows.bytes_from_row))
-
-    def old_blobs(self, older_than_seconds: float, after: str, limit: int, now_ms: int | None) -> Plan[list[str]]:
-        parameters = (now_ms, older_than_seconds, after, limit)
-        return fetch(Statement(self._sql.old_blobs, parameters, rows.text_from_row))
-
-    def delete_blob(self, digest: str, older_than_seconds: float, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.delete_blob, now_ms, digest, older_than_seconds))
-
-
-def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:
-    return Statement(sql, parameters, no_row)
-
-
-def _only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
-    """The value of a statement that always has one row."""
-    return (yield from fetch(statement))[0]
+        return execute(plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
 
 
 def _somebody_listens(found: list[Row]) -> bool:
@@ -369,13 +309,9 @@ def _by_priority(job: Ready) -> tuple[int, int]:
     return -job.priority, job.id
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def _document(settled: Sequence[Success | Settlement]) -> tuple[str, str]:
     """The ids as an array, and what is given of each under its id."""
-    return _array([row.id for row in settled]), _json({str(row.id): row for row in settled})
+    return _array([row.id for row in settled]), as_json({str(row.id): row for row in settled})
 
 
 def _array(numbers: Sequence[int]) -> str:

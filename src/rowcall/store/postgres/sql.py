@@ -45,7 +45,9 @@ _READY_COLUMNS = ", ".join(
 )
 _READY = "status = 'pending' and held is null"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
-_OWNED_COLUMNS = "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null"
+_OWNED_COLUMNS = (
+    "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
+)
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 _LISTENING = "exists (select from <worker> where listening)"
 _TO_QUEUE = "listening and (served is null or served ? $3::text)"
@@ -149,7 +151,7 @@ class Sql:
     whereabouts = """
         select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
           (select oid::bigint from pg_database where datname = current_database()),
-          coalesce(to_regclass('<job>')::oid::bigint, 0)"""
+          coalesce(to_regclass('<job>')::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
 
     # enqueue
     insert = f"""
@@ -197,8 +199,8 @@ class Sql:
             select id from <job>
             where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
             order by expires_at limit $2::int for update skip locked))
-          returning 1)
-        select count(*) from expired"""
+          returning queue, type)
+        select queue::text, type::text from expired"""
     ready_of_type = f"""
         select {_READY_COLUMNS} from <job> as job
         where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
@@ -381,7 +383,6 @@ class Sql:
                {milliseconds_of("beat_at")}, lease_ms, lock_path,
                (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
-    counts = "select status, queue, count(*) from <job> group by status, queue order by status, queue"
 
     record_last_attempt = """
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
@@ -402,74 +403,6 @@ class Sql:
     record_event = """
         insert into <event> (job_id, at, event, actor, detail)
         values ($2::bigint, <now>, $3::text, $4::text, $5::text)"""
-
-    # on lent connections, too: there every statement has to give rows
-    refer_to_blobs = """
-        insert into <blob_ref> (digest, job_id)
-        select value ->> 0, (value ->> 1)::bigint from jsonb_array_elements($1::text::jsonb)
-        on conflict do nothing returning job_id"""
-    pin_blobs = """
-        insert into <blob_pin> (token, digest, reference)
-        select $1::text, value ->> 0, value ->> 1 from jsonb_array_elements($2::text::jsonb)
-        returning digest"""
-    unpin_blobs = "delete from <blob_pin> where token = $1::text returning digest"
-    blob_pins = """
-        select token, digest, reference from <blob_pin>
-        where digest = any(array(select jsonb_array_elements_text($1::text::jsonb)))"""
-    jobs_referring = "select id from <job> where payload = $1::text::jsonb or result = $1::text::jsonb"
-    unreferred_blobs = """
-        select given.digest from jsonb_array_elements_text($1::text::jsonb) as given (digest)
-        where not exists (select from <blob_ref> as ref where ref.digest = given.digest)"""
-
-    touch_blob = "update <blob> set touched_at = greatest(touched_at, <now>) where digest = $2::text returning size"
-    put_blob = """
-        insert into <blob> as blob (digest, data, size, touched_at)
-        values ($2::text, decode($3::text, 'base64'), $4::bigint, <now>)
-        on conflict (digest) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)"""
-    get_blob = "select data from <blob> where digest = $1::text"
-    old_blobs = """
-        select digest from <blob>
-        where digest > $3::text and touched_at < (select <now> - $2::float8 * interval '1 second')
-        order by digest limit $4::int"""
-    # read again if it was locked: of one that was touched meanwhile, this finds nothing to delete
-    delete_blob = """
-        delete from <blob>
-        where digest = $2::text and touched_at < (select <now> - $3::float8 * interval '1 second')"""
-
-    def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
-        """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
-        asked = [("tagged.tag", tag), ("job.status", status is not None), ("job.queue", queue), ("job.type", kind)]
-        columns = [column for column, wanted in asked if wanted]
-        conditions = [f"{column} = ${number}::text" for number, column in enumerate(columns, start=3)]
-        if status is not None:
-            # the planner must read it in the statement to believe that a partial index fits
-            conditions.append(_PROOFS[status])
-        source, order, start = "<job> as job", "job.id desc", "job.id < $2::bigint"
-        if tag:
-            source = "<job_tag> as tagged join <job> as job on job.id = tagged.job_id"
-            order, start = "tagged.job_id desc", "tagged.job_id < $2::bigint"
-        elif status is not None and _PROOFS[status] == _FINISHED:
-            # an order that only one index has: else the planner hopes to meet them soon in the order of the ids
-            conditions.remove("job.status = $3::text")
-            order = "job.status desc, job.id desc"
-            start = "(job.status, job.id) < ($3::text, $2::bigint) and job.status >= $3::text"
-        return render(
-            f"select {JOB_COLUMNS} from {source} where {' and '.join([start, *conditions])}"
-            f" order by {order} limit $1::int",
-            self._prefix,
-        )
-
-
-_FINISHED = "job.finished_at is not null"
-_PROOFS = {
-    "blocked": "job.status = 'blocked'",
-    "scheduled": "job.status = 'scheduled'",
-    "pending": "job.status = 'pending'",
-    "running": "job.status = 'running'",
-    "succeeded": _FINISHED,
-    "failed": _FINISHED,
-    "cancelled": _FINISHED,
-}
 
 
 def statements() -> dict[str, str]:

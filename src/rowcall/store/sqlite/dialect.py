@@ -6,12 +6,8 @@ commit. So a claim may be a read followed by a write.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-import msgspec
-
-from rowcall.blobs import Reference
 from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
@@ -23,7 +19,6 @@ from rowcall.store.dialect import (
     Look,
     NewJob,
     Owned,
-    Pin,
     Ready,
     Registration,
     Settlement,
@@ -31,20 +26,27 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
+from rowcall.store.speech import as_json, only, plain
+from rowcall.store.spoken_blobs import SpokenBlobs
+from rowcall.store.sqlite.blobs_sql import BlobsSql
+from rowcall.store.sqlite.pages import SqlitePages
+from rowcall.store.sqlite.records import SqliteRecords
+from rowcall.store.sqlite.records_sql import RecordsSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
-from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
 
-R = TypeVar("R")
-
-HIGHEST_ID = 2**63 - 1
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect:
+class SqliteDialect(SqliteRecords, SpokenBlobs):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
+        self._records = RecordsSql(prefix)
+        self._blobs = BlobsSql(prefix)
+        self._changes = self._sql.changes
+        self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
 
     @property
@@ -52,24 +54,24 @@ class SqliteDialect:
         return NEWEST_VERSION
 
     def version(self, *, briefly: bool = False) -> Plan[Version]:
-        if not (yield from fetch(_plain(self._sql.table_exists))):
+        if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
-        found = yield from _only(Statement(self._sql.current_version, (), rows.number_from_row))
+        found = yield from only(Statement(self._sql.current_version, (), rows.number_from_row))
         if found <= NEWEST_VERSION:
             return Version(found, 0)
-        oldest = yield from _only(Statement(self._sql.oldest_code, (NEWEST_VERSION,), rows.number_from_row))
+        oldest = yield from only(Statement(self._sql.oldest_code, (NEWEST_VERSION,), rows.number_from_row))
         return Version(found, oldest)
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
-        yield from execute(_plain(render(VERSION_TABLE, self._prefix)))
+        yield from execute(plain(render(VERSION_TABLE, self._prefix)))
         found, oldest = yield from self.version()
         if oldest > NEWEST_VERSION:
             raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:
-                    yield from execute(_plain(render(statement, self._prefix)))
-                yield from execute(_plain(self._sql.record_migration, now_ms, migration.version, migration.name))
+                    yield from execute(plain(render(statement, self._prefix)))
+                yield from execute(plain(self._sql.record_migration, now_ms, migration.version, migration.name))
         return found, max(found, NEWEST_VERSION)
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
@@ -83,7 +85,7 @@ class SqliteDialect:
         return rows.inserted_from_row(found[0])
 
     def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, _json(payloads), now_ms), no_row))
+        yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, as_json(payloads), now_ms), no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
@@ -95,15 +97,14 @@ class SqliteDialect:
         return (yield from fetch(Statement(self._sql.look, (now_ms, worker), rows.look_from_row)))[0]
 
     def glance(self, now_ms: int | None) -> Plan[Glance]:
-        return _only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
+        return only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
-        yield from execute(_plain(self._sql.stage, now_ms, limit))
-        return (yield from _only(Statement(self._sql.changes, (), rows.number_from_row)))
+        yield from execute(plain(self._sql.stage, now_ms, limit))
+        return (yield from only(Statement(self._sql.changes, (), rows.number_from_row)))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[int]:
-        yield from execute(_plain(self._sql.expire, now_ms, limit))
-        return (yield from _only(Statement(self._sql.changes, (), rows.number_from_row)))
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
+        return fetch(Statement(self._sql.expire, (now_ms, limit), rows.pair_from_row))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
@@ -128,19 +129,19 @@ class SqliteDialect:
     ) -> Plan[None]:
         for ids, are_started in ((started, 1), (buffered, 0)):
             if ids:
-                parameters = (now_ms, worker, _json(ids), lease_ms, are_started)
-                yield from execute(_plain(self._sql.mark_claimed, *parameters))
+                parameters = (now_ms, worker, as_json(ids), lease_ms, are_started)
+                yield from execute(plain(self._sql.mark_claimed, *parameters))
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.mark_started, now_ms, _json(marks)))
+        return execute(plain(self._sql.mark_started, now_ms, as_json(marks)))
 
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         # nearly always all are still ours, which their number tells; who is not is asked only when it must be
-        yield from execute(_plain(self._sql.mark))
+        yield from execute(plain(self._sql.mark))
         changed = yield from self._write_successes(settled, now_ms)
         if changed == len(settled):
             return {row.id for row in settled}
-        yield from execute(_plain(self._sql.back_to_mark))
+        yield from execute(plain(self._sql.back_to_mark))
         live = yield from self._live(settled)
         yield from self._write_successes(settled, now_ms)
         return live
@@ -150,32 +151,32 @@ class SqliteDialect:
         changed = 0
         packed, others = _packed(settled)
         if packed:
-            yield from execute(_plain(self._sql.settle_packed, now_ms, _json(packed)))
-            changed += yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+            yield from execute(plain(self._sql.settle_packed, now_ms, as_json(packed)))
+            changed += yield from only(Statement(self._sql.changes, (), rows.number_from_row))
         if others:
-            yield from execute(_plain(self._sql.settle_successes, now_ms, _json(others)))
-            changed += yield from _only(Statement(self._sql.changes, (), rows.number_from_row))
+            yield from execute(plain(self._sql.settle_successes, now_ms, as_json(others)))
+            changed += yield from only(Statement(self._sql.changes, (), rows.number_from_row))
         return changed
 
     def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
         live = yield from self._live(settled)
-        given = _json(settled)
+        given = as_json(settled)
         if any(row.attempt_recorded for row in settled):
-            yield from execute(_plain(self._sql.record_attempts, now_ms, given))
-        yield from execute(_plain(self._sql.settle_others, now_ms, given))
+            yield from execute(plain(self._sql.record_attempts, now_ms, given))
+        yield from execute(plain(self._sql.settle_others, now_ms, given))
         return live
 
     def _live(self, settled: Sequence[Settlement | Success]) -> Plan[set[int]]:
         leases = [(row.id, row.lease) for row in settled]
-        return (yield from fetch(Statement(self._sql.live, (_json(leases),), rows.ids_from_row)))[0]
+        return (yield from fetch(Statement(self._sql.live, (as_json(leases),), rows.ids_from_row)))[0]
 
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
-        return dict((yield from fetch(Statement(self._sql.leases, (_json(job_ids),), rows.lease_from_row))))
+        return dict((yield from fetch(Statement(self._sql.leases, (as_json(job_ids),), rows.lease_from_row))))
 
     def for_loans(self) -> Plan[Dialect]:
         yield from ()
@@ -185,11 +186,11 @@ class SqliteDialect:
         return None
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.heartbeat, now_ms, job_id, lease))))
+        return bool((yield from fetch(plain(self._sql.heartbeat, now_ms, job_id, lease))))
 
     def register(self, worker: Registration, now_ms: int | None) -> Plan[None]:
         return execute(
-            _plain(
+            plain(
                 self._sql.register,
                 now_ms,
                 worker.name,
@@ -204,7 +205,7 @@ class SqliteDialect:
         )
 
     def beat(self, worker: str, now_ms: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.beat, now_ms, worker))))
+        return bool((yield from fetch(plain(self._sql.beat, now_ms, worker))))
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
         peers = yield from fetch(Statement(self._sql.peers, (), rows.peer_from_row))
@@ -213,10 +214,10 @@ class SqliteDialect:
         return Survey(peers, bool(expired), bool(orphans))
 
     def seize(self, worker: str, beat: int | None) -> Plan[bool]:
-        return bool((yield from fetch(_plain(self._sql.seize, worker, beat))))
+        return bool((yield from fetch(plain(self._sql.seize, worker, beat))))
 
     def retire(self, worker: str) -> Plan[None]:
-        return execute(_plain(self._sql.retire, worker))
+        return execute(plain(self._sql.retire, worker))
 
     def retire_if_idle(self, worker: str) -> Plan[bool]:
         if (yield from self.owned_by(worker, 1)):
@@ -225,16 +226,16 @@ class SqliteDialect:
         return True
 
     def owned_by(self, worker: str, limit: int) -> Plan[list[Owned]]:
-        return _only(Statement(self._sql.owned_by, (worker, limit), rows.owned_from_row))
+        return only(Statement(self._sql.owned_by, (worker, limit), rows.owned_from_row))
 
     def running_of(self, worker: str, limit: int) -> Plan[list[Owned]]:
         return self.owned_by(worker, limit)
 
     def orphans(self, limit: int) -> Plan[list[Owned]]:
-        return _only(Statement(self._sql.orphans, (limit,), rows.owned_from_row))
+        return only(Statement(self._sql.orphans, (limit,), rows.owned_from_row))
 
     def lease_expired(self, limit: int, now_ms: int | None) -> Plan[list[Owned]]:
-        return _only(Statement(self._sql.lease_expired, (now_ms, limit), rows.owned_from_row))
+        return only(Statement(self._sql.lease_expired, (now_ms, limit), rows.owned_from_row))
 
     def get(self, job_id: int) -> Plan[Job | None]:
         return first(Statement(self._sql.get, (job_id,), rows.job_from_row))
@@ -243,16 +244,7 @@ class SqliteDialect:
         return self.get(job_id)
 
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
-        sql = self._sql.list_jobs(
-            status=wanted.status,
-            queue=wanted.queue is not None,
-            kind=wanted.type is not None,
-            tag=wanted.tag is not None,
-        )
-        asked: list[Parameter] = [wanted.tag, wanted.status, wanted.queue, wanted.type]
-        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
-        parameters = (wanted.limit, before, *(value for value in asked if value is not None))
-        return fetch(Statement(sql, parameters, rows.job_from_row))
+        return self._pages.page(wanted)
 
     def attempts(self, job_id: int) -> Plan[list[Attempt]]:
         return fetch(Statement(self._sql.attempts, (job_id,), rows.attempt_from_row))
@@ -263,44 +255,20 @@ class SqliteDialect:
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
 
-    def counts(self) -> Plan[list[tuple[str, str, int]]]:
-        return fetch(Statement(self._sql.counts, (), rows.count_from_row))
-
     def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(_plain(self._sql.record_last_attempt, job_id))
-        yield from execute(_plain(self._sql.rerun, now_ms, job_id, more_attempts))
+        yield from execute(plain(self._sql.record_last_attempt, job_id))
+        yield from execute(plain(self._sql.rerun, now_ms, job_id, more_attempts))
 
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(_plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
 
     def delete(self, job_id: int) -> Plan[None]:
-        return execute(_plain(self._sql.delete, job_id))
+        return execute(plain(self._sql.delete, job_id))
 
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]:
-        return execute(_plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
-
-    # blobs
-
-    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
-        return execute(_plain(self._sql.refer_to_blobs, _json(references)))
-
-    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
-        pinned = {reference.digest: reference.text for reference in references}
-        return execute(_plain(self._sql.pin_blobs, token, _json(list(pinned.items()))))
-
-    def unpin_blobs(self, token: str) -> Plan[None]:
-        return execute(_plain(self._sql.unpin_blobs, token))
-
-    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]:
-        return fetch(Statement(self._sql.blob_pins, (_json(digests),), rows.pin_from_row))
-
-    def jobs_referring(self, reference: str) -> Plan[list[int]]:
-        return fetch(Statement(self._sql.jobs_referring, (reference,), rows.number_from_row))
-
-    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
-        return fetch(Statement(self._sql.unreferred_blobs, (_json(digests),), rows.text_from_row))
+        return execute(plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
 
 
 def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
@@ -317,19 +285,6 @@ def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
 
 def _by_priority(job: Ready) -> tuple[int, int]:
     return -job.priority, job.id
-
-
-def _plain(sql: str, *parameters: Parameter) -> Statement[Row]:
-    return Statement(sql, parameters, no_row)
-
-
-def _only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
-    """The value of a statement that always has one row."""
-    return (yield from fetch(statement))[0]
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:

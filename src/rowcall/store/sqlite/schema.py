@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rowcall.store.records import MOST_ATTEMPTS_COUNTED
+
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 
-TABLES = ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "migration")
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+)
 
 
 def render(template: str, prefix: str) -> str:
@@ -238,6 +253,91 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
+_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip()}
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+       cast(round(progress * 100) as integer) || ' %' || coalesce(': ' || progress_message, '')
+from <job> where progress is not null and heartbeat_at is not null
+"""
+
+# what has ended, as it was written by those who ended it; folded into the two tables below
+_TALLY = """
+create table <tally> (
+  id integer primary key autoincrement,
+  at integer not null,
+  queue text not null,
+  type text not null,
+  outcome text,
+  status text,
+  error_code text not null,
+  attempt integer not null,
+  jobs integer not null,
+  waits text,
+  runs text
+)
+"""
+
+_TOTAL = """
+create table <total> (
+  status text not null,
+  queue text not null,
+  type text not null,
+  error_code text not null,
+  attempt integer not null,
+  jobs integer not null,
+  primary key (status, queue, type, error_code, attempt)
+) without rowid
+"""
+
+_HISTORY = """
+create table <history> (
+  id integer primary key,
+  at integer not null,
+  span_ms integer not null,
+  queue text not null,
+  type text not null,
+  outcome text not null,
+  jobs integer not null,
+  waits text,
+  runs text
+)
+"""
+
+_SETTING = "create table <setting> (name text primary key, value text not null) without rowid"
+
+_IS_FINISHED = "({0}.status = 'succeeded' or {0}.status = 'failed' or {0}.status = 'cancelled')"
+
+
+def _count(row: str, jobs: int) -> str:
+    """One job more or fewer in the totals: SQLite has one writer, so nobody waits for that row."""
+    return f"""
+  insert into <total> (status, queue, type, error_code, attempt, jobs)
+  values ({row}.status, {row}.queue, {row}.type, coalesce({row}.error_code, ''),
+          min({row}.attempt, {MOST_ATTEMPTS_COUNTED}), {jobs})
+  on conflict (status, queue, type, error_code, attempt) do update set jobs = jobs + excluded.jobs;
+"""
+
+
+# plain SQL may write history too: what has finished did so at some time, and counts
+_FINISHED_AND_COUNTED_TRIGGER = f"""
+create trigger <prefix>job_finished_at after insert on <job> when {_IS_FINISHED.format("new")} begin
+  update <job> set finished_at = created_at where id = new.id and finished_at is null;
+  {_count("new", 1)}
+end
+"""
+
+_DELETED_TRIGGER = f"""
+create trigger <prefix>job_deleted after delete on <job> when {_IS_FINISHED.format("old")} begin
+  {_count("old", -1)}
+end
+"""
+
+_COUNT_ALL = f"""
+insert into <total> (status, queue, type, error_code, attempt, jobs)
+select status, queue, type, coalesce(error_code, ''), min(attempt, {MOST_ATTEMPTS_COUNTED}), count(*)
+from <job> where finished_at is not null group by 1, 2, 3, 4, 5
+"""
+
 # which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
 _BLOB_REF = """
 create table <blob_ref> (
@@ -291,6 +391,38 @@ MIGRATIONS = (
     Migration(2, "versions side by side", ("alter table <migration> add column oldest integer",)),
     Migration(
         3,
+        "counts, history, retention",
+        (
+            _TALLY,
+            _TOTAL,
+            _HISTORY,
+            "create index <prefix>history_at on <history> (at)",
+            _SETTING,
+            "drop index <prefix>job_ready",
+            # what comes after the id is there to be counted without a look at the rows
+            "create index <prefix>job_ready on <job> (queue, type, priority desc, id, run_at, attempt)"
+            " where status = 'pending' and held is null",
+            "drop index <prefix>job_held",
+            "create index <prefix>job_held on <job> (queue, type, id, run_at, attempt)"
+            " where status = 'pending' and held is not null",
+            "create index <prefix>job_scheduled on <job> (queue, type, id, run_at, attempt) where status = 'scheduled'",
+            "drop index <prefix>job_blocked",
+            "create index <prefix>job_blocked on <job> (queue, type, id, run_at, attempt) where status = 'blocked'",
+            "drop index <prefix>job_finished",
+            "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
+            "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
+            "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id)"
+            " where status = 'failed'",
+            "drop trigger <prefix>job_finished_at",
+            _FINISHED_AND_COUNTED_TRIGGER,
+            _DELETED_TRIGGER,
+            _COUNT_ALL,
+            "drop view <prefix>timeline",
+            _TIMELINE_WITH_PROGRESS,
+        ),
+    ),
+    Migration(
+        4,
         "large payloads by reference",
         (_BLOB_REF, "create index <prefix>blob_ref_job on <blob_ref> (job_id)", _BLOB_PIN),
     ),

@@ -6,8 +6,6 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.sqlite.schema import LARGEST, render
 
@@ -23,9 +21,8 @@ _READY_COLUMNS = (
 )
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
-_OWNED_COLUMNS = (
-    "id, lease, attempt, max_attempts, case when started_at is null then json('false') else json('true') end"
-)
+_IS_STARTED = "case when started_at is null then json('false') else json('true') end"
+_OWNED_COLUMNS = f"id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type"
 
 
 class Sql:
@@ -92,7 +89,8 @@ class Sql:
         where id in (
           select id from <job> indexed by <prefix>job_expiry
           where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
-          order by expires_at limit ?2)"""
+          order by expires_at limit ?2)
+        returning queue, type"""
     mark_claimed = """
         update <job> set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = ?2, claimed_at = <now>,
           started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
@@ -204,7 +202,6 @@ class Sql:
                (select count(*) from <job> indexed by <prefix>job_owned
                 where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
-    counts = "select status, queue, count(*) from <job> group by status, queue order by status, queue"
 
     record_last_attempt = """
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
@@ -223,22 +220,6 @@ class Sql:
     delete = "delete from <job> where id = ?1"
     record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5)"
 
-    refer_to_blobs = """
-        insert or ignore into <blob_ref> (digest, job_id)
-        select json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?1)"""
-    pin_blobs = """
-        insert into <blob_pin> (token, digest, reference)
-        select ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?2)"""
-    unpin_blobs = "delete from <blob_pin> where token = ?1"
-    blob_pins = """
-        select token, digest, reference from <blob_pin> where digest in (select value from json_each(?1))"""
-    jobs_referring = "select id from <job> where payload = ?1 or result = ?1"
-    # a connection without foreign keys leaves the references of jobs that it deletes
-    unreferred_blobs = """
-        select given.value from json_each(?1) as given where not exists (
-          select 1 from <blob_ref> as ref where ref.digest = given.value
-            and exists (select 1 from <job> where id = ref.job_id))"""
-
     def ready_jobs(self, types: int) -> str:
         """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""
         arm = f"select priority, id from {_READY} and queue = ?2 and type = "
@@ -251,65 +232,6 @@ class Sql:
               and max(job.attempt, job.lease) < {LARGEST}""",
             self._prefix,
         )
-
-    def list_jobs(self, *, status: str | None, queue: bool, kind: bool, tag: bool) -> str:
-        """One page, newest first. Parameters: limit, the id to go on from, then tag, status, queue, type if asked."""
-        asked = [("tagged.tag", tag), ("job.status", status), ("job.queue", queue), ("job.type", kind)]
-        columns = [column for column, wanted in asked if wanted]
-        given = [f"{column} = ?{number}" for number, column in enumerate(columns, start=3)]
-        proof, order = "", "job.id"
-        if tag:
-            source, order = "<job_tag> as tagged cross join <job> as job on job.id = tagged.job_id", "tagged.job_id"
-        elif status in _TWO_STEPS:
-            source, order = _first_ids(_TWO_STEPS[status], given), "first.id"
-        else:
-            # without a status the table's own order: two more indexes would cost each enqueue two more pages
-            access = _BY_STATUS.get(status or "", _Access("", ""))
-            source = "<job> as job" + (f" indexed by <prefix>job_{access.by}" if access.by else "")
-            proof = access.proof
-        conditions = [f"{order} < ?2", *([proof] if proof else []), *given]
-        return render(
-            f"select {_qualified(JOB_COLUMNS)} from {source} where {' and '.join(conditions)}"
-            f" order by {order} desc limit ?1",
-            self._prefix,
-        )
-
-
-# what waits is found by its ids first, so that no more rows are read than are shown
-_TWO_STEPS = {
-    "pending": {"ready": "status = 'pending' and held is null", "held": "status = 'pending' and held is not null"},
-    "scheduled": {"due": "status = 'scheduled'"},
-}
-
-
-def _first_ids(indexes: dict[str, str], given: list[str]) -> str:
-    """The last ids of some partial indexes."""
-    arms = " union all ".join(
-        f"select id from <job> as job indexed by <prefix>job_{index}"
-        f" where {proof} and id < ?2 and {' and '.join(given)}"
-        for index, proof in indexes.items()
-    )
-    return f"(select id from ({arms}) order by id desc limit ?1) as first cross join <job> as job on job.id = first.id"
-
-
-class _Access(NamedTuple):
-    """The index for one status, and what SQLite must read in the statement to believe that it fits."""
-
-    by: str
-    proof: str
-
-
-_BY_STATUS = {
-    "running": _Access("owned", "job.status = 'running'"),
-    "blocked": _Access("blocked", "job.status = 'blocked'"),
-    "succeeded": _Access("finished", "job.finished_at is not null"),
-    "failed": _Access("finished", "job.finished_at is not null"),
-    "cancelled": _Access("finished", "job.finished_at is not null"),
-}
-
-
-def _qualified(columns: str) -> str:
-    return ", ".join(f"job.{column.strip()}" for column in columns.split(","))
 
 
 def statements() -> dict[str, str]:

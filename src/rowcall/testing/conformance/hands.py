@@ -8,6 +8,7 @@ from rowcall import Rowcall
 from rowcall.lifecycle import Outcome, Tries, decide
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready, Registration
+from rowcall.store.plans.books import Books
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work
 from rowcall.store.plans.settle import Ended
 from rowcall.worker.keeper import Watcher
@@ -48,8 +49,10 @@ class StoreWorker:
     def settle(self, ready: Ready, outcome: Outcome) -> bool:
         """A round that settles; gives whether the attempt was still this worker's."""
         transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
+        books = Books()
+        books.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         ended = Ended(ready.id, ready.lease, transition)
-        return ready.id in self._round([ended], Appetite(worker=self.name, slots=0)).settled
+        return ready.id in self._round([ended], Appetite(worker=self.name, slots=0), books).settled
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
@@ -58,8 +61,10 @@ class StoreWorker:
     def beat(self) -> bool:
         return self._jobs.write(lambda: self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
 
-    def _round(self, ended: list[Ended], appetite: Appetite) -> Taken:
-        return self._jobs.write(lambda: round_of_work(self._jobs.dialect, ended, appetite, self._jobs.now_ms()))
+    def _round(self, ended: list[Ended], appetite: Appetite, books: Books | None = None) -> Taken:
+        jobs = self._jobs
+        account = None if books is None else lambda settled: books.tallies()
+        return jobs.write(lambda: round_of_work(jobs.dialect, ended, account, appetite, jobs.now_ms()))
 
 
 def watcher(jobs: Rowcall) -> Watcher:

@@ -14,6 +14,7 @@ from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
+from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
@@ -38,6 +39,7 @@ __all__ = [
     "TestDelete",
     "TestEnqueue",
     "TestExpiry",
+    "TestFailures",
     "TestFence",
     "TestHistory",
     "TestLeasesByHand",
@@ -48,6 +50,7 @@ __all__ = [
     "TestPlainSql",
     "TestProcesses",
     "TestRetry",
+    "TestSecrets",
     "TestSettle",
     "TestStage",
     "TestStorm",

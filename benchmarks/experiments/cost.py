@@ -1,0 +1,52 @@
+"""What observability costs a drain: this code beside the code right before it, taken from the repository's history."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.bench import Bench, Figures
+from benchmarks.draining import drain_rate
+from benchmarks.workers import ROOT, report_of
+
+BEFORE = "034eb79"
+
+
+def measure(bench: Bench) -> Figures:
+    sources = bench.folder / "before"
+    if not sources.exists():
+        _take_out(sources)
+    with _imported_from(sources / "src"):
+        before = _drain(bench)
+    return {"before": before, "after": _drain(bench)}
+
+
+def _drain(bench: Bench) -> float:
+    jobs = bench.sizes.postgres_drain_jobs if bench.kind == "postgres" else bench.sizes.drain_jobs
+    with bench.fresh_place() as place:
+        made = report_of("prepare", place.url, jobs)
+        return drain_rate(place, range(int(made["first"]), int(made["last"]) + 1))
+
+
+def _take_out(folder: Path) -> None:
+    packed = subprocess.run(["git", "archive", BEFORE, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder)
+
+
+@contextmanager
+def _imported_from(folder: Path) -> Iterator[None]:
+    """Processes that are started now import Rowcall from there."""
+    kept = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONPATH"]
+        if kept is not None:
+            os.environ["PYTHONPATH"] = kept

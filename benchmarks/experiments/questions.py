@@ -1,0 +1,89 @@
+"""The five questions, and pages of `list`, asked of ten million rows."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.app import open_app
+from benchmarks.bench import Bench, Figures, Place
+from benchmarks.fill import filling, make_queue
+from rowcall import Rowcall, Status
+
+TIMES = 3
+PAGES = 100
+QUEUES = ("default", "mail", "media", "reports")
+TYPES = ("send_email", "thumbnail", "charge", "digest", "sync")
+CODES = tuple(f"DEPENDENCY:SERVICE_{number}" for number in range(20))
+TAGGED = '["vip"]'
+FAILED_SHARE, CANCELLED_SHARE = 0.04, 0.02
+
+
+def measure(bench: Bench) -> Figures:
+    place = bench.kept_place("questions", lambda place: _fill(bench, place))
+    with open_app(place.url).jobs as jobs:
+        questions: dict[str, Callable[[], object]] = {
+            "stats": jobs.stats,
+            "stuck": jobs.stuck,
+            "retries": jobs.retries,
+            "errors": jobs.top_errors,
+            "retention": jobs.retention,
+        }
+        figures = {f"{name}_ms": _slowest_ms(ask) for name, ask in questions.items()}
+        first, hundredth = zip(*(_pages_ms(jobs, asked) for asked in _filters()), strict=True)
+    return {**figures, "first_page_ms": max(first), "hundredth_page_ms": max(hundredth)}
+
+
+def _slowest_ms(ask: Callable[[], object]) -> float:
+    """Of some times, the first of which finds nothing in the caches of the connection."""
+    return max(_milliseconds(ask) for _ in range(TIMES))
+
+
+def _milliseconds(ask: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    ask()
+    return (time.perf_counter() - began) * 1000
+
+
+def _filters() -> Iterator[dict[str, Any]]:
+    """Each filter alone, and each together with each status."""
+    alone: list[dict[str, Any]] = [{"queue": "mail"}, {"type": "charge"}, {"tag": "vip"}]
+    yield {}
+    yield from alone
+    for status, more in itertools.product(Status, [{}, *alone]):
+        yield {"status": status.value, **more}
+
+
+def _pages_ms(jobs: Rowcall, asked: dict[str, Any]) -> tuple[float, float]:
+    """The milliseconds of the first page of fifty, and of the hundredth, or of the last if there are fewer."""
+    cursor: str | None = None
+    first = last = 0.0
+    for number in range(PAGES):
+        began = time.perf_counter()
+        page = jobs.list(**asked, cursor=cursor)
+        last = (time.perf_counter() - began) * 1000
+        first = last if number == 0 else first
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return first, last
+
+
+def _fill(bench: Bench, place: Place) -> None:
+    sizes = bench.sizes
+    groups = list(itertools.product(QUEUES, TYPES))
+    finished = sizes.questions_finished // len(groups)
+    failed, cancelled = int(finished * FAILED_SHARE), int(finished * CANCELLED_SHARE)
+    make_queue(place.url)
+    with filling(place.url) as fill:
+        for number, (queue, kind) in enumerate(groups):
+            code = CODES[number % len(CODES)]
+            hours_ago = 20.0 * 24 * number / len(groups)
+            fill.finished(finished - failed - cancelled, kind, queue=queue, hours_ago=hours_ago)
+            fill.finished(failed, kind, status="failed", queue=queue, hours_ago=hours_ago, error_code=code, tags=TAGGED)
+            fill.finished(cancelled, kind, status="cancelled", queue=queue, hours_ago=hours_ago, error_code="A:B")
+        for queue, kind in groups:
+            fill.waiting(sizes.questions_waiting // len(groups), kind, queue=queue)
+            fill.future(sizes.questions_future // len(groups), kind, queue=queue, priority=0)

@@ -1,0 +1,120 @@
+"""What somebody should look at, told from facts. Pure: whoever asks brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rowcall.store.records import StoreHealth, Waiting
+from rowcall.text import span
+
+LONG_WAIT_SECONDS = 10 * 60.0
+LONG_TRANSACTION_SECONDS = 5 * 60.0
+MANY_DEAD_ROWS = 200_000
+OVERSIZED_WAL_BYTES = 128 * 1024**2
+LITTLE_SPACE_BYTES = 512 * 1024**2
+CLOCK_SECONDS = 1.0
+MOST_NAMED = 5
+
+
+class Complaint(NamedTuple):
+    """`kind` is the same for all that are about one thing, so that it is said once."""
+
+    kind: str
+    what: str
+    advice: str
+
+
+class Surroundings(NamedTuple):
+    """What is known of the machine and the file; None where it does not apply or cannot be told."""
+
+    wal_bytes: int | None = None
+    free_bytes: int | None = None
+    clock_ahead_seconds: float | None = None
+
+
+def complaints(
+    waiting: Sequence[Waiting],
+    served: Sequence[frozenset[str] | None],
+    health: StoreHealth,
+    around: Surroundings,
+    at_ms: int,
+) -> Iterator[Complaint]:
+    """`served` has the queues of each living worker, or None for all of them."""
+    due = [one for one in waiting if one.status == "pending" and one.oldest_ms is not None]
+    yield from _unserved(due, served)
+    yield from _long_waits(due, at_ms)
+    yield from _store(health)
+    yield from _surroundings(around)
+
+
+def _unserved(due: Sequence[Waiting], served: Sequence[frozenset[str] | None]) -> Iterator[Complaint]:
+    if any(queues is None for queues in served):
+        return
+    known = frozenset().union(*(queues for queues in served if queues is not None))
+    jobs: dict[str, int] = {}
+    for one in due:
+        if one.queue not in known:
+            jobs[one.queue] = jobs.get(one.queue, 0) + one.jobs
+    if jobs:
+        yield Complaint(
+            "unserved queue",
+            f"no worker serves {_listed(jobs)}",
+            "Start a worker for them, or correct the --queues of those that run",
+        )
+
+
+def _long_waits(due: Sequence[Waiting], at_ms: int) -> Iterator[Complaint]:
+    waits: dict[str, float] = {}
+    for one in due:
+        assert one.oldest_ms is not None
+        waits[one.queue] = max(waits.get(one.queue, 0.0), (at_ms - one.oldest_ms) / 1000)
+    late = {queue: seconds for queue, seconds in waits.items() if seconds > LONG_WAIT_SECONDS}
+    if late:
+        longest = sorted(late.items(), key=lambda item: -item[1])[:MOST_NAMED]
+        yield Complaint(
+            "long wait",
+            f"jobs have been due for long: {', '.join(f'{queue} for {span(seconds)}' for queue, seconds in longest)}",
+            "Add workers or concurrency, or see whether the workers know these tasks (rowcall stats)",
+        )
+
+
+def _store(health: StoreHealth) -> Iterator[Complaint]:
+    if health.dead_rows is not None and health.dead_rows >= MANY_DEAD_ROWS:
+        yield Complaint(
+            "dead rows",
+            f"the job table has {health.dead_rows:,} dead rows",
+            "Autovacuum does not keep up, or is kept from it: rowcall doctor",
+        )
+    if health.oldest_transaction_seconds > LONG_TRANSACTION_SECONDS:
+        yield Complaint(
+            "horizon",
+            f"a transaction has been open for {span(health.oldest_transaction_seconds)}"
+            f" (process {health.oldest_transaction_pid}): rows that died since then stay",
+            "End it: rowcall doctor names it",
+        )
+
+
+def _surroundings(around: Surroundings) -> Iterator[Complaint]:
+    if around.wal_bytes is not None and around.wal_bytes > OVERSIZED_WAL_BYTES:
+        yield Complaint(
+            "wal",
+            f"the write-ahead log has {around.wal_bytes / 1024**2:,.0f} MB",
+            "Somebody keeps a read transaction open for long: find it and end it",
+        )
+    if around.free_bytes is not None and around.free_bytes < LITTLE_SPACE_BYTES:
+        yield Complaint(
+            "disk", f"only {around.free_bytes / 1024**2:,.0f} MB of disk are free", "Free some before it runs out"
+        )
+    ahead = around.clock_ahead_seconds
+    if ahead is not None and abs(ahead) > CLOCK_SECONDS:
+        yield Complaint(
+            "clock",
+            f"the database's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
+            "Run NTP on both: jobs are due by the database's",
+        )
+
+
+def _listed(jobs: dict[str, int]) -> str:
+    said = ", ".join(f"{queue} ({count:,} waiting)" for queue, count in sorted(jobs.items())[:MOST_NAMED])
+    return said if len(jobs) <= MOST_NAMED else f"{said} and {len(jobs) - MOST_NAMED} more"

@@ -1,0 +1,107 @@
+"""What a group of attempts that ended adds to the counts and the history: one row for all that ended alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rowcall.histogram import bucket_of
+from rowcall.job import FINISHED, Job
+from rowcall.lifecycle import EXPIRED_CODE, Move, Transition
+from rowcall.moments import milliseconds_of
+from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
+
+_OUTCOMES = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.LOSE: "lost",
+    Move.RECOVER: "lost",
+    Move.RETRY: "retried",
+    Move.SNOOZE: "snoozed",
+    Move.RELEASE: "released",
+    Move.CANCEL: "cancelled",
+}
+
+OUTCOMES = (*dict.fromkeys(_OUTCOMES.values()), "expired")
+
+
+class Books:
+    """Filled within one transaction, and written with it."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, str, int, Move, str | None], Tally] = {}
+
+    def enter(
+        self, queue: str, kind: str, attempt: int, transition: Transition, wait_ms: int | None, run_ms: int | None
+    ) -> None:
+        """One attempt; an attempt that never began is none."""
+        key = (queue, kind, attempt, transition.move, transition.error_code)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._open(queue, kind, attempt, transition)
+            if tally is None:
+                return
+            self._tallies[key] = tally
+        tally.jobs += 1
+        if wait_ms is not None:
+            bucket = bucket_of(wait_ms)
+            tally.waits[bucket] = tally.waits.get(bucket, 0) + 1
+        if run_ms is not None:
+            bucket = bucket_of(run_ms)
+            tally.runs[bucket] = tally.runs.get(bucket, 0) + 1
+
+    def tallies(self) -> list[Tally]:
+        return list(self._tallies.values())
+
+    @staticmethod
+    def _open(queue: str, kind: str, attempt: int, transition: Transition) -> Tally | None:
+        final = transition.status in FINISHED
+        if not (final or transition.attempt_recorded):
+            return None
+        return Tally(
+            queue=queue,
+            type=kind,
+            outcome=_OUTCOMES[transition.move],
+            status=transition.status if final else None,
+            error_code=(transition.error_code or "") if final else "",
+            attempt=min(attempt, MOST_ATTEMPTS_COUNTED),
+            waits={},
+            runs={},
+        )
+
+
+def times_of(job: Job, at_ms: int) -> tuple[int | None, int | None]:
+    """How long a claimed job waited and ran, in milliseconds, if its attempt ends now."""
+    if job.claimed_at is None:
+        return None, None
+    claimed_at_ms = milliseconds_of(job.claimed_at)
+    return claimed_at_ms - milliseconds_of(job.run_at), at_ms - milliseconds_of(job.started_at or job.claimed_at)
+
+
+def cancelled_by_hand(job: Job, error_code: str) -> Tally:
+    return _change(job, 1, status="cancelled", error_code=error_code, outcome="cancelled")
+
+
+def revived(job: Job) -> Tally:
+    """A finished job that is finished no longer."""
+    return _change(job, -1, status=job.status, error_code=job.error_code or "", outcome=None)
+
+
+def expired(jobs: Sequence[tuple[str, str]]) -> list[Tally]:
+    return [
+        Tally(queue=queue, type=kind, outcome="expired", status="cancelled", error_code=EXPIRED_CODE, jobs=count)
+        for (queue, kind), count in Counter(jobs).items()
+    ]
+
+
+def _change(job: Job, jobs: int, *, status: str, error_code: str, outcome: str | None) -> Tally:
+    attempt = min(job.attempt, MOST_ATTEMPTS_COUNTED)
+    return Tally(
+        queue=job.queue,
+        type=job.type,
+        outcome=outcome,
+        status=status,
+        error_code=error_code,
+        attempt=attempt,
+        jobs=jobs,
+    )

@@ -1,0 +1,212 @@
+"""The five questions: how many, what is stuck, who retries, what fails, what is kept."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from rowcall.histogram import Histogram, merge, percentile_ms
+from rowcall.job import (
+    ErrorGroup,
+    InProgress,
+    Kept,
+    Pace,
+    Percentiles,
+    RetentionReport,
+    Retries,
+    Stats,
+    Status,
+)
+from rowcall.moments import time_or_none
+from rowcall.retention import Rules
+from rowcall.store.dialect import Dialect
+from rowcall.store.records import MINUTE_MS, Past
+from rowcall.store.statement import Plan
+
+MOST_ARRIVALS_COUNTED = 200_000
+_DONE = ("succeeded", "failed", "lost")
+
+
+def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
+    at_ms = yield from dialect.now(now_ms)
+    by_status = _counts()
+    by_queue: dict[str, dict[str, int]] = defaultdict(_counts)
+    by_type: dict[str, dict[str, int]] = defaultdict(_counts)
+    oldest: dict[str, int] = {}
+    for total in (yield from dialect.totals()):
+        _add(by_status, by_queue, by_type, total.status, total.queue, total.type, total.jobs)
+    for waiting in (yield from dialect.waiting()):
+        _add(by_status, by_queue, by_type, waiting.status, waiting.queue, waiting.type, waiting.jobs)
+        if waiting.status == Status.PENDING and waiting.oldest_ms is not None:
+            oldest[waiting.queue] = min(waiting.oldest_ms, oldest.get(waiting.queue, waiting.oldest_ms))
+    since_ms = (at_ms - window_ms) // MINUTE_MS * MINUTE_MS
+    past = yield from dialect.past(since_ms)
+    arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms)
+    arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
+    ages = {queue: max(0.0, (at_ms - since) / 1000) for queue, since in sorted(oldest.items())}
+    return Stats(
+        total=sum(by_status.values()),
+        by_status=by_status,
+        by_queue=dict(sorted(by_queue.items())),
+        by_type=dict(sorted(by_type.items())),
+        oldest_waiting=max(ages.values(), default=None),
+        oldest_waiting_by_queue=ages,
+        window=(at_ms - since_ms) / 1000,
+        arrival_window=arrival_seconds,
+        arrivals_per_second=sum(jobs for _, _, jobs in arrivals) / arrival_seconds,
+        completions_per_second=sum(one.jobs for one in past if one.outcome in _DONE) / ((at_ms - since_ms) / 1000),
+        pace=_pace(past, sum(jobs for _, _, jobs in arrivals)),
+        pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
+        pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
+    )
+
+
+def _counts() -> dict[str, int]:
+    return {status.value: 0 for status in Status}
+
+
+def _add(
+    by_status: dict[str, int],
+    by_queue: dict[str, dict[str, int]],
+    by_type: dict[str, dict[str, int]],
+    status: str,
+    queue: str,
+    kind: str,
+    jobs: int,
+) -> None:
+    by_status[status] += jobs
+    by_queue[queue][status] += jobs
+    by_type[kind][status] += jobs
+
+
+def _arrivals(dialect: Dialect, since_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
+    """What came since then, and since when that was counted: of very many, only the last are."""
+    newest = yield from dialect.newest_id()
+    low, high = max(1, newest - MOST_ARRIVALS_COUNTED + 1), newest + 1
+    first = yield from dialect.first_from(low)
+    if first is not None and first[1] >= since_ms and low > 1:
+        return first[1], (yield from dialect.arrivals(low, first[1]))
+    while low < high:  # ids grow with time: the first that was created since then
+        middle = (low + high) // 2
+        found = yield from dialect.first_from(middle)
+        if found is None or found[1] >= since_ms:
+            high = middle
+        else:
+            low = found[0] + 1
+    return since_ms, (yield from dialect.arrivals(low, since_ms))
+
+
+def _paces(
+    past: Iterable[Past], arrivals: Iterable[tuple[str, str, int]], name_of: Callable[[Past], str], place: int
+) -> dict[str, Pace]:
+    parts: dict[str, list[Past]] = defaultdict(list)
+    arrived: Counter[str] = Counter()
+    for one in past:
+        parts[name_of(one)].append(one)
+    for arrival in arrivals:
+        arrived[str(arrival[place])] += arrival[2]
+    return {name: _pace(parts.get(name, []), arrived[name]) for name in sorted(parts.keys() | arrived.keys())}
+
+
+def _pace(past: Iterable[Past], arrived: int) -> Pace:
+    waits: Histogram = {}
+    runs: Histogram = {}
+    outcomes: Counter[str] = Counter()
+    for one in past:
+        outcomes[one.outcome] += one.jobs
+        merge(waits, one.waits)
+        merge(runs, one.runs)
+    return Pace(
+        arrived=arrived,
+        succeeded=outcomes["succeeded"],
+        failed=outcomes["failed"],
+        retried=outcomes["retried"],
+        wait=percentiles(waits),
+        run=percentiles(runs),
+    )
+
+
+def percentiles(histogram: Histogram) -> Percentiles | None:
+    found = [percentile_ms(histogram, share) for share in (0.5, 0.95, 0.99)]
+    seconds = [ms / 1000 for ms in found if ms is not None]
+    return Percentiles(*seconds) if seconds else None
+
+
+def stuck(dialect: Dialect, limit: int, now_ms: int | None) -> Plan[list[InProgress]]:
+    at_ms = yield from dialect.now(now_ms)
+    return [
+        InProgress(
+            **msgspec.structs.asdict(one.job),
+            silent_for=max(0.0, (at_ms - one.last_sign_ms) / 1000),
+            host=one.host,
+            worker_silent_for=None if one.beat_at_ms is None else max(0.0, (at_ms - one.beat_at_ms) / 1000),
+            doing=one.doing,
+        )
+        for one in (yield from dialect.running(limit))
+    ]
+
+
+def retries(dialect: Dialect) -> Plan[Retries]:
+    by_type: dict[str, Counter[int]] = defaultdict(Counter)
+    for total in (yield from dialect.totals()):
+        by_type[total.type][total.attempt] += total.jobs
+    for kind, attempts, jobs in (yield from dialect.attempts_of_waiting()):
+        by_type[kind][attempts] += jobs
+    together: Counter[int] = Counter()
+    for counts in by_type.values():
+        together.update(counts)
+    return Retries(
+        by_attempts=dict(sorted(together.items())),
+        by_type={kind: dict(sorted(counts.items())) for kind, counts in sorted(by_type.items())},
+    )
+
+
+def top_errors(dialect: Dialect, limit: int) -> Plan[list[ErrorGroup]]:
+    types: dict[str, Counter[str]] = defaultdict(Counter)
+    for total in (yield from dialect.totals()):
+        if total.status == Status.FAILED:
+            types[total.error_code][total.type] += total.jobs
+    codes = sorted(types, key=lambda code: (-types[code].total(), code))[:limit]
+    ends = {found.error_code: found for found in (yield from dialect.error_ends(codes))}
+    return [
+        ErrorGroup(
+            error_code=code,
+            count=types[code].total(),
+            types=dict(types[code].most_common()),
+            first_at=time_or_none(ends[code].first_ms),
+            last_at=time_or_none(ends[code].last_ms),
+            sample=ends[code].sample,
+        )
+        for code in codes
+    ]
+
+
+def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[RetentionReport]:
+    at_ms = yield from dialect.now(now_ms)
+    jobs: Counter[tuple[str, str, str]] = Counter()
+    for total in (yield from dialect.totals()):
+        jobs[total.status, total.queue, total.type] += total.jobs
+    kept = []
+    for group in (yield from dialect.finished_groups()):
+        keep = rules.keep_seconds(*group)
+        doomed = yield from dialect.doomed(group, None if keep is None else at_ms - round(keep * 1000))
+        kept.append(
+            Kept(
+                status=group.status,
+                queue=group.queue,
+                type=group.type,
+                keep=keep,
+                jobs=jobs[group],
+                prunable=doomed.jobs,
+                oldest_at=time_or_none(doomed.oldest_ms),
+            )
+        )
+    size_bytes = yield from dialect.size_bytes()
+    return RetentionReport(
+        kept=kept,
+        jobs=sum(one.jobs for one in kept),
+        prunable=sum(one.prunable for one in kept),
+        size_bytes=size_bytes,
+    )

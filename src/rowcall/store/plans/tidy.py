@@ -1,0 +1,81 @@
+"""What somebody has to do now and then: fold what was counted, thin out history, delete what was kept long enough.
+
+Each plan is one short transaction. It may be run by many at once, and stopped between any two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rowcall.histogram import Histogram, merge
+from rowcall.retention import Rules
+from rowcall.store.dialect import Dialect
+from rowcall.store.records import HOUR_MS, MINUTE_MS, Group, Past, Total
+from rowcall.store.statement import Plan
+
+FOLDED_AT_ONCE = 500
+MINUTES_KEPT_MS = 2 * 24 * HOUR_MS
+PAST_KEPT_MS = 30 * 24 * HOUR_MS
+
+
+def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
+    """Move tallies of past minutes (or all of them) into totals and history; gives how many were moved."""
+    at_ms = yield from dialect.now(now_ms)
+    before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
+    taken = yield from dialect.take_tallies(before_ms, FOLDED_AT_ONCE)
+    totals: Counter[tuple[str, str, str, str, int]] = Counter()
+    past = []
+    for row in taken:
+        tally = row.tally
+        if tally.status is not None:
+            totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
+        if tally.outcome is not None:
+            past.append(
+                Past(row.at_ms, MINUTE_MS, tally.queue, tally.type, tally.outcome, tally.jobs, tally.waits, tally.runs)
+            )
+    changed = [Total(*key, jobs) for key, jobs in sorted(totals.items()) if jobs]
+    if changed:
+        yield from dialect.add_totals(changed)
+    if past:
+        yield from dialect.add_past(merged(past, MINUTE_MS))
+    return len(taken)
+
+
+def thin_out(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Make hours of minutes that are two days old; gives how many rows that touched."""
+    at_ms = yield from dialect.now(now_ms)
+    # whole hours only: what is taken together becomes one row
+    taken = yield from dialect.take_minutes((at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
+    if taken:
+        yield from dialect.add_past(merged(taken, HOUR_MS))
+    return len(taken)
+
+
+def forget(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    at_ms = yield from dialect.now(now_ms)
+    return (yield from dialect.forget_past(at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
+
+
+def merged(past: list[Past], span_ms: int) -> list[Past]:
+    """One row for all of the same span, queue, type and outcome."""
+    jobs: Counter[tuple[int, str, str, str]] = Counter()
+    histograms: dict[tuple[int, str, str, str], tuple[Histogram, Histogram]] = {}
+    for one in past:
+        key = (one.at_ms // span_ms * span_ms, one.queue, one.type, one.outcome)
+        jobs[key] += one.jobs
+        waits, runs = histograms.setdefault(key, ({}, {}))
+        merge(waits, one.waits)
+        merge(runs, one.runs)
+    return [
+        Past(at_ms, span_ms, queue, kind, outcome, count, *histograms[at_ms, queue, kind, outcome])
+        for (at_ms, queue, kind, outcome), count in sorted(jobs.items())
+    ]
+
+
+def prune(dialect: Dialect, group: Group, rules: Rules, limit: int, now_ms: int | None) -> Plan[int]:
+    """Delete some of a group that were kept long enough, oldest first; gives how many."""
+    keep = rules.keep_seconds(*group)
+    if keep is None:
+        return 0
+    at_ms = yield from dialect.now(now_ms)
+    return (yield from dialect.prune(group, at_ms - round(keep * 1000), limit))

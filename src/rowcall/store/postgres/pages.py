@@ -1,0 +1,120 @@
+"""Pages of jobs, newest first, in time that does not depend on how many there are.
+
+Within one group (of a queue, a type, and what else an index begins with) the ids are in order: the first of each group
+are merged. Which groups there are is learned by hopping from one to the next.
+"""
+
+from __future__ import annotations
+
+from rowcall.job import Job, Status
+from rowcall.store import rows
+from rowcall.store.dialect import Filter
+from rowcall.store.postgres.schema import render
+from rowcall.store.postgres.sql import JOB_COLUMNS
+from rowcall.store.sources import Source, sources_of
+from rowcall.store.statement import Parameter, Plan, Statement, fetch
+
+HIGHEST_ID = 2**63 - 1
+
+
+class PostgresPages:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def page(self, wanted: Filter) -> Plan[list[Job]]:
+        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
+        given: tuple[Parameter, ...] = (wanted.limit, before, wanted.queue, wanted.type, wanted.status, wanted.tag)
+        sql, used = _renumbered(self.statement(wanted))
+        return fetch(Statement(sql, tuple(given[number - 1] for number in used), rows.job_from_row))
+
+    def statement(self, wanted: Filter) -> str:
+        """Parameters, as far as they are used: limit, the id to go on from, queue, type, status, tag."""
+        if wanted.tag is not None:
+            return render(_TAGGED, self._prefix)
+        if wanted.status is wanted.queue is wanted.type is None:
+            return render(_NEWEST, self._prefix)
+        arms = [_first_ids(source, wanted) for source in sources_of(wanted)]
+        if wanted.status in (None, Status.RUNNING):
+            arms.append(_RUNNING.replace("<asked>", _asked(wanted)))
+        return render(
+            f"""
+            select {JOB_COLUMNS} from (
+              select id from ({" union all ".join(f"({arm})" for arm in arms)}) as first order by id desc limit $1::int
+            ) as page join <job> as job on job.id = page.id
+            order by page.id desc""",
+            self._prefix,
+        )
+
+
+_NEWEST = f"select {JOB_COLUMNS} from <job> as job where job.id < $2::bigint order by job.id desc limit $1::int"
+_RUNNING = """
+    select id from <job> where status = 'running' and id < $2::bigint <asked> order by id desc limit $1::int"""
+_TAGGED = f"""
+    select {JOB_COLUMNS} from <job_tag> as tagged join <job> as job on job.id = tagged.job_id
+    where tagged.tag = $6::text and tagged.job_id < $2::bigint and ($5::text is null or job.status = $5::text)
+      and ($3::text is null or job.queue = $3::text) and ($4::text is null or job.type = $4::text)
+    order by tagged.job_id desc limit $1::int"""
+
+
+def _asked(wanted: Filter, of: str = "") -> str:
+    given = (("queue", "$3", wanted.queue), ("type", "$4", wanted.type))
+    return " ".join(f"and {of}{name} = {parameter}::text" for name, parameter, value in given if value is not None)
+
+
+def _first_ids(source: Source, wanted: Filter) -> str:
+    """The highest ids of an index's groups that fit."""
+    names = [column.removesuffix(" desc") for column in source.columns]
+    order = ", ".join(source.columns)
+    shown = ", ".join(names)
+    of_status = "and found.status = $5::text" if "status" in names and wanted.status is not None else ""
+    groups = f"""
+        with recursive found ({shown}) as (
+          (select {shown} from <job> where {source.proof} order by {order} limit 1)
+          union all
+          select {", ".join(f"next.{name}" for name in names)} from found cross join lateral (
+            {_next(source)}) as next
+        )"""
+    equal = " and ".join(f"job.{name} = found.{name}" for name in names)
+    return f"""{groups}
+        select head.id from found cross join lateral (
+          select id from <job> as job where {source.proof} and {equal} and id < $2::bigint
+          order by {_backwards(source)} limit $1::int) as head
+        where true {of_status} {_asked(wanted, "found.")}"""
+
+
+def _next(source: Source) -> str:
+    """The group after one, by the index's own order, in which a priority falls."""
+    if not source.columns[-1].endswith(" desc"):
+        names = ", ".join(source.columns)
+        found = ", ".join(f"found.{name}" for name in source.columns)
+        return f"""
+            select {names} from <job> where {source.proof} and ({names}) > ({found}) order by {names} limit 1"""
+    *before, last = (column.removesuffix(" desc") for column in source.columns)
+    shown, first = ", ".join([*before, last]), ", ".join(before)
+    found = ", ".join(f"found.{name}" for name in before)
+    order = ", ".join(source.columns)
+    return f"""
+            select * from (
+              (select {shown} from <job> where {source.proof} and ({first}) = ({found}) and {last} < found.{last}
+               order by {order} limit 1)
+              union all
+              (select {shown} from <job> where {source.proof} and ({first}) > ({found}) order by {order} limit 1)
+            ) as either limit 1"""
+
+
+def _backwards(source: Source) -> str:
+    """An order that only this index has: else the planner may hope to meet them soon in the order of the ids."""
+    return (
+        ", ".join(
+            column.removesuffix(" desc") if column.endswith(" desc") else f"{column} desc" for column in source.columns
+        )
+        + ", id desc"
+    )
+
+
+def _renumbered(sql: str) -> tuple[str, list[int]]:
+    """The statement with parameters that leave out no number, and which of them it has."""
+    used = [number for number in range(1, 7) if f"${number}::" in sql]
+    for place, number in enumerate(used, start=1):
+        sql = sql.replace(f"${number}::", f"${place}::")
+    return sql, used

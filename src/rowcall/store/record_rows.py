@@ -1,0 +1,99 @@
+"""Rows to the values of `rowcall.store.records`, alike for every database."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from rowcall.histogram import from_json
+from rowcall.job import Status
+from rowcall.store.records import Doomed, ErrorEnds, Folded, Group, Past, Running, StoreHealth, Tally, Total, Waiting
+from rowcall.store.rows import job_from_row
+from rowcall.store.statement import Row
+
+
+def number(row: Row) -> int:
+    return cast("int", row[0])
+
+
+def two_numbers(row: Row) -> tuple[int, int]:
+    return cast("tuple[int, int]", row)
+
+
+def total(row: Row) -> Total:
+    status, queue, kind, error_code, attempt, jobs = row
+    return Total(str(status), str(queue), str(kind), str(error_code), cast("int", attempt), int(cast("int", jobs)))
+
+
+def waiting(row: Row) -> Waiting:
+    return Waiting(*cast("tuple[str, str, str, int, int | None]", row))
+
+
+def attempts(row: Row) -> tuple[str, int, int]:
+    kind, attempt, jobs = cast("tuple[str, int, int]", row)
+    return kind, attempt, int(jobs)
+
+
+def arrivals(row: Row) -> tuple[str, str, int]:
+    return cast("tuple[str, str, int]", row)
+
+
+def past(row: Row) -> Past:
+    at, span, queue, kind, outcome, jobs, waits, runs = cast(
+        "tuple[int, int, str, str, str, int, str | None, str | None]", row
+    )
+    return Past(at, span, queue, kind, outcome, int(jobs), from_json(waits), from_json(runs))
+
+
+def numbered_past(row: Row) -> tuple[int, Past]:
+    return cast("int", row[0]), past(row[1:])
+
+
+def folded(row: Row) -> Folded:
+    tally_id, at, queue, kind, outcome, status, error_code, attempt, jobs, waits, runs = cast(
+        "tuple[int, int, str, str, str | None, str | None, str, int, int, str | None, str | None]", row
+    )
+    tally = Tally(
+        queue=queue,
+        type=kind,
+        outcome=outcome,
+        status=status,
+        error_code=error_code,
+        attempt=attempt,
+        jobs=jobs,
+        waits=from_json(waits),
+        runs=from_json(runs),
+    )
+    return Folded(tally_id, at, tally)
+
+
+def group(row: Row) -> Group:
+    status, queue, kind = cast("tuple[str, str, str]", row)
+    return Group(Status(status), queue, kind)
+
+
+def doomed(row: Row) -> Doomed:
+    return Doomed(*cast("tuple[int, int | None]", row))
+
+
+def error_ends(row: Row) -> ErrorEnds:
+    return ErrorEnds(*cast("tuple[str, int | None, int | None, str | None]", row))
+
+
+def running(row: Row) -> Running:
+    *job, doing, host, beat_at, last_sign = row
+    return Running(
+        job_from_row(tuple(job)),
+        cast("str | None", doing),
+        cast("str | None", host),
+        cast("int | None", beat_at),
+        cast("int", last_sign),
+    )
+
+
+def setting(row: Row) -> tuple[str, str]:
+    name, value = row
+    return str(name), str(value)
+
+
+def health(row: Row) -> StoreHealth:
+    return StoreHealth(*cast("tuple[int, float, int]", row))

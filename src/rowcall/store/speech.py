@@ -1,0 +1,25 @@
+"""Small helpers that both dialects speak with."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import msgspec
+
+from rowcall.store.statement import Parameter, Row, Statement, fetch, no_row
+
+R = TypeVar("R")
+
+
+def plain(sql: str, *parameters: Parameter) -> Statement[Row]:
+    return Statement(sql, parameters, no_row)
+
+
+def only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
+    """The value of a statement that always has one row."""
+    return (yield from fetch(statement))[0]
+
+
+def as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

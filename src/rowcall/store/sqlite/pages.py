@@ -1,0 +1,78 @@
+"""Pages of jobs, newest first, in time that does not depend on how many there are.
+
+Within one group (of a queue, a type, and what else an index begins with) the ids are in order, and SQLite merges as
+many groups as are asked for, lazily. Which groups there are is learned by hopping from one to the next.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from rowcall.job import Job, Status
+from rowcall.store import rows
+from rowcall.store.dialect import Filter
+from rowcall.store.sources import SOURCES, Source, fits, sources_of
+from rowcall.store.speech import as_json, plain
+from rowcall.store.sqlite.groups import groups_of, name_of
+from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.sql import JOB_COLUMNS
+from rowcall.store.statement import Parameter, Plan, Statement, fetch
+
+HIGHEST_ID = 2**63 - 1
+MOST_GROUPS_MERGED = 100
+_SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
+_BY_IDS = f"select {_SHOWN} from json_each(?1) as given cross join <job> as job on job.id = given.value order by 1 desc"
+_NEWEST = f"select {_SHOWN} from <job> as job where job.id < ?2 order by job.id desc limit ?1"
+_RUNNING = """
+    select id from <job> indexed by <prefix>job_owned where status = 'running' and id < ?2
+      and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
+_TAGGED = f"""
+    select {_SHOWN} from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id
+    where tagged.tag = ?3 and tagged.job_id < ?2 and (?4 is null or job.status = ?4)
+      and (?5 is null or job.queue = ?5) and (?6 is null or job.type = ?6)
+    order by tagged.job_id desc limit ?1"""
+
+
+class SqlitePages:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self.by_ids = render(_BY_IDS, prefix)
+        self.newest = render(_NEWEST, prefix)
+        self.running = render(_RUNNING, prefix)
+        self.tagged = render(_TAGGED, prefix)
+        self.groups = {source: render(groups_of(source), prefix) for source in SOURCES}
+
+    def page(self, wanted: Filter) -> Plan[list[Job]]:
+        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
+        if wanted.tag is not None:
+            given = (wanted.limit, before, wanted.tag, wanted.status, wanted.queue, wanted.type)
+            return (yield from fetch(Statement(self.tagged, given, rows.job_from_row)))
+        if wanted.status is wanted.queue is wanted.type is None:
+            return (yield from fetch(Statement(self.newest, (wanted.limit, before), rows.job_from_row)))
+        ids: list[int] = []
+        for source in sources_of(wanted):
+            found = yield from fetch(plain(self.groups[source]))
+            groups = [group for group in found if fits(source, group, wanted)]
+            for first in range(0, len(groups), MOST_GROUPS_MERGED):
+                merged = groups[first : first + MOST_GROUPS_MERGED]
+                values = cast("list[Parameter]", [value for group in merged for value in group])
+                statement = plain(self.first_ids(source, len(merged)), wanted.limit, before, *values)
+                ids += [cast("int", row[0]) for row in (yield from fetch(statement))]
+        if wanted.status in (None, Status.RUNNING):
+            statement = plain(self.running, wanted.limit, before, wanted.queue, wanted.type)
+            ids += [cast("int", row[0]) for row in (yield from fetch(statement))]
+        newest = sorted(ids, reverse=True)[: wanted.limit]
+        return (yield from fetch(Statement(self.by_ids, (as_json(newest),), rows.job_from_row)))
+
+    def first_ids(self, source: Source, groups: int) -> str:
+        """The highest ids of so many groups of an index. Parameters: limit, id to go on from, then each group."""
+        names = [name_of(column) for column in source.columns]
+        arms = []
+        for group in range(groups):
+            numbers = range(3 + group * len(names), 3 + (group + 1) * len(names))
+            conditions = " and ".join(f"{name} = ?{number}" for name, number in zip(names, numbers, strict=True))
+            arms.append(
+                f"select id from <job> indexed by <prefix>job_{source.name}"
+                f" where {source.proof} and {conditions} and id < ?2"
+            )
+        return render(f"{' union all '.join(arms)} order by id desc limit ?1", self._prefix)

@@ -1,0 +1,60 @@
+"""The tables of error codes are the code's."""
+
+from __future__ import annotations
+
+import builtins
+import pkgutil
+import re
+import sqlite3
+
+from rowcall import codes
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT
+from rowcall.queue.failures import SCRUBBING_FAILED
+from tests.docs.pages import DOCS, read, section
+
+PAGE = DOCS / "error-codes.md"
+
+
+def table(head: str) -> dict[str, str]:
+    """What stands in the second column of the table with that head, with the code of its row."""
+    _, mark, rest = section(PAGE, "Codes of exceptions").partition(f"\n| code | {head} |\n| --- | --- |\n")
+    assert mark, head
+    rows = [line.split(" | ") for line in rest.partition("\n\n")[0].splitlines()]
+    return {name: row[0].strip("| `") for row in rows for name in re.findall(r"`([^`]+)`", row[1])}
+
+
+def full_name(shown: str) -> str:
+    """The name by which the table of the code knows a class that the page calls so."""
+    kind: type = getattr(builtins, shown, None) or pkgutil.resolve_name(shown)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def test_the_classes_are_real_and_those_of_the_code() -> None:
+    shown = table("exceptions, and those derived from them")
+    assert {full_name(name): code for name, code in shown.items()} == codes.BY_TYPE
+
+
+def test_the_numbers_of_the_system_are_those_of_the_code() -> None:
+    assert table("`errno`") == codes.BY_ERRNO
+
+
+def test_the_results_of_sqlite_are_those_of_the_code() -> None:
+    assert {getattr(sqlite3, name): code for name, code in table("SQLite").items()} == codes.BY_SQLITE_CODE
+
+
+def test_the_sqlstates_are_those_of_the_code() -> None:
+    assert table("SQLSTATE") == codes.BY_SQLSTATE
+
+
+def test_what_is_asked_or_opened_is_named() -> None:
+    page = read(PAGE)
+    for name in (*codes._ASKED, *codes._WRAPPERS):
+        library, kind = name.split(".")[0], name.split(".")[-1]
+        assert kind in page or library in page, name
+        pkgutil.resolve_name(name)
+
+
+def test_the_limits_are_told() -> None:
+    assert f"at most {DEFAULT_TRACEBACK_LIMIT:,} characters" in section(PAGE, "Tracebacks")
+    assert f"| `traceback_limit` | `{DEFAULT_TRACEBACK_LIMIT}` |" in read(DOCS / "getting-started.md")
+    assert f"`{SCRUBBING_FAILED}`" in section(PAGE, "Secrets")

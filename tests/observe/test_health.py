@@ -1,0 +1,86 @@
+"""What is worth a complaint, told from facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall.observe.health import Complaint, Surroundings, complaints
+from rowcall.store.records import StoreHealth, Waiting
+
+NOW_MS = 2_000_000_000_000
+MINUTE_MS = 60_000
+MB = 1024**2
+WELL = StoreHealth()
+NOWHERE = Surroundings()
+
+
+def due(queue: str, *, jobs: int = 1, minutes: float = 0.0, status: str = "pending") -> Waiting:
+    return Waiting(status, queue, "task", jobs, round(NOW_MS - minutes * MINUTE_MS))
+
+
+def kinds(found: list[Complaint]) -> list[str]:
+    return [complaint.kind for complaint in found]
+
+
+def of(
+    *waiting: Waiting,
+    served: tuple[frozenset[str] | None, ...] = (None,),
+    health: StoreHealth = WELL,
+    around: Surroundings = NOWHERE,
+) -> list[Complaint]:
+    return list(complaints(waiting, served, health, around, NOW_MS))
+
+
+def test_nothing_is_said_of_what_is_well() -> None:
+    well = StoreHealth(dead_rows=1_000, oldest_transaction_seconds=10.0, oldest_transaction_pid=1)
+    around = Surroundings(wal_bytes=MB, free_bytes=10_000 * MB, clock_ahead_seconds=0.2)
+    assert of(due("mail", minutes=9), health=well, around=around) == []
+    assert of() == of(served=()) == []
+
+
+def test_a_queue_that_no_worker_serves_is_named_with_its_jobs() -> None:
+    (found,) = of(due("mail", jobs=2), due("mail", jobs=1_000), due("other"), served=(frozenset({"other"}),))
+    assert found.kind == "unserved queue"
+    assert "mail (1,002 waiting)" in found.what
+    assert "other" not in found.what
+
+
+def test_without_any_worker_every_queue_is_unserved_and_many_are_cut_short() -> None:
+    (found,) = of(*(due(f"queue-{number}") for number in range(8)), served=())
+    assert found.what.endswith("queue-4 (1 waiting) and 3 more")
+
+
+def test_jobs_that_are_not_due_are_nobodys_duty() -> None:
+    future = Waiting("scheduled", "mail", "task", 5, NOW_MS - MINUTE_MS)
+    assert of(future, due("mail", status="running"), served=(frozenset({"other"}),)) == []
+
+
+def test_a_long_wait_names_the_longest_first() -> None:
+    (found,) = of(due("mail", minutes=11), due("media", minutes=60), due("quick", minutes=1))
+    assert found.kind == "long wait"
+    assert "media for 60 min, mail for 11 min" in found.what
+    assert "quick" not in found.what
+
+
+@pytest.mark.parametrize(
+    ("health", "kind"),
+    [
+        (StoreHealth(dead_rows=200_000), "dead rows"),
+        (StoreHealth(oldest_transaction_seconds=301.0, oldest_transaction_pid=77), "horizon"),
+    ],
+)
+def test_what_the_database_says_of_itself(health: StoreHealth, kind: str) -> None:
+    assert kinds(of(health=health)) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("around", "kind"),
+    [
+        (Surroundings(wal_bytes=200 * MB), "wal"),
+        (Surroundings(free_bytes=100 * MB), "disk"),
+        (Surroundings(clock_ahead_seconds=3.0), "clock"),
+        (Surroundings(clock_ahead_seconds=-3.0), "clock"),
+    ],
+)
+def test_what_is_around_it(around: Surroundings, kind: str) -> None:
+    assert kinds(of(around=around)) == [kind]

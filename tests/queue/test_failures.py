@@ -1,0 +1,155 @@
+"""Codes of the user's own, and a scrubber of the user's: what is accepted, and what happens where they break."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowcall import Fail, InvalidOption, Rowcall, StoreUnavailable
+from rowcall.queue.failures import SCRUBBING_FAILED, Failures
+
+
+class Declined(Exception): ...
+
+
+class DeclinedByBank(Declined): ...
+
+
+class Busy(TimeoutError):
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    with Rowcall(tmp_path / "app.db") as jobs:
+        yield jobs
+
+
+def test_a_fixed_code_holds_for_the_classes_below_until_they_have_their_own(jobs: Rowcall) -> None:
+    jobs.error_code(Declined, "PAYMENT:DECLINED")
+    assert jobs.failures.code_of(DeclinedByBank()) == "PAYMENT:DECLINED"
+    jobs.error_code(DeclinedByBank, "BANK:DECLINED")
+    assert jobs.failures.code_of(DeclinedByBank()) == "BANK:DECLINED"
+    assert jobs.failures.code_of(Declined()) == "PAYMENT:DECLINED"
+    assert jobs.failures.code_of(KeyError()) == "INTERNAL:KeyError"
+
+
+def test_a_function_is_asked_and_stays_what_it_is(jobs: Rowcall) -> None:
+    @jobs.error_code(Busy)
+    def busy_code(error: Busy) -> str:
+        return f"BUSY:{error.where}"
+
+    assert busy_code(Busy("here")) == "BUSY:here"
+    assert jobs.failures.code_of(Busy("there")) == "BUSY:there"
+    assert jobs.failures.code_of(TimeoutError()) == "TIMEOUT:OPERATION"
+
+
+def test_one_s_own_come_before_the_tables(jobs: Rowcall) -> None:
+    jobs.error_code(Exception, "MY:OWN")
+    assert jobs.failures.code_of(TimeoutError()) == "MY:OWN"
+    assert jobs.failures.code_of(KeyboardInterrupt()) == "INTERNAL:KeyboardInterrupt"
+
+
+def test_what_rowcall_raises_of_a_locked_file_counts_as_that(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db", busy_timeout=0) as jobs:
+        jobs.migrate()
+        with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as holder:
+            holder.execute("begin immediate")
+            with pytest.raises(StoreUnavailable) as caught:
+                jobs.enqueue("anything")
+        assert jobs.failures.code_of(caught.value) == "DEPENDENCY:DB_LOCKED"
+
+
+def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
+    jobs.error_code(Declined, "PAYMENT:DECLINED")
+    assert Rowcall(tmp_path / "other.db").failures.code_of(Declined()) == "INTERNAL:Declined"
+
+
+@pytest.mark.parametrize("code", ["", "DECLINED", "A:B:C", "A: B", "A:" + "B" * 99, 5, b"A:B"])
+def test_a_fixed_code_that_is_none_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"^error_code: wants a code such as"):
+        jobs.error_code(Declined, code)
+    assert jobs.failures.code_of(Declined()) == "INTERNAL:Declined"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(5, "wants a class of exceptions"), (int, "wants a class of exceptions"), (Fail, "says by itself")],
+)
+def test_what_has_no_code_is_refused(jobs: Rowcall, kind: Any, said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        jobs.error_code(kind)
+    with pytest.raises(InvalidOption, match=said):
+        jobs.error_code(kind, "A:B")
+
+
+def test_a_second_code_and_an_async_function_are_refused(jobs: Rowcall) -> None:
+    jobs.error_code(Declined, "A:B")
+    with pytest.raises(InvalidOption, match="Declined has one already"):
+        jobs.error_code(Declined)
+
+    async def later(error: Busy) -> str:
+        return "A:B"
+
+    with pytest.raises(InvalidOption, match="not async"):
+        jobs.error_code(Busy)(later)  # type: ignore[arg-type]
+
+
+def rude(error: BaseException) -> str:
+    raise SystemExit("no")
+
+
+@pytest.mark.parametrize(
+    "function", [lambda error: 1 / 0, rude, lambda error: None, lambda error: "not a code", lambda error: 404]
+)
+def test_a_function_that_breaks_is_passed_over_and_told_once(
+    jobs: Rowcall, function: Callable[[BaseException], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.error_code(Busy)(function)
+
+    @jobs.task(max_attempts=1)
+    def break_down() -> None:
+        raise Busy("here")
+
+    ids = [break_down.enqueue().id for _ in range(3)]
+    assert jobs.drain().failed == 3
+    assert {jobs.get(job_id).error_code for job_id in ids} == {"TIMEOUT:OPERATION"}
+    assert caplog.text.count("the error code of Busy is passed over") == 1
+
+
+def rude_scrubber(text: str) -> str:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("scrub", [rude_scrubber, lambda text: text.encode(), lambda text: 1 / 0])
+def test_a_scrubber_that_breaks_lets_nothing_through(
+    scrub: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = Failures(scrub)
+    kept = failures.raised(ValueError("secret"))
+    assert (kept.detail, kept.traceback, kept.code) == (SCRUBBING_FAILED, SCRUBBING_FAILED, "INTERNAL:ValueError")
+    assert caplog.text.count("the scrubber failed") == 1
+    assert "secret" not in caplog.text
+
+
+def test_a_subclass_with_words_of_its_own_is_scrubbed_too() -> None:
+    class Stolen(Fail):
+        def __init__(self) -> None:
+            super().__init__("CARD:STOLEN")
+            self.detail = "card 4111"
+
+    kept = Failures(lambda text: text.replace("4111", "****")).raised(Stolen()).error
+    assert isinstance(kept, Fail)
+    assert (kept.code, kept.detail) == ("CARD:STOLEN", "card ****")
+
+
+def test_without_a_scrubber_errors_are_handed_on_as_they_are() -> None:
+    error = Fail("A:B", "why")
+    assert Failures().raised(error).error is error
