@@ -162,7 +162,7 @@ class Snooze(Control):
 
 
 class Fail(Control):
-    """Give up at once, whatever attempts are left. `InvalidCode` for a code that is not `CATEGORY:SUBCATEGORY`."""
+    """Give up at once, whatever attempts are left. `InvalidCode` for a code with other signs in it."""
 
     def __init__(self, code: str, detail: str = "") -> None:
         if complaint := code_complaint(code):

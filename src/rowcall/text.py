@@ -9,7 +9,7 @@ DETAIL_LENGTH = 500
 _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
-_CODE = re.compile(r"[\w.-]+:[\w.-]+")
+_CODE = re.compile(r"[\w.-]+(:[\w.-]+)*")
 
 
 def storable(text: str, length: int) -> str:
@@ -52,5 +52,5 @@ def code_complaint(code: object) -> str | None:
     if not 1 <= len(code) <= CODE_LENGTH:
         return f"{wanted}, of 1 to {CODE_LENGTH} characters, not {len(code)}"
     if not _CODE.fullmatch(code):
-        return f"{wanted}: letters, digits, _ . and - on both sides of one colon, not {code!r}"
+        return f"{wanted}: words of letters, digits, _ . and -, with colons between, not {code!r}"
     return None

@@ -303,14 +303,16 @@ def test_whatever_a_class_is_called_its_code_is_one(name: str) -> None:
     assert code_complaint(internal_code(type(name, (Exception,), {}))) is None
 
 
-@pytest.mark.parametrize("code", ["A:B", "HTTP:404", "INTERNAL:KeyError", "a.b-c_1:x", "A:" + "B" * (CODE_LENGTH - 2)])
+@pytest.mark.parametrize(
+    "code", ["A:B", "HTTP:404", "INTERNAL:KeyError", "a.b-c_1:x", "BROKEN", "A:B:C", "A:" + "B" * (CODE_LENGTH - 2)]
+)
 def test_what_is_a_code(code: str) -> None:
     assert code_complaint(code) is None
     assert Fail(code).code == code
 
 
 @pytest.mark.parametrize(
-    "code", ["", "A", ":", "A:", ":B", "A:B:C", "A B:C", "A:B\n", "A:\0", "A:\ud800", "A:" + "B" * 99, None, 5, b"A:B"]
+    "code", ["", ":", "A:", ":B", "A::B", "A B:C", "A:B\n", "A:\0", "A:\ud800", "A:" + "B" * 99, None, 5, b"A:B"]
 )
 def test_what_is_none_is_refused_where_it_is_raised(code: str) -> None:
     with pytest.raises(InvalidCode, match=r'^code: wants a code such as "TIMEOUT:UPSTREAM_API"'):

@@ -30,7 +30,8 @@ class PostgresPages:
     def statement(self, wanted: Filter) -> str:
         """Parameters, as far as they are used: limit, the id to go on from, queue, type, status, tag."""
         if wanted.tag is not None:
-            return render(_TAGGED, self._prefix)
+            of_status = "and tagged.status = $5::text" if wanted.status is not None else ""
+            return render(_TAGGED.replace("<status>", of_status), self._prefix)
         if wanted.status is wanted.queue is wanted.type is None:
             return render(_NEWEST, self._prefix)
         arms = [_first_ids(source, wanted) for source in sources_of(wanted)]
@@ -51,7 +52,7 @@ _RUNNING = """
     select id from <job> where status = 'running' and id < $2::bigint <asked> order by id desc limit $1::int"""
 _TAGGED = f"""
     select {JOB_COLUMNS} from <job_tag> as tagged join <job> as job on job.id = tagged.job_id
-    where tagged.tag = $6::text and tagged.job_id < $2::bigint and ($5::text is null or job.status = $5::text)
+    where tagged.tag = $6::text <status> and tagged.job_id < $2::bigint
       and ($3::text is null or job.queue = $3::text) and ($4::text is null or job.type = $4::text)
     order by tagged.job_id desc limit $1::int"""
 

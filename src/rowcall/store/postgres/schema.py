@@ -321,6 +321,28 @@ select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
 from <job> where progress is not null and heartbeat_at is not null
 """
 
+# the status of a tagged job stands with its tags, so that a page of both is found by one index
+_TAG_AND_STATUS_FUNCTION = """
+create or replace function <prefix>index_tags() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  if tg_op = 'UPDATE' then
+    update <schema>.<job_tag> set status = new.status where job_id = new.id;
+  else
+    insert into <schema>.<job_tag> (tag, job_id, status)
+    select distinct value #>> '{}', new.id, new.status from jsonb_array_elements(new.tags)
+    where value #>> '{}' is not null;
+  end if;
+  return null;
+end
+$body$
+"""
+
+_TAG_STATUS_TRIGGER = """
+create trigger <prefix>job_tag_status after update of status on <job> for each row when (new.tags is not null)
+execute function <prefix>index_tags()
+"""
+
 # what has ended, as it was written by those who ended it; folded into the two tables below
 _TALLY = """
 create table <tally> (
@@ -541,6 +563,11 @@ MIGRATIONS = (
             _EMPTIED_FUNCTION,
             _EMPTIED_TRIGGER,
             _COUNT_ALL,
+            "alter table <job_tag> add column status text not null default ''",
+            "update <job_tag> as tagged set status = job.status from <job> as job where job.id = tagged.job_id",
+            "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
+            _TAG_AND_STATUS_FUNCTION,
+            _TAG_STATUS_TRIGGER,
             "drop view <prefix>timeline",
             _TIMELINE_WITH_PROGRESS,
         ),

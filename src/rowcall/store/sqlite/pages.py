@@ -28,9 +28,9 @@ _RUNNING = """
       and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
 _TAGGED = f"""
     select {_SHOWN} from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id
-    where tagged.tag = ?3 and tagged.job_id < ?2 and (?4 is null or job.status = ?4)
-      and (?5 is null or job.queue = ?5) and (?6 is null or job.type = ?6)
+    where tagged.tag = ?3 and tagged.job_id < ?2 and (?4 is null or job.queue = ?4) and (?5 is null or job.type = ?5)
     order by tagged.job_id desc limit ?1"""
+_TAGGED_AND_STATUS = _TAGGED.replace("where tagged.tag = ?3", "where tagged.tag = ?3 and tagged.status = ?6")
 
 
 class SqlitePages:
@@ -40,13 +40,13 @@ class SqlitePages:
         self.newest = render(_NEWEST, prefix)
         self.running = render(_RUNNING, prefix)
         self.tagged = render(_TAGGED, prefix)
+        self.tagged_and_status = render(_TAGGED_AND_STATUS, prefix)
         self.groups = {source: render(groups_of(source), prefix) for source in SOURCES}
 
     def page(self, wanted: Filter) -> Plan[list[Job]]:
         before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
         if wanted.tag is not None:
-            given = (wanted.limit, before, wanted.tag, wanted.status, wanted.queue, wanted.type)
-            return (yield from fetch(Statement(self.tagged, given, rows.job_from_row)))
+            return (yield from self._tagged(wanted, before))
         if wanted.status is wanted.queue is wanted.type is None:
             return (yield from fetch(Statement(self.newest, (wanted.limit, before), rows.job_from_row)))
         ids: list[int] = []
@@ -63,6 +63,12 @@ class SqlitePages:
             ids += [cast("int", row[0]) for row in (yield from fetch(statement))]
         newest = sorted(ids, reverse=True)[: wanted.limit]
         return (yield from fetch(Statement(self.by_ids, (as_json(newest),), rows.job_from_row)))
+
+    def _tagged(self, wanted: Filter, before: int) -> Plan[list[Job]]:
+        given: tuple[Parameter, ...] = (wanted.limit, before, wanted.tag, wanted.queue, wanted.type)
+        if wanted.status is None:
+            return fetch(Statement(self.tagged, given, rows.job_from_row))
+        return fetch(Statement(self.tagged_and_status, (*given, wanted.status), rows.job_from_row))
 
     def first_ids(self, source: Source, groups: int) -> str:
         """The highest ids of so many groups of an index. Parameters: limit, id to go on from, then each group."""

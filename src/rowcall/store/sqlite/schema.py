@@ -260,6 +260,20 @@ select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
 from <job> where progress is not null and heartbeat_at is not null
 """
 
+# the status of a tagged job stands with its tags, so that a page of both is found by one index
+_TAG_AND_STATUS_TRIGGER = f"""
+create trigger <prefix>job_tags after insert on <job> when new.tags is not null begin
+  {_TAGS_CHECK}
+  insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
+end
+"""
+
+_TAG_STATUS_TRIGGER = """
+create trigger <prefix>job_tag_status after update of status on <job> when new.tags is not null begin
+  update <job_tag> set status = new.status where job_id = new.id;
+end
+"""
+
 # what has ended, as it was written by those who ended it; folded into the two tables below
 _TALLY = """
 create table <tally> (
@@ -417,6 +431,12 @@ MIGRATIONS = (
             _FINISHED_AND_COUNTED_TRIGGER,
             _DELETED_TRIGGER,
             _COUNT_ALL,
+            "alter table <job_tag> add column status text not null default ''",
+            "update <job_tag> set status = (select status from <job> where id = job_id)",
+            "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
+            "drop trigger <prefix>job_tags",
+            _TAG_AND_STATUS_TRIGGER,
+            _TAG_STATUS_TRIGGER,
             "drop view <prefix>timeline",
             _TIMELINE_WITH_PROGRESS,
         ),
