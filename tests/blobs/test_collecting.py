@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from rowcall import Rowcall
+from rowcall import Retention, Rowcall
 from rowcall.queue.blobs import LOOKED_AT_ONCE, collect_blobs
 from rowcall.store.statement import Statement, execute, no_row
+from rowcall.worker.janitor import Janitor
+from rowcall.worker.outage import Outage
 from tests.blobs.conftest import Open
 from tests.blobs.support import DAY, TEXT, Shelves, digest_in_row, referred, rows
 from tests.connected import connected
@@ -112,3 +114,31 @@ def test_a_pin_whose_row_was_never_written_is_taken_out(jobs: Rowcall) -> None:
 
 def _execute(jobs: Rowcall, sql: str) -> None:
     jobs.write(lambda: execute(Statement(sql, (), no_row)))
+
+
+def test_pruning_takes_what_only_the_pruned_needed(open_queue: Open) -> None:
+    jobs = open_queue(retention=Retention(succeeded=0))
+    shelves = Shelves(jobs)
+    kept = jobs.enqueue("kept", {"text": TEXT + "2"})
+    jobs.enqueue("task", {"text": TEXT})
+    claimed = jobs.claim("me", limit=2)[-1]
+    jobs.complete(claimed, TEXT)
+    shelves.age()
+    assert jobs.prune().jobs == 1
+    assert shelves.digests == {digest_in_row(jobs, kept)}
+
+
+def test_workers_collect_by_themselves(jobs: Rowcall) -> None:
+    shelves = Shelves(jobs)
+    jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
+    shelves.age()
+    janitor, connection = Janitor(jobs, Outage()), jobs.database.connect()
+    try:
+        janitor.clean(connection)
+        assert shelves.digests == set()
+        shelves.put(b"again")
+        shelves.age()
+        janitor.clean(connection)
+        assert len(shelves.digests) == 1  # it is not an hour since the last time
+    finally:
+        connection.close()

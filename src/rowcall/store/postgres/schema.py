@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rowcall.store.postgres.blob_tables import BLOB_TABLES
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED
 
 # never now(): in a long transaction that is when it began
@@ -465,33 +466,6 @@ select status, queue, type, coalesce(error_code, ''), least(attempt, {MOST_ATTEM
 from <job> where finished_at is not null group by 1, 2, 3, 4, 5
 """
 
-_BLOB = """
-create table <blob> (
-  touched_at timestamptz not null,
-  size bigint not null,
-  digest text collate "C" primary key,
-  data bytea not null
-)
-"""
-
-# which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
-_BLOB_REF = """
-create table <blob_ref> (
-  job_id bigint not null references <job> (id) on delete cascade,
-  digest text collate "C" not null,
-  primary key (digest, job_id)
-)
-"""
-
-_BLOB_PIN = """
-create table <blob_pin> (
-  token text collate "C" not null,
-  digest text collate "C" not null,
-  reference text not null,
-  primary key (token, digest)
-)
-"""
-
 MIGRATIONS = (
     Migration(
         1,
@@ -573,12 +547,7 @@ MIGRATIONS = (
         ),
     ),
     # older code would take a reference for the arguments
-    Migration(
-        3,
-        3,
-        "large payloads by reference",
-        (_BLOB, _BLOB_REF, "create index <prefix>blob_ref_job on <blob_ref> (job_id)", _BLOB_PIN),
-    ),
+    Migration(3, 3, "large payloads by reference", BLOB_TABLES),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED
+from rowcall.store.sqlite.blob_tables import BLOB_TABLES
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
@@ -352,24 +353,6 @@ select status, queue, type, coalesce(error_code, ''), min(attempt, {MOST_ATTEMPT
 from <job> where finished_at is not null group by 1, 2, 3, 4, 5
 """
 
-# which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
-_BLOB_REF = """
-create table <blob_ref> (
-  digest text not null,
-  job_id integer not null references <job> (id) on delete cascade,
-  primary key (digest, job_id)
-) without rowid
-"""
-
-_BLOB_PIN = """
-create table <blob_pin> (
-  token text not null,
-  digest text not null,
-  reference text not null,
-  primary key (token, digest)
-) without rowid
-"""
-
 MIGRATIONS = (
     Migration(
         1,
@@ -441,11 +424,7 @@ MIGRATIONS = (
             _TIMELINE_WITH_PROGRESS,
         ),
     ),
-    Migration(
-        4,
-        "large payloads by reference",
-        (_BLOB_REF, "create index <prefix>blob_ref_job on <blob_ref> (job_id)", _BLOB_PIN),
-    ),
+    Migration(4, "large payloads by reference", BLOB_TABLES),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version
