@@ -40,6 +40,7 @@ from rowcall.job import (
     Summary,
     WorkerInfo,
 )
+from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -61,7 +62,9 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobFailed",
+    "JobLogFilter",
     "JobNotFound",
+    "JsonLogFormatter",
     "Kept",
     "LeaseLost",
     "Pace",

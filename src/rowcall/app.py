@@ -16,6 +16,8 @@ from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import Summary
+from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
+from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.failures import CodeFunction
@@ -79,6 +81,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
         payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         clock: Clock | None = None,
+        tracing: bool = False,
         retention: Retention | None = None,
     ) -> None:
         config = configure(
@@ -98,6 +101,7 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
             payload_limit=payload_limit,
         )
         super().__init__(config, clock or SystemClock())
+        self.tracing = tracing_of(tracing)
 
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
@@ -154,9 +158,21 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         queues: Queues = None,
         grace: float | timedelta = DEFAULT_GRACE_SECONDS,
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        metrics_port: int | None = None,
+        metrics_host: str = DEFAULT_HOST,
     ) -> Worker:
         """A worker beside the rest of the program: `with jobs.worker():`, or `async with jobs.worker():`."""
-        return Worker(self, settings(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+        chosen = settings(
+            concurrency=concurrency,
+            queues=queues,
+            grace=grace,
+            lease=lease,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+        )
+        if metrics_port is None:
+            return Worker(self, chosen)
+        return Worker(self, chosen, Endpoint(metrics_host, metrics_port, lambda: self.stats(window=60)))
 
     def work(
         self,
@@ -165,9 +181,20 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         queues: Queues = None,
         grace: float | timedelta = DEFAULT_GRACE_SECONDS,
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+        metrics_port: int | None = None,
+        metrics_host: str = DEFAULT_HOST,
     ) -> None:
         """Work in this process until SIGINT or SIGTERM."""
-        work(self.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease))
+        work(
+            self.worker(
+                concurrency=concurrency,
+                queues=queues,
+                grace=grace,
+                lease=lease,
+                metrics_port=metrics_port,
+                metrics_host=metrics_host,
+            )
+        )
 
     def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
         """Run all that is due now, here, and return what came of it: for tests and scripts."""

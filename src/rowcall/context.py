@@ -20,6 +20,8 @@ class Attempted(Protocol):
 
     @property
     def context(self) -> Context: ...
+    @property
+    def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
     def complete(self, result: object, connection: object) -> None: ...
     async def acomplete(self, result: object, connection: object) -> None: ...
@@ -72,10 +74,7 @@ class Context:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose lines carry the job's fields."""
-        job = self.job
-        return JobLogger(
-            logger, {"job_id": job.id, "job_type": job.type, "job_queue": job.queue, "job_attempt": job.attempt}
-        )
+        return JobLogger(logger, self._attempt.log_fields)
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):

@@ -21,8 +21,10 @@ from rowcall import Rowcall
 from rowcall.cli.main import main
 from tests.docs.databases import PageDatabase
 from tests.docs.pages import Block, Command
+from tests.observe.scraping import free_ports
 from tests.support import PythonProcess, eventually
 
+METRICS_PORT = "9464"
 _PROCESSES = re.compile(r"--processes (\d+)")
 
 
@@ -39,7 +41,7 @@ class PageRun:
     def follow(self, block: Block) -> None:
         if not self._database.is_for(block):
             return
-        block = block._replace(text=self._database.filled_in(block.text))
+        block = block._replace(text=self._with_free_port(self._database.filled_in(block.text)))
         match block.language:
             case "python":
                 self._run_python(block)
@@ -51,6 +53,10 @@ class PageRun:
             case "json":
                 assert self._printed is not None, f"{block.place}: no command before it printed JSON"
                 assert_same_shape(json.loads(block.text), self._printed, block.place)
+
+    def _with_free_port(self, text: str) -> str:
+        """The pages' port may be taken, by another test that follows the same page."""
+        return text.replace(METRICS_PORT, str(free_ports(2))) if METRICS_PORT in text else text
 
     def close(self) -> None:
         for value in self._namespace.values():

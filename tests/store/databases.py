@@ -62,3 +62,11 @@ def query_plan(connection: sqlite3.Connection, sql: str) -> list[str]:
     """The steps of a query, without the words that differ between versions of SQLite."""
     rows = connection.execute(f"explain query plan {sql}", parameters_of(sql))
     return [re.sub(r"^(SCAN|SEARCH) TABLE ", r"\1 ", str(row[3])).replace("COVERING ", "") for row in rows]
+
+
+def read_from(connection: sqlite3.Connection, sql: str) -> list[str]:
+    """The tables and indexes whose columns a query looks at. A row that is only pointed to is not read."""
+    roots = {root: str(name) for name, root in connection.execute("select name, rootpage from sqlite_master")}
+    program = connection.execute(f"explain {sql}", parameters_of(sql)).fetchall()
+    opened = {step[2]: roots.get(step[3], "") for step in program if step[1] == "OpenRead"}
+    return sorted({opened[step[2]] for step in program if step[1] == "Column" and step[2] in opened})

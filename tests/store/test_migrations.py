@@ -4,11 +4,14 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from rowcall import Rowcall, RowcallError, SchemaMismatch
-from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.sqlite import dialect
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, TABLES
+from tests.store.old_jobs import FAILED_BEFORE, check_counts_of_old_jobs, old_jobs
 from tests.support import PythonProcess, eventually
 
 ROUNDS = 10
@@ -19,6 +22,8 @@ SUITED: list[tuple[tuple[int | None, int], bool]] = [
     ((NEWEST_VERSION + 1, NEWEST_VERSION), False),
     ((None, NEWEST_VERSION), False),
 ]
+
+OLD_JOB = "insert into rowcall_job (type, queue, status, attempt, error_code) values (?, ?, ?, ?, ?)"
 
 MIGRATE_AT_EACH_SIGNAL = """
 import os, sys, threading
@@ -43,10 +48,7 @@ def names(path: Path, kind: str = "table") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {
-        f"{prefix}{name}"
-        for name in ("job", "attempt", "event", "worker", "job_tag", "blob_ref", "blob_pin", "migration")
-    }
+    return {f"{prefix}{name}" for name in TABLES}
 
 
 def pretend_version(path: Path, version: int, oldest: int | None = None) -> None:
@@ -178,6 +180,22 @@ def test_two_prefixes_live_in_one_file_beside_the_apps_own_tables(tmp_path: Path
         two.delete(1)
         assert one.get(1).type == "first"
     assert names(path) == tables("one_") | tables("two_") | {"job"}
+
+
+@pytest.mark.parametrize("version", [migration.version for migration in MIGRATIONS[:-1]])
+def test_what_older_tables_hold_is_counted_when_they_are_migrated(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "app.db"
+    older = tuple(migration for migration in MIGRATIONS if migration.version <= version)
+    with mock.patch.multiple(dialect, MIGRATIONS=older, NEWEST_VERSION=version), Rowcall(path) as jobs:
+        assert jobs.migrate() == (0, version)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(OLD_JOB, old_jobs())
+    with Rowcall(path) as jobs:
+        assert jobs.migrate() == (version, NEWEST_VERSION)
+        check_counts_of_old_jobs(jobs)
+        jobs.enqueue("task")
+        jobs.delete(2)
+        assert (jobs.stats().total, jobs.stats().by_status["failed"]) == (len(old_jobs()), FAILED_BEFORE - 1)
 
 
 @pytest.mark.concurrency

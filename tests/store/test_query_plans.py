@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import sqlite3
 from collections.abc import Iterator
 
 import pytest
 
-from rowcall import Status
 from rowcall.store.sqlite.sql import Sql
 from tests.store.databases import fill, migrated, query_plan
 
@@ -128,29 +126,3 @@ def test_history_is_found_by_its_job(database: sqlite3.Connection, name: str) ->
     for table in ("rowcall_job", "rowcall_attempt", "rowcall_event"):
         for line in lines_about(plan, table):
             assert line.startswith("SEARCH"), plan
-
-
-STATUSES: list[str | None] = [None, *Status]
-
-
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize(("queue", "kind", "tag"), list(itertools.product((False, True), repeat=3)))
-def test_a_page_is_read_from_the_end_of_an_index(
-    database: sqlite3.Connection, status: str | None, queue: bool, kind: bool, tag: bool
-) -> None:
-    plan = plan_of(database, SQL.list_jobs(status=status, queue=queue, kind=kind, tag=tag))
-    narrowest = narrowest_index(status, tag=tag)
-    assert any(narrowest in line for line in plan), plan
-    if status not in ("running", "scheduled", "pending") or tag:  # those are sorted, in proportion to how many wait
-        assert [line for line in plan if not line.startswith("SEARCH")] == []
-
-
-def narrowest_index(status: str | None, *, tag: bool) -> str:
-    if tag:
-        return "SEARCH tagged USING PRIMARY KEY (tag=? AND job_id<?)"
-    waiting = {"running": "owned", "scheduled": "due", "pending": "ready", "blocked": "blocked"}
-    if status in waiting:
-        return f"INDEX rowcall_job_{waiting[status]}"
-    if status is not None:
-        return "INDEX rowcall_job_finished (status=? AND id<?)"
-    return "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)"

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 
-from rowcall import Status
+from rowcall.store.sources import SOURCES
+from rowcall.store.sqlite import records_sql
+from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.sql import Sql, statements
 from tests.store.databases import migrated, parameters_of
 
 PREFIXES = ("rowcall_", "q", "My_App_2_", "x" * 40)
 
 
-def list_variants(sql: Sql) -> list[str]:
-    statuses: list[str | None] = [None, *Status]
+def statements_of_pages(prefix: str) -> list[str]:
+    pages = SqlitePages(prefix)
+    fixed = [pages.by_ids, pages.newest, pages.running, pages.tagged, *pages.groups.values()]
     return [
-        sql.list_jobs(status=status, queue=queue, kind=kind, tag=tag)
-        for status, queue, kind, tag in itertools.product(statuses, (False, True), (False, True), (False, True))
+        *fixed,
+        *(pages.first_ids(source, groups) for source in SOURCES for groups in (1, 2, 3, MOST_GROUPS_MERGED)),
     ]
 
 
 def every_statement(prefix: str) -> list[str]:
-    sql = Sql(prefix)
-    fixed = [getattr(sql, name) for name in statements()]
-    return [*fixed, *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)), *list_variants(sql)]
+    sql, records = Sql(prefix), records_sql.RecordsSql(prefix)
+    return [
+        *(getattr(sql, name) for name in statements()),
+        *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)),
+        *(getattr(records, name) for name in records_sql.statements()),
+        *statements_of_pages(prefix),
+    ]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -43,3 +49,4 @@ def test_every_name_in_a_statement_has_the_prefix(prefix: str) -> None:
 
 def test_no_statement_is_left_out() -> None:
     assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_successes", "owned_by"} <= statements().keys()
+    assert {"tally", "totals", "waiting", "oldest_tallies", "prune", "take_duty"} <= records_sql.statements().keys()

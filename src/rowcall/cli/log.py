@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from datetime import UTC, datetime
+
+from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 
 
 class JobFormatter(logging.Formatter):
@@ -13,11 +16,35 @@ class JobFormatter(logging.Formatter):
         return f"{_moment(record)} {record.levelname:8} [{record.process}] {_about(record)}{record.message}"
 
 
-def set_up(level: str) -> None:
-    """Log to standard error, unless the app has set up logging itself."""
+def set_up(level: str, form: str | None = None) -> None:
+    """Log to standard error, unless the app has set up logging itself; a form that was asked for holds in any case."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JobFormatter())
+    handler.setFormatter(_formatter(form))
+    handler.addFilter(JobLogFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    if form is not None:
+        _reshape(handler)
+        logging.captureWarnings(form == "json")
+
+
+def _formatter(form: str | None) -> logging.Formatter:
+    return JsonLogFormatter() if form == "json" else JobFormatter()
+
+
+def _reshape(ours: logging.Handler) -> None:
+    """Give what the app writes to the terminal the form that was asked for; its other handlers are left alone."""
+    root = logging.getLogger()
+    streams = [handler for handler in root.handlers if _writes_to_terminal(handler)]
+    if not streams:
+        root.addHandler(ours)
+    for handler in streams:
+        if handler is not ours:
+            handler.setFormatter(ours.formatter)
+            handler.addFilter(JobLogFilter())
+
+
+def _writes_to_terminal(handler: logging.Handler) -> bool:
+    return isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stderr, sys.stdout)
 
 
 def _moment(record: logging.LogRecord) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -10,8 +11,9 @@ from rowcall.app import Rowcall
 from rowcall.cli import log
 from rowcall.cli.target import load
 from rowcall.context import logger
+from rowcall.observe.endpoint import DEFAULT_HOST, require_free
 from rowcall.worker.process import work
-from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
 from rowcall.worker.supervisor import Supervisor, obey
 
 MOST_PROCESSES = 256
@@ -48,6 +50,14 @@ MOST_PROCESSES = 256
     default="info",
     show_default=True,
 )
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Lines for people, or one JSON object a line.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, MOST_PORT),
+    metavar="PORT",
+    help="Serve Prometheus' metrics here; further processes take the ports above it.",
+)
+@click.option("--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Where to serve them.")
 @click.option("--leash", type=int, hidden=True)
 def work_command(
     app: str,
@@ -57,6 +67,9 @@ def work_command(
     grace: float,
     lease: float,
     log_level: str,
+    log_format: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
     leash: int | None,
 ) -> None:
     """Run the jobs of APP until SIGINT or SIGTERM.
@@ -68,8 +81,15 @@ def work_command(
     """
     jobs = load(app)
     # after the import, so that an app which sets up logging has its way
-    log.set_up(log_level)
-    worker = jobs.worker(concurrency=concurrency, queues=queues, grace=grace, lease=lease)
+    log.set_up(log_level, log_format)
+    worker = jobs.worker(
+        concurrency=concurrency,
+        queues=queues,
+        grace=grace,
+        lease=lease,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+    )
     if processes > 1 and jobs.config.in_memory:
         raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
@@ -78,7 +98,9 @@ def work_command(
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
         command += [] if queues is None else [f"--queues={queues}"]
-        supervisor = Supervisor(command, processes, grace)
+        command += [] if log_format is None else [f"--log-format={log_format}"]
+        more = _with_metrics(metrics_host, metrics_port, processes)
+        supervisor = Supervisor(command, processes, grace, more)
         if leash is not None:
             supervisor.obey(leash)
         if not supervisor.run():
@@ -91,6 +113,16 @@ def work_command(
         obey(leash, worker)
     work(worker)
     logger.info("stopped")
+
+
+def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int], list[str]]:
+    """What each of several processes is told of metrics: a port of its own."""
+    if port is None:
+        return lambda number: []
+    if port + processes - 1 > MOST_PORT:
+        raise click.UsageError(f"--metrics-port: {processes} processes need as many ports, up to {MOST_PORT}")
+    require_free(host, range(port, port + processes))
+    return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
 
 
 def _described(jobs: Rowcall, queues: str | None, concurrency: int) -> str:

@@ -1,1 +1,1 @@
-"""What can be seen from outside: health, metrics, traces."""
+"""What can be seen from outside: health, metrics, traces, the fields of the log."""

@@ -17,6 +17,7 @@ from rowcall.moments import milliseconds_of
 from rowcall.queue.blobs import Blobs
 from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
+from rowcall.queue.tracing import Tracing
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -36,6 +37,7 @@ class Core:
         self.tasks: dict[str, Declared] = {}
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
+        self.tracing: Tracing | None = None
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None

@@ -52,6 +52,12 @@ class Enqueueing(Core):
         )
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        if self.tracing is None:
+            return self._put(job, payload, connection)
+        with self.tracing.sending(job) as sending:
+            return sending.written(self._put(sending.job, payload, connection))
+
+    def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -63,6 +69,12 @@ class Enqueueing(Core):
         return _job(job, shown, loan.run(enqueue(dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
+        if self.tracing is None:
+            return await self._aput(job, payload, connection)
+        with self.tracing.sending(job) as sending:
+            return sending.written(await self._aput(sending.job, payload, connection))
+
+    async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -74,6 +86,12 @@ class Enqueueing(Core):
         return _job(job, shown, await loan.arun(enqueue(dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        if self.tracing is None or not payloads:
+            return self._put_many(job, payloads, connection)
+        with self.tracing.sending(job, len(payloads)) as sending:
+            return self._put_many(sending.job, payloads, connection)
+
+    def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:
@@ -88,6 +106,12 @@ class Enqueueing(Core):
         return _jobs(job, payloads, inserted)
 
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
+        if self.tracing is None or not payloads:
+            return await self._aput_many(job, payloads, connection)
+        with self.tracing.sending(job, len(payloads)) as sending:
+            return await self._aput_many(sending.job, payloads, connection)
+
+    async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:

@@ -40,6 +40,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     retry: str | None = None
     tags: str | None = None
+    trace_context: str | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -52,6 +53,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             and self.timeout_seconds is None
             and self.retry is None
             and self.tags is None
+            and self.trace_context is None
         )
 
 
@@ -84,6 +86,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     chain_id: int | None
     chain_index: int | None
     expires_at_ms: int | None
+    trace_context: str | None
 
     @property
     def bufferable(self) -> bool:

@@ -126,6 +126,9 @@ class Records(Protocol):
     # written in the same transaction as what they count
     def tally(self, tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]: ...
 
+    def tally_on_loan(self, tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]:
+        """`tally`, by a statement that gives rows: on a lent connection there are no others."""
+
     # counts
     def totals(self) -> Plan[list[Total]]:
         """Of the finished, and exact."""

@@ -30,6 +30,7 @@ class RecordStatements(Protocol):
     size_bytes: str
     take_duty: str
     tally: str
+    tally_on_loan: str
     totals: str
     waiting: str
 
@@ -42,6 +43,9 @@ class SpokenRecords:
 
     def tally(self, tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]:
         return execute(plain(self._records.tally, now_ms, as_json(tallies)))
+
+    def tally_on_loan(self, tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]:
+        return execute(plain(self._records.tally_on_loan, now_ms, as_json(tallies)))
 
     def totals(self) -> Plan[list[Total]]:
         return fetch(Statement(self._records.totals, (), made.total))

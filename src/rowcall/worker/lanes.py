@@ -61,6 +61,7 @@ def _call(run: Run) -> None:
             run.end(run.put_large_result())
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
         run.fail(error)
+    run.end_trace()
 
 
 class AsyncLane:
@@ -142,6 +143,7 @@ class AsyncLane:
             run.fail(error)
         if timer is not None:
             timer.cancel()
+        run.end_trace()
 
     def _time_out(self, run: Run, waited_seconds: float) -> None:
         """Cancel the handler, and again while it goes on; after some patience settle without it."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
+from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
@@ -46,6 +47,7 @@ class Loop:
         register: Callable[[], str],
         worker: str,
         outage: Outage,
+        meter: Meter | None = None,
     ) -> None:
         self._core = core
         self._settings = settings
@@ -58,7 +60,7 @@ class Loop:
         self._completion = Completion(core)
         self._connection = core.database.connect()
         self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
-        self._outcomes = Outcomes(core, dispatcher, self._connection)
+        self._outcomes = Outcomes(core, dispatcher, self._connection, meter)
         self._conflicts = 0
         self._maybe_work = True
         self._look: Look | None = None
@@ -240,7 +242,8 @@ class Loop:
         monotonic = self._core.clock.monotonic
         ledger = self._dispatcher.ledger
         task = self._core.tasks[ready.type]
-        return Run(ready, task, self._worker, now_ms, monotonic, ledger, self._completion, buffered=buffered)
+        tracing = self._core.tracing
+        return Run(ready, task, self._worker, now_ms, monotonic, ledger, self._completion, tracing, buffered=buffered)
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())

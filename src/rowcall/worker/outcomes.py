@@ -11,6 +11,7 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
 from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
+from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
 from rowcall.store.plans.books import Books
@@ -30,8 +31,9 @@ _MOVE_OF = attrgetter("transition.move")
 class Outcomes:
     """Used by the loop's thread alone."""
 
-    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection) -> None:
+    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
         self._core = core
+        self._meter = meter
         self._dispatcher = dispatcher
         self._connection = connection
         self._unsettled: list[Run] = []
@@ -105,6 +107,8 @@ class Outcomes:
         self._warn_of_open(now)
         committed = [run for run in over if run.ready.id in decided.committed]
         self.counts[Move.SUCCEED] += len(committed)
+        if self._meter is not None:
+            self._meter.add_completed(committed)
         for run in committed:
             tell_completed(run)
         self._count([run for run in over if run not in committed], decided.rolled_back)
@@ -167,6 +171,8 @@ class Outcomes:
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))
+        if self._meter is not None:
+            self._meter.add(runs, settled)
         for run in runs:
             if run.transition is SUCCESS and len(settled) == len(runs):
                 continue

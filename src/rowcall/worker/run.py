@@ -26,6 +26,7 @@ from rowcall.lifecycle import (
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
+from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
 from rowcall.task import Declared
 from rowcall.worker.completion import Completion
@@ -50,6 +51,7 @@ class Run:
     large_result: str | None = None
     """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
     async_task: AsyncTask[None] | None = None
+    trace: Processing | None = None
     _context: Context | None = None
 
     def __init__(
@@ -61,12 +63,14 @@ class Run:
         monotonic: Callable[[], float],
         ledger: Ledger | None = None,
         completion: Completion | None = None,
+        tracing: Tracing | None = None,
         *,
         buffered: bool,
     ) -> None:
         self.ready = ready
         self.task = task
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
+        self._tracing = tracing
         self.marked = not buffered  # whether the row says that it was started
         self._worker = worker
         self._claimed_at_ms = claimed_at_ms
@@ -86,6 +90,14 @@ class Run:
             self._context = Context(self)
         return self._context
 
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What a record of the log that is about this attempt carries."""
+        ready = self.ready
+        fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
+        traced = self.trace.log_fields if self.trace is not None else {}
+        return {**fields, "worker": self._worker, **traced}
+
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self._claimed_at_ms)
 
@@ -100,6 +112,10 @@ class Run:
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
+        if self._tracing is not None:
+            self.trace = self._tracing.processing(self.ready, self._worker)
+            if self.settled and self.transition is not None:  # given up before its thread came to it
+                self.trace.end(self.transition)
 
     @property
     def is_by_reference(self) -> bool:
@@ -198,6 +214,15 @@ class Run:
         """Settle an attempt whose handler has not ended."""
         self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
+        if self.trace is not None:
+            self.trace.end(self.transition)
+
+    def end_trace(self) -> None:
+        """Its handler has ended: called where it was."""
+        if self.trace is not None:
+            of_rollback = self.transition is not None and self.transition.error_code == ROLLED_BACK_CODE
+            self.trace.end(None if of_rollback else self.transition)
+            self.trace.leave()
 
     def stop(self, because: TimedOut | Released) -> None:
         """Tell the handler that nobody waits for it any more."""

@@ -9,11 +9,13 @@ import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
+from rowcall.observe.endpoint import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10
 MOST_CONCURRENCY = 1000
 DEFAULT_GRACE_SECONDS = 30.0
 DEFAULT_LEASE_SECONDS = 15.0
+MOST_PORT = 65535
 
 Queues = Mapping[str, int | None] | Iterable[str] | str | None
 
@@ -23,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, int | None] | None = None
     grace_seconds: float = DEFAULT_GRACE_SECONDS
     lease_seconds: float = DEFAULT_LEASE_SECONDS
+    metrics_port: int | None = None
+    metrics_host: str = DEFAULT_HOST
 
     @property
     def queues_text(self) -> str:
@@ -43,6 +47,8 @@ def settings(
     queues: Queues = None,
     grace: float | timedelta = DEFAULT_GRACE_SECONDS,
     lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    metrics_port: int | None = None,
+    metrics_host: str = DEFAULT_HOST,
 ) -> Settings:
     problems = []
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MOST_CONCURRENCY:
@@ -58,11 +64,26 @@ def settings(
     lease_seconds = _seconds("lease", lease, problems)
     if lease_seconds < 0.1:
         problems.append(InvalidOption("lease", f"wants at least 0.1 seconds, not {lease!r}"))
+    if metrics_port is not None and not _is_port(metrics_port):
+        problems.append(InvalidOption("metrics_port", f"wants a port from 1 to {MOST_PORT}, not {metrics_port!r}"))
+    if not isinstance(metrics_host, str) or not metrics_host:
+        problems.append(InvalidOption("metrics_host", f"wants a name or an address, not {metrics_host!r}"))
     if len(problems) == 1:
         raise problems[0]
     if problems:
         raise InvalidOption("worker", "; ".join(str(problem) for problem in problems))
-    return Settings(concurrency=concurrency, queues=parsed, grace_seconds=grace_seconds, lease_seconds=lease_seconds)
+    return Settings(
+        concurrency=concurrency,
+        queues=parsed,
+        grace_seconds=grace_seconds,
+        lease_seconds=lease_seconds,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+    )
+
+
+def _is_port(port: object) -> bool:
+    return isinstance(port, int) and not isinstance(port, bool) and 1 <= port <= MOST_PORT
 
 
 def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption]) -> float:

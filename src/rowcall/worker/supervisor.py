@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from rowcall.context import logger
@@ -108,10 +108,16 @@ class Child:
 
 
 class Supervisor:
-    """Keeps `processes` children running `command`, until SIGINT or SIGTERM."""
+    """Keeps `processes` children running `command`, until SIGINT or SIGTERM; `more` gives the words for one alone."""
 
-    def __init__(self, command: Sequence[str], processes: int, grace_seconds: float) -> None:
-        self._children = [Child(number + 1, command) for number in range(processes)]
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        grace_seconds: float,
+        more: Callable[[int], Sequence[str]] = lambda number: (),
+    ) -> None:
+        self._children = [Child(number, [*command, *more(number)]) for number in range(1, processes + 1)]
         self._grace_seconds = grace_seconds
         self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
         self._signals = 0

@@ -61,11 +61,5 @@ def _log(run: Run, level: int, what: str, transition: Transition | None) -> None
         ready.type,
         what,
         reason,
-        extra={
-            "job_id": ready.id,
-            "job_type": ready.type,
-            "job_queue": ready.queue,
-            "job_attempt": ready.attempt,
-            "error_code": transition.error_code if transition is not None else None,
-        },
+        extra={**run.log_fields, "error_code": transition.error_code if transition is not None else None},
     )

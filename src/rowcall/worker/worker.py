@@ -15,6 +15,7 @@ from rowcall.drivers.beside import make_folder
 from rowcall.errors import RowcallError, StoreUnavailable
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
+from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Registration
 from rowcall.wake.watch import Bell
@@ -38,9 +39,10 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, core: Core, settings: Settings) -> None:
+    def __init__(self, core: Core, settings: Settings, endpoint: Endpoint | None = None) -> None:
         self._core = core
         self._settings = settings
+        self._endpoint = endpoint
         self._bell: Bell | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
@@ -155,6 +157,8 @@ class Worker:
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self._core.ensure_schema()
+        if self._endpoint is not None:
+            self._endpoint.open(self._settings.concurrency, self._busy)
         self._bell = Bell()
         self._dispatcher = Dispatcher(
             self._settings.concurrency,
@@ -166,12 +170,22 @@ class Worker:
         try:
             self._register()
             self._loop = Loop(
-                self._core, self._settings, self._dispatcher, self._bell, self._register, self.name, self._outage
+                self._core,
+                self._settings,
+                self._dispatcher,
+                self._bell,
+                self._register,
+                self.name,
+                self._outage,
+                self._endpoint.meter if self._endpoint is not None else None,
             )
         except BaseException:
             self._leave()
             self._bell.close()
             raise
+
+    def _busy(self) -> int:
+        return self._settings.concurrency - self._dispatcher.free_slots if self._dispatcher is not None else 0
 
     def _register(self) -> str:
         """Take a new name, a lock that goes with it, and a row that others watch."""
@@ -300,6 +314,8 @@ class Worker:
         self._janitor.wait()
         if self._ledger is not None:
             self._ledger.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
 
     def _declared_lost(self) -> None:
         if self._loop is not None:

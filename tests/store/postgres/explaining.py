@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,8 @@ from rowcall.store.statement import Parameter, Plan, Row, Statement
 
 Node = dict[str, Any]
 Mode = Literal["custom", "generic"]
+
+_COLUMN = re.compile(r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until)\b")
 
 
 class Access(NamedTuple):
@@ -89,3 +92,12 @@ def accesses(plan: Node, table: str) -> list[Access]:
 
 def sorts(plan: Node) -> list[Node]:
     return [node for node in nodes_of(plan) if "Sort" in node["Node Type"]]
+
+
+def shown(access: Access) -> str:
+    """The index, and those of the table's columns that it is entered by."""
+    assert access.kind in ("Index Scan", "Index Only Scan"), access
+    columns = re.findall(
+        r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until)\b", access.condition
+    )
+    return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"

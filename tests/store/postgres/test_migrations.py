@@ -6,16 +6,21 @@ import asyncio
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import psycopg
 import pytest
 
 from rowcall import InvalidOption, Rowcall, RowcallError, SchemaMismatch, StoreUnavailable
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.postgres import dialect
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, TABLES
+from tests.store.old_jobs import FAILED_BEFORE, check_counts_of_old_jobs, old_jobs
 from tests.support import PythonProcess, eventually
 
 PROCESSES = 4
 ROUNDS = 4
+
+OLD_JOB = "insert into rowcall_job (type, queue, status, attempt, error_code) values (%s, %s, %s, %s, %s)"
 
 MIGRATE_AT_EACH_SIGNAL = """
 import sys, threading
@@ -51,10 +56,7 @@ def names(url: str, schema: str = "public", kinds: str = "r") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {
-        f"{prefix}{name}"
-        for name in ("job", "attempt", "event", "worker", "job_tag", "blob", "blob_ref", "blob_pin", "migration")
-    }
+    return {f"{prefix}{name}" for name in TABLES}
 
 
 def with_schema(url: str, schema: str) -> str:
@@ -195,6 +197,21 @@ def test_who_may_not_make_tables_is_told_so(postgres_url: str, role: str) -> Non
         pytest.raises(StoreUnavailable, match="permission denied for schema public"),
     ):
         jobs.enqueue("task")
+
+
+@pytest.mark.parametrize("version", [migration.version for migration in MIGRATIONS[:-1]])
+def test_what_older_tables_hold_is_counted_when_they_are_migrated(postgres_url: str, version: int) -> None:
+    older = tuple(migration for migration in MIGRATIONS if migration.version <= version)
+    with mock.patch.multiple(dialect, MIGRATIONS=older, NEWEST_VERSION=version), Rowcall(postgres_url) as jobs:
+        assert jobs.migrate() == (0, version)
+    with psycopg.connect(postgres_url) as connection:
+        connection.cursor().executemany(OLD_JOB, old_jobs())
+    with Rowcall(postgres_url) as jobs:
+        assert jobs.migrate() == (version, NEWEST_VERSION)
+        check_counts_of_old_jobs(jobs)
+        jobs.enqueue("task")
+        jobs.delete(2)
+        assert (jobs.stats().total, jobs.stats().by_status["failed"]) == (len(old_jobs()), FAILED_BEFORE - 1)
 
 
 @pytest.mark.concurrency

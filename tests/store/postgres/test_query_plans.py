@@ -7,37 +7,24 @@ chosen for an empty table has to be right for a full one too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import psycopg
 import pytest
 
-from rowcall import Rowcall, Status
+from rowcall import Rowcall
 from rowcall.drivers.postgres_connection import _PLANNER
-from rowcall.store.dialect import Filter, Settlement, Success
+from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement, fetch
-from tests.store.postgres.databases import (
-    FINISHED,
-    PENDING,
-    PREFIX,
-    RUNNING,
-    SCHEDULED,
-    fill,
-    fresh_database,
-    migrated,
-)
-from tests.store.postgres.explaining import Access, Explainer, Mode, Node, accesses, nodes_of, sorts, statements_of
+from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
+from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
 
 SIZES = (1, 10, 100, 300, 500, 1000)
-STATES = ("new", "empty, analyzed", "few, analyzed", "full", "full, analyzed")
 LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
 TABLE = "rowcall_job"
 BY_ID = "rowcall_job_pkey(id)"
 SEVERAL_TYPES = "ready, several types"
-FINISHED_STATUSES = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 DIALECT = PostgresDialect(PREFIX)
 
@@ -128,50 +115,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def empty(postgres_server_url: str) -> Iterator[str]:
-    with fresh_database(postgres_server_url) as url:
-        with migrated(url) as connection:
-            connection.execute("alter table rowcall_job set (autovacuum_enabled = off)")
-        yield url
-
-
-@pytest.fixture(scope="module")
-def full(postgres_server_url: str, empty: str) -> Iterator[str]:
-    with fresh_database(postgres_server_url, copy_of=empty) as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            fill(connection)
-        yield url
-
-
-@pytest.fixture(scope="module", params=STATES)
-def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
-    source = request.getfixturevalue("full" if "full" in request.param else "empty")
-    with (
-        fresh_database(postgres_server_url, copy_of=source) as url,
-        psycopg.connect(url, autocommit=True) as connection,
-    ):
-        if "few" in request.param:
-            connection.execute("insert into rowcall_job (type) select 'a' from generate_series(1, 3)")
-        if "analyzed" in request.param:
-            connection.execute("analyze")
-        yield url
-
-
-@pytest.fixture(scope="module")
-def explainer(url: str) -> Iterator[Explainer]:
-    explainer = Explainer(url)
-    yield explainer
-    explainer.close()
-
-
-def shown(access: Access) -> str:
-    """The index, and those of the table's columns that it is entered by."""
-    assert access.kind in ("Index Scan", "Index Only Scan"), access
-    columns = re.findall(r"\b(?<!\.)(queue|type|id|run_at|expires_at|worker|lease_until)\b", access.condition)
-    return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"
-
-
 def plans(explainer: Explainer, case: Case, mode: Mode) -> Iterator[Node]:
     for size in SIZES:
         yield explainer.explain(case.make(size)[case.position], mode, writes=case.writes)
@@ -212,17 +155,6 @@ def test_a_survey_reads_running_jobs_alone(explainer: Explainer, mode: Mode) -> 
     found = {shown(access) for access in accesses(explainer.explain(survey, mode, writes=False), TABLE)}
     assert found >= {"rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_leased(lease_until)"}
     assert {name.partition("(")[0] for name in found} == {"rowcall_job_owned", "rowcall_job_leased"}
-
-
-@pytest.mark.parametrize("status", FINISHED_STATUSES)
-def test_a_page_of_finished_jobs_begins_at_its_end_of_their_index(explainer: Explainer, status: Status) -> None:
-    """And does not walk over all that is newer and waits."""
-    (page,) = statements_of(DIALECT.list_jobs(Filter(status=status)))
-    plan = explainer.explain(page, "custom", writes=False)
-    (access,) = accesses(plan, TABLE)
-    assert access.index_name == "rowcall_job_finished", plan
-    assert "status" in access.condition
-    assert sorts(plan) == []
 
 
 @pytest.mark.parametrize("url", ["full", "full, analyzed"], indirect=True)

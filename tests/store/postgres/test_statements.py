@@ -8,6 +8,9 @@ import psycopg
 import pytest
 
 from rowcall import Status
+from rowcall.store.dialect import Filter
+from rowcall.store.postgres import records_sql
+from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.sql import Sql, statements
 from tests.store.postgres.databases import migrated
 
@@ -17,13 +20,14 @@ PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
 
 def every_statement(prefix: str) -> dict[str, str]:
-    sql = Sql(prefix)
+    sql, records, pages = Sql(prefix), records_sql.RecordsSql(prefix), PostgresPages(prefix)
     found = {name: getattr(sql, name) for name in statements()}
-    statuses: list[str | None] = [None, *Status]
-    for status, queue, kind, tag in itertools.product(statuses, (False, True), (False, True), (False, True)):
-        found[f"list_jobs {status} {queue} {kind} {tag}"] = sql.list_jobs(
-            status=status, queue=queue, kind=kind, tag=tag
-        )
+    found |= {f"records.{name}": getattr(records, name) for name in records_sql.statements()}
+    statuses: list[Status | None] = [None, *Status]
+    choices = itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag"))
+    for status, queue, kind, tag in choices:
+        wanted = Filter(status=status, queue=queue, type=kind, tag=tag)
+        found[f"page {status} {queue} {kind} {tag}"] = next(pages.page(wanted)).sql
     return found
 
 
@@ -64,3 +68,4 @@ def test_no_name_is_left_to_be_filled_in(prefix: str) -> None:
 
 def test_no_statement_is_left_out() -> None:
     assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_plain", "owned_by"} <= statements().keys()
+    assert {"tally", "totals", "waiting", "take_tallies", "prune", "take_duty"} <= records_sql.statements().keys()

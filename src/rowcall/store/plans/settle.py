@@ -69,7 +69,7 @@ def complete(
         raise LeaseLost(job_id)
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
-    yield from dialect.tally(account({job_id}), now_ms)
+    yield from dialect.tally_on_loan(account({job_id}), now_ms)
 
 
 class Completions(NamedTuple):

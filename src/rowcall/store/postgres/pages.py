@@ -30,8 +30,7 @@ class PostgresPages:
     def statement(self, wanted: Filter) -> str:
         """Parameters, as far as they are used: limit, the id to go on from, queue, type, status, tag."""
         if wanted.tag is not None:
-            of_status = "and tagged.status = $5::text" if wanted.status is not None else ""
-            return render(_TAGGED.replace("<status>", of_status), self._prefix)
+            return render(_TAGGED if wanted.status is None else _TAGGED_WITH_STATUS, self._prefix)
         if wanted.status is wanted.queue is wanted.type is None:
             return render(_NEWEST, self._prefix)
         arms = [_first_ids(source, wanted) for source in sources_of(wanted)]
@@ -41,20 +40,35 @@ class PostgresPages:
             f"""
             select {JOB_COLUMNS} from (
               select id from ({" union all ".join(f"({arm})" for arm in arms)}) as first order by id desc limit $1::int
-            ) as page join <job> as job on job.id = page.id
+            ) as page cross join lateral (select * from <job> where id = page.id offset 0) as job
             order by page.id desc""",
             self._prefix,
         )
 
 
 _NEWEST = f"select {JOB_COLUMNS} from <job> as job where job.id < $2::bigint order by job.id desc limit $1::int"
+# Both say it so that no planner hopes to meet the running, or the tagged, soon among all others: `offset 0` is a fence,
+# and the order of pairs is that of one index alone.
 _RUNNING = """
-    select id from <job> where status = 'running' and id < $2::bigint <asked> order by id desc limit $1::int"""
-_TAGGED = f"""
-    select {JOB_COLUMNS} from <job_tag> as tagged join <job> as job on job.id = tagged.job_id
-    where tagged.tag = $6::text <status> and tagged.job_id < $2::bigint
+    select id from (select id from <job> where status = 'running' <asked> offset 0) as running
+    where id < $2::bigint order by id desc limit $1::int"""
+
+
+def _tagged(*columns: tuple[str, str]) -> str:
+    names = ", ".join(f"tagged.{name}" for name, _ in columns)
+    values = ", ".join(f"{parameter}::text" for _, parameter in columns)
+    order = ", ".join(f"tagged.{name} desc" for name, _ in columns)
+    return f"""
+    select {JOB_COLUMNS} from <job_tag> as tagged
+      cross join lateral (select * from <job> where id = tagged.job_id offset 0) as job
+    where ({names}, tagged.job_id) < ({values}, $2::bigint)
+      and ({names}, tagged.job_id) >= ({values}, '-9223372036854775808'::bigint)
       and ($3::text is null or job.queue = $3::text) and ($4::text is null or job.type = $4::text)
-    order by tagged.job_id desc limit $1::int"""
+    order by {order}, tagged.job_id desc limit $1::int"""
+
+
+_TAGGED = _tagged(("tag", "$6"))
+_TAGGED_WITH_STATUS = _tagged(("tag", "$6"), ("status", "$5"))
 
 
 def _asked(wanted: Filter, of: str = "") -> str:
@@ -75,7 +89,12 @@ def _first_ids(source: Source, wanted: Filter) -> str:
           select {", ".join(f"next.{name}" for name in names)} from found cross join lateral (
             {_next(source)}) as next
         )"""
-    equal = " and ".join(f"job.{name} = found.{name}" for name in names)
+    # as a list of one the first is no constant, and with it the order below is that of this index alone: else the
+    # planner may hope to meet them soon in the order of the ids
+    first, *others = names
+    equal = " and ".join(
+        [f"job.{first} = any (array[found.{first}::text])", *(f"job.{name} = found.{name}" for name in others)]
+    )
     return f"""{groups}
         select head.id from found cross join lateral (
           select id from <job> as job where {source.proof} and {equal} and id < $2::bigint
@@ -104,7 +123,7 @@ def _next(source: Source) -> str:
 
 
 def _backwards(source: Source) -> str:
-    """An order that only this index has: else the planner may hope to meet them soon in the order of the ids."""
+    """The order of an index that is read from its end."""
     return (
         ", ".join(
             column.removesuffix(" desc") if column.endswith(" desc") else f"{column} desc" for column in source.columns

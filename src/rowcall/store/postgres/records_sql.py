@@ -6,15 +6,20 @@ from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null,
 from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 
+# the orders are those of the indexes that hold what is asked of each
 _SOURCES = (
-    ("pending", "status = 'pending' and held is null"),
-    ("pending", "status = 'pending' and held is not null"),
-    ("scheduled", "status = 'scheduled'"),
-    ("blocked", "status = 'blocked'"),
-    ("running", "status = 'running'"),
+    ("pending", "status = 'pending' and held is null", "queue, type, priority desc, id"),
+    ("pending", "status = 'pending' and held is not null", "queue, type, id"),
+    ("scheduled", "status = 'scheduled'", "queue, type, id"),
+    ("blocked", "status = 'blocked'", "queue, type, id"),
+    ("running", "status = 'running'", "worker, id"),
 )
+_UNFINISHED = [
+    (status, f"(select queue, type, run_at, attempt from <job> where {proof} order by {order}) as {status}")
+    for status, proof, order in _SOURCES
+]
 _ATTEMPTS_OF_UNFINISHED = " union all ".join(
-    f"select type, attempt, count(*) as jobs from <job> where {proof} group by type, attempt" for _, proof in _SOURCES
+    f"select type, attempt, count(*) as jobs from {source} group by type, attempt" for _, source in _UNFINISHED
 )
 _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
@@ -39,6 +44,7 @@ class RecordsSql:
         insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
         select moment.now, {_items("item", *["text"] * 5, "int", "bigint", "text", "text")}
         from (select <now> as now) as moment, jsonb_array_elements($2::text::jsonb) as item"""
+    tally_on_loan = f"{tally} returning id"
     totals = """
         select status, queue, type, error_code, attempt, sum(jobs)::bigint from (
           select status, queue, type, error_code, attempt, jobs from <total>
@@ -47,8 +53,8 @@ class RecordsSql:
         group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
     waiting = " union all ".join(
         f"select '{status}', queue::text, type::text, count(*), {milliseconds_or_null('min(run_at)')}"
-        f" from <job> where {proof} group by queue, type"
-        for status, proof in _SOURCES
+        f" from {source} group by queue, type"
+        for status, source in _UNFINISHED
     )
     attempts_of_waiting = f"""
         select type::text, least(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs)::bigint from (
@@ -132,8 +138,11 @@ class RecordsSql:
             order by status, queue, type, finished_at limit $5::int for update skip locked))
           returning 1)
         select count(*) from gone"""
+    # an order that is of no use to the count, but only one index has it
     doomed = f"""
-        select (select count(*) from <job> where {_OF_GROUP} and finished_at < (select {time_of("$4")})),
+        select (select count(*) from (
+                  select from <job> where {_OF_GROUP} and finished_at < (select {time_of("$4")})
+                  order by finished_at offset 0) as doomed),
                (select {milliseconds_or_null("finished_at")} from <job> where {_OF_GROUP}
                 order by status, queue, type, finished_at limit 1)"""
     size_bytes = """

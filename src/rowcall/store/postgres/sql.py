@@ -41,6 +41,7 @@ _READY_COLUMNS = ", ".join(
         f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, {_NEXT_LEASE}, job.lost",
         f"job.priority, {milliseconds_of('job.run_at')}, {milliseconds_of('job.created_at')}, job.timeout, job.retry",
         f"job.key, job.tags::text, job.chain_id, job.chain_index, {milliseconds_of('job.expires_at')}",
+        "job.trace_context",
     ]
 )
 _READY = "status = 'pending' and held is null"
@@ -60,7 +61,8 @@ _NEXT_EXPIRY = (
 )
 
 _INSERTED_COLUMNS = (
-    "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at"
+    "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
+    " trace_context"
 )
 _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
@@ -157,7 +159,7 @@ class Sql:
     insert = f"""
         insert into <job> ({_INSERTED_COLUMNS})
         select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-               $9::float8, $10::text, $11::text::jsonb, given.expires_at
+               $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text
         from {_GIVEN}
         returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
     # what most jobs are: due at once, with nothing special. One moment for both times, without a subquery to keep it
@@ -167,7 +169,7 @@ class Sql:
         with inserted as (
           insert into <job> ({_INSERTED_COLUMNS})
           select $2::text, $3::text, one.payload, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-                 $9::float8, $10::text, $11::text::jsonb, given.expires_at
+                 $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text
           from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (payload, place)
           returning id, {_INSERTED})
         select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),

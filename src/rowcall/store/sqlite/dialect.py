@@ -302,4 +302,5 @@ def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[P
         job.tags,
         job.expires_at_ms,
         job.expires_in_ms,
+        job.trace_context,
     )

@@ -43,6 +43,7 @@ class RecordsSql:
                json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
                json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]')
         from json_each(?2)"""
+    tally_on_loan = f"{tally} where true returning id"
     totals = """
         select status, queue, type, error_code, attempt, sum(jobs) from (
           select status, queue, type, error_code, attempt, jobs from <total>

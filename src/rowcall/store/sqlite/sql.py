@@ -17,7 +17,7 @@ JOB_COLUMNS = (
 _READY_COLUMNS = (
     "job.id, job.type, job.queue, job.payload, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost,"
     " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at"
+    " job.chain_index, job.expires_at, job.trace_context"
 )
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
@@ -40,9 +40,9 @@ class Sql:
 
     insert = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                           timeout, retry, tags, expires_at)
+                           timeout, retry, tags, expires_at, trace_context)
         values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
-                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13))
+                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14)
         returning id, status, run_at, created_at, expires_at"""
     # what most jobs are: due at once, with nothing special
     insert_plain = """
@@ -51,9 +51,9 @@ class Sql:
         returning id, created_at"""
     insert_many = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                           timeout, retry, tags, expires_at)
+                           timeout, retry, tags, expires_at, trace_context)
         select ?2, ?3, value, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
-               coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13)
+               coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14
         from json_each(?4)"""
     last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 

@@ -27,6 +27,7 @@ from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
+from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "TestStage",
     "TestStorm",
     "TestThreads",
+    "TestTraceContext",
     "clock",
     "jobs",
     "notes",

@@ -1,0 +1,103 @@
+"""The job that runs, on every record of the log; and records as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import traceback
+from datetime import UTC, datetime
+
+from rowcall.context import running
+
+JOB_FIELDS = ("job_id", "job_type", "job_queue", "job_attempt", "worker", "error_code", "trace_id", "span_id")
+
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *JOB_FIELDS}
+_DEEPEST = 5
+_LONGEST_NUMBER = 2**53  # beyond it many readers of JSON round
+
+
+class JobLogFilter(logging.Filter):
+    """Adds the fields of the running job to every record, whichever logger a handler's code uses.
+
+    handler = logging.StreamHandler()
+    handler.addFilter(JobLogFilter())
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        attempt = running.get(None)
+        if attempt is not None and not hasattr(record, "job_id"):
+            for name, value in attempt.log_fields.items():
+                setattr(record, name, value)
+        return True
+
+
+class JsonLogFormatter(logging.Formatter):
+    """One JSON object a line: `time`, `level`, `logger`, `message`, `pid`, and what else the record has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, object] = {
+            "time": _moment(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message(record),
+            "pid": record.process,
+        }
+        for name in JOB_FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                said[name] = value
+        if record.exc_info and record.exc_info[1] is not None:
+            said |= _exception(record.exc_info[1])
+        if record.stack_info:
+            said["stack"] = record.stack_info
+        if extra := {name: value for name, value in vars(record).items() if name not in _USUAL}:
+            said["extra"] = extra
+        return json.dumps(_plain(said))
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # placeholders and arguments that do not fit: show both
+        return f"{_shown(record.msg)} {_shown(record.args)}"
+
+
+def _exception(error: BaseException) -> dict[str, object]:
+    try:
+        lines = "".join(traceback.format_exception(error))
+    except Exception as broken:
+        lines = f"its traceback cannot be made: {type(broken).__name__}"
+    return {"exception": type(error).__name__, "exception_message": _shown(error, str), "traceback": lines}
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """The same in what JSON has; what it has not is shown as Python shows it."""
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case int() if abs(value) <= _LONGEST_NUMBER:
+            return int(value)
+        case float() if math.isfinite(value):
+            return float(value)
+        case dict() if depth < _DEEPEST:
+            return {_key(key): _plain(item, depth + 1) for key, item in [*value.items()]}
+        case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
+            return [_plain(item, depth + 1) for item in [*value]]
+    return _plain(_shown(value))
+
+
+def _key(key: object) -> str:
+    return str(_plain(key if isinstance(key, str) else _shown(key)))
+
+
+def _shown(value: object, how: type[str] | None = None) -> str:
+    try:
+        return how(value) if how is not None else repr(value)
+    except Exception as broken:
+        return f"<{type(value).__name__} that cannot be shown: {type(broken).__name__}>"

@@ -1,0 +1,101 @@
+"""Prometheus' metrics of one worker process. Imported only where they are asked for."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from rowcall.config import VERSION
+from rowcall.job import Stats
+from rowcall.observe.counts import Counts
+from rowcall.observe.meter import Bounded, Meter
+
+
+class WorkerCollector(Collector):
+    """What a worker has done, what it is doing, and how the queues stand."""
+
+    def __init__(self, meter: Meter, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
+        self._meter = meter
+        self._counts = counts
+        self._slots = slots
+        self._busy = busy
+        self._queues = Bounded()
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "rowcall_build",
+            "The version of Rowcall and of Python.",
+            value={"version": VERSION, "python_version": platform.python_version()},
+        )
+        yield GaugeMetricFamily("rowcall_worker_slots", "Jobs that this worker may run at once.", value=self._slots)
+        yield GaugeMetricFamily("rowcall_worker_busy", "Jobs that this worker is running.", value=self._busy())
+        yield from self._attempts()
+        stats = self._counts.latest()
+        up = "Whether the database answered when it was asked for its counts."
+        yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
+        if stats is not None:
+            yield from self._standing(stats)
+
+    def _attempts(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily(
+            "rowcall_attempts", "Attempts of this worker that ended, by outcome.", labels=["queue", "task", "outcome"]
+        )
+        for labels, count in self._meter.attempts():
+            attempts.add_metric(labels, count)
+        yield attempts
+        ran = HistogramMetricFamily(
+            "rowcall_attempt_duration_seconds", "How long handlers ran.", labels=["queue", "task"]
+        )
+        for pair, buckets, total in self._meter.ran():
+            ran.add_metric(pair, buckets, total)
+        yield ran
+        waited = HistogramMetricFamily(
+            "rowcall_job_wait_seconds", "How long jobs that were due waited to be claimed.", labels=["queue", "task"]
+        )
+        for pair, buckets, total in self._meter.waited():
+            waited.add_metric(pair, buckets, total)
+        yield waited
+
+    def _standing(self, stats: Stats) -> Iterator[Metric]:
+        counts: Counter[tuple[str, str]] = Counter()
+        ages: dict[str, float] = {}
+        for queue, by_status in sorted(stats.by_queue.items()):
+            label, _ = self._queues.label((queue, ""))
+            for status, count in by_status.items():
+                counts[label, status] += count
+            ages[label] = max(ages.get(label, 0.0), stats.oldest_waiting_by_queue.get(queue, 0.0))
+        jobs = GaugeMetricFamily("rowcall_jobs", "Jobs in the database.", labels=["queue", "status"])
+        for labels, count in counts.items():
+            jobs.add_metric(labels, count)
+        yield jobs
+        oldest = GaugeMetricFamily(
+            "rowcall_oldest_waiting_seconds", "How long the oldest pending job has been due.", labels=["queue"]
+        )
+        for label, age in ages.items():
+            oldest.add_metric([label], age)
+        yield oldest
+
+
+class _OfTheProcess(Collector):
+    """What the app itself and prometheus_client count in the process's own registry."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from REGISTRY.collect()
+
+
+def registry_of(collector: WorkerCollector) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    registry.register(_OfTheProcess())
+    return registry

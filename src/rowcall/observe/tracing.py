@@ -1,0 +1,140 @@
+"""OpenTelemetry: a span where a job is sent, and one for each attempt. Imported only where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from rowcall.config import VERSION
+from rowcall.context import logger
+from rowcall.failure import detail_of
+from rowcall.job import Job
+from rowcall.lifecycle import Move, Transition
+from rowcall.observe.meter import OUTCOMES
+from rowcall.store.dialect import NewJob, Ready
+
+_propagator = TraceContextTextMapPropagator()
+_FAILURES = (Move.RETRY, Move.FAIL)
+
+Attributes = dict[str, str | int]
+
+
+class OpenTelemetry:
+    """Spans by the semantic conventions for messaging, from the provider that the app has set up."""
+
+    def __init__(self) -> None:
+        self._tracer = trace.get_tracer("rowcall", VERSION)
+
+    @contextmanager
+    def sending(self, job: NewJob, count: int | None = None) -> Iterator[_Sending]:
+        attributes = _attributes("send", job.type, job.queue)
+        if count is not None:
+            attributes["messaging.batch.message_count"] = count
+        span = self._start(f"send {job.type}", context.get_current(), SpanKind.PRODUCER, attributes)
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
+        except Exception as error:
+            span.set_status(StatusCode.ERROR, detail_of(error))
+            span.set_attribute("error.type", type(error).__name__)
+            raise
+        finally:
+            context.detach(token)
+            with _harmless():
+                span.end()
+
+    def processing(self, ready: Ready, worker: str) -> _Processing:
+        sent = _propagator.extract(_carrier(ready.trace_context), Context())
+        sender = trace.get_current_span(sent).get_span_context()
+        attributes = _attributes("process", ready.type, ready.queue)
+        attributes |= {"messaging.message.id": str(ready.id), "messaging.client.id": worker}
+        attributes |= {"rowcall.attempt": ready.attempt, "rowcall.max_attempts": ready.max_attempts}
+        links = [Link(sender)] if sender.is_valid else []
+        return _Processing(self._start(f"process {ready.type}", sent, SpanKind.CONSUMER, attributes, links))
+
+    def _start(
+        self, name: str, parent: Context, kind: SpanKind, attributes: Attributes, links: Sequence[Link] = ()
+    ) -> Span:
+        with _harmless():
+            return self._tracer.start_span(name, parent, kind, attributes, links)
+        return trace.INVALID_SPAN
+
+    def carried(self) -> str | None:
+        carrier: dict[str, str] = {}
+        _propagator.inject(carrier)
+        return " ".join(carrier[name] for name in ("traceparent", "tracestate") if name in carrier) or None
+
+
+class _Sending:
+    def __init__(self, job: NewJob, span: Span) -> None:
+        self.job = job
+        self._span = span
+
+    def written(self, job: Job) -> Job:
+        self._span.set_attribute("messaging.message.id", str(job.id))
+        return job
+
+
+class _Processing:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._token = context.attach(trace.set_span_in_context(span))
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        found = self._span.get_span_context()
+        if not found.is_valid:
+            return {}
+        return {"trace_id": trace.format_trace_id(found.trace_id), "span_id": trace.format_span_id(found.span_id)}
+
+    def end(self, transition: Transition | None) -> None:
+        if not self._span.is_recording():
+            return  # ended before, when it was given up; or nobody wants to know
+        if transition is not None:
+            self._span.set_attribute("rowcall.outcome", OUTCOMES.get(transition.move, transition.move.value))
+            if transition.move in _FAILURES:
+                self._describe(transition)
+        with _harmless():
+            self._span.end()
+
+    def leave(self) -> None:
+        context.detach(self._token)
+
+    def _describe(self, failure: Transition) -> None:
+        """In the words that are stored of it: bounded, and without what the app scrubs."""
+        self._span.set_status(StatusCode.ERROR, failure.error_detail)
+        self._span.set_attribute("error.type", failure.error_code or "_OTHER")
+        if failure.traceback is not None:
+            said = {"exception.message": failure.error_detail or "", "exception.stacktrace": failure.traceback}
+            self._span.add_event("exception", said)
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """The app's own span processors are called when a span starts and ends: what they raise must not harm a job."""
+    try:
+        yield
+    except Exception:
+        logger.exception("a span could not be started or ended")
+
+
+def _attributes(operation: str, task: str, queue: str) -> Attributes:
+    return {
+        "messaging.system": "rowcall",
+        "messaging.destination.name": queue,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "rowcall.task": task,
+    }
+
+
+def _carrier(trace_context: str | None) -> dict[str, str]:
+    """As `carried` wrote it, or as plain SQL did: `traceparent`, and `tracestate` after a space."""
+    parent, _, state = (trace_context or "").partition(" ")
+    return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}

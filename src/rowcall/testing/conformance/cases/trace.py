@@ -1,0 +1,41 @@
+"""The trace context of a row: kept as it was written, and given to each who claims the job."""
+
+from __future__ import annotations
+
+from rowcall import Rowcall
+from rowcall.lifecycle import Released, Reported
+from rowcall.store.dialect import NewJob
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.hands import StoreWorker
+
+CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=a,other=b"
+
+
+def sent(kind: str = "send", *, traced: bool = True) -> NewJob:
+    return NewJob(type=kind, queue="default", trace_context=CONTEXT if traced else None)
+
+
+class TestTraceContext:
+    def test_a_claim_gives_what_the_enqueue_wrote(self, jobs: Rowcall) -> None:
+        jobs.put(sent(), "{}")
+        jobs.put(sent(traced=False), "{}")
+        jobs.put_many(sent(), ["{}", "{}"])
+        jobs.put_many(sent("other"), ["{}"])  # several types take another way
+        taken = StoreWorker(jobs, "worker").claim(slots=3, buffer=2)
+        found = [ready.trace_context for ready in (*taken.started, *taken.buffered)]
+        assert found == [CONTEXT, None, CONTEXT, CONTEXT, CONTEXT]
+
+    def test_it_is_kept_however_an_attempt_ends(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = jobs.put(sent(), "{}")
+        worker = StoreWorker(jobs, "worker")
+        assert worker.settle(worker.start_one(), Reported("A:B", "first"))
+        clock.advance(3600)
+        assert worker.settle(worker.start_one(), Released())
+        assert worker.start_one().trace_context == CONTEXT
+        assert jobs.get(job.id).attempt == 2
+
+    def test_it_is_kept_when_somebody_runs_the_job_again(self, jobs: Rowcall) -> None:
+        job = jobs.put(sent(), "{}")
+        jobs.cancel(job.id)
+        jobs.retry(job.id)
+        assert StoreWorker(jobs, "worker").start_one().trace_context == CONTEXT

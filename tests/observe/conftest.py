@@ -1,0 +1,3 @@
+from tests.worker.fixtures import jobs, place
+
+__all__ = ["jobs", "place"]

@@ -1,0 +1,66 @@
+"""Counting attempts that ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall.lifecycle import SUCCESS, Reported, Transition, Tries, decide
+from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Meter
+from rowcall.store.dialect import Ready
+
+RETRY = decide(Tries(1, 5), Reported("A:B", ""))
+
+
+class Past:
+    """An attempt that ended."""
+
+    def __init__(
+        self, job_id: int, task: str, transition: Transition | None = SUCCESS, started_at: float = 1.0
+    ) -> None:
+        self.ready = Ready(
+            job_id, task, "default", "{}", 1, 5, 1, 0, 0, 0, 0, None, None, None, None, None, None, None, None
+        )
+        self.transition = transition
+        self.started_at = started_at
+        self.finished_at = started_at + 0.02
+        self.waited_ms = 2000
+
+
+def test_attempts_are_counted_by_outcome() -> None:
+    meter = Meter()
+    meter.add([Past(1, "a"), Past(2, "a", RETRY), Past(3, "a"), Past(4, "b")], {1, 2, 4})
+    meter.add_completed([Past(5, "a", RETRY)])
+    assert meter.attempts() == [
+        (("default", "a", "dropped"), 1),
+        (("default", "a", "retried"), 1),
+        (("default", "a", "succeeded"), 2),
+        (("default", "b", "succeeded"), 1),
+    ]
+
+
+def test_what_was_never_started_has_no_duration() -> None:
+    meter = Meter()
+    meter.add([Past(1, "a"), Past(2, "a", started_at=0.0)], {1, 2})
+    [(pair, buckets, total)] = meter.ran()
+    assert (pair, buckets[-1]) == (("default", "a"), ("+Inf", 1.0))
+    assert total == pytest.approx(0.02)
+    [(pair, buckets, total)] = meter.waited()
+    assert (pair, buckets[-1], total) == (("default", "a"), ("+Inf", 1.0), 2.0)
+
+
+def test_names_beyond_the_limit_are_one() -> None:
+    meter = Meter()
+    meter.add([Past(number, f"task{number}") for number in range(MOST_PAIRS + 7)], set(range(MOST_PAIRS + 7)))
+    meter.add([Past(0, "task0"), Past(1, "another")], {0, 1})
+    found = dict(meter.attempts())
+    assert len(found) == MOST_PAIRS + 1 == len(meter.ran())
+    assert found["other", "other", "succeeded"] == 8
+    assert found["default", "task0", "succeeded"] == 2
+
+
+def test_a_histogram_counts_up_to_and_with_each_limit() -> None:
+    durations = Durations()
+    for seconds in (0.0, BUCKETS_SECONDS[0], 0.3, 1e9):
+        durations.add(seconds)
+    found = dict(durations.cumulative())
+    assert (found["0.005"], found["0.25"], found["0.5"], found["3600.0"], found["+Inf"]) == (2, 2, 3, 3, 4)

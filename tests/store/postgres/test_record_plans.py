@@ -1,0 +1,172 @@
+"""Pages, counts and retention read no more than they have to, whatever else there is in the table."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from rowcall import Status
+from rowcall.store.dialect import Filter
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.records import Group
+from rowcall.store.sources import sources_of
+from rowcall.store.statement import Statement
+from tests.store.postgres.databases import FINISHED, PREFIX
+from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
+
+DIALECT = PostgresDialect(PREFIX)
+TABLE = "rowcall_job"
+BY_ID = "rowcall_job_pkey(id)"
+GROUP = Group(Status.FAILED, "mail", "type1")
+LATER_MS = 10**13
+MODES: Sequence[Mode] = ("custom", "generic")
+UNFINISHED = ("ready", "held", "scheduled", "blocked", "owned")
+STATUSES: list[Status | None] = [None, *Status]
+
+
+def plan_of(explainer: Explainer, statement: Statement[object], mode: Mode, *, writes: bool = False) -> Node:
+    return explainer.explain(statement, mode, writes=writes)
+
+
+def ways(plan: Node) -> list[str]:
+    return sorted(shown(access) for access in accesses(plan, TABLE))
+
+
+def hops(index: str) -> Iterator[str]:
+    """The first entry, the next groups, and the heads of each group."""
+    yield f"rowcall_job_{index}()"
+    if index == "ready":
+        yield from ("rowcall_job_ready(queue, type)", "rowcall_job_ready(queue, type, priority)")
+        yield "rowcall_job_ready(queue, type, priority, id)"
+    else:
+        columns = "status, queue, type" if index == "finished" else "queue, type"
+        yield from (f"rowcall_job_{index}({columns})", f"rowcall_job_{index}({columns}, id)")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize(("queue", "kind"), list(itertools.product((None, "mail"), (None, "type1"))))
+def test_a_page_merges_the_heads_of_groups(
+    explainer: Explainer, status: Status | None, queue: str | None, kind: str | None, mode: Mode
+) -> None:
+    wanted = Filter(status=status, queue=queue, type=kind, before_id=FINISHED)
+    (page,) = statements_of(DIALECT.list_jobs(wanted))
+    plan = plan_of(explainer, page, mode)
+    if status is queue is kind is None:
+        assert (ways(plan), sorts(plan)) == ([BY_ID], [])
+        return
+    expected = [way for source in sources_of(wanted) for way in hops(source.name)]
+    if status in (None, Status.RUNNING):
+        expected.append("rowcall_job_owned()")
+    # which groups of finished jobs there are is in either of their indexes
+    found = [way.replace("_aged(", "_finished(") for way in ways(plan)]
+    assert Counter(found) == Counter([*expected, BY_ID]), plan
+    for access in accesses(plan, TABLE):
+        assert access.kind == "Index Only Scan" or access.index_name in ("rowcall_job_pkey", "rowcall_job_owned"), plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize(("queue", "kind"), list(itertools.product((None, "mail"), (None, "type1"))))
+def test_a_page_of_a_tag_goes_back_along_the_tag(
+    explainer: Explainer,
+    status: Status | None,
+    queue: str | None,
+    kind: str | None,
+    mode: Mode,
+    request: pytest.FixtureRequest,
+) -> None:
+    (page,) = statements_of(DIALECT.list_jobs(Filter(status=status, queue=queue, type=kind, tag="tag3")))
+    plan = plan_of(explainer, page, mode)
+    (tagged,) = accesses(plan, "rowcall_job_tag")
+    if status is not None and mode == "custom" and "new" in request.node.callspec.params.values():
+        return  # of a table of which nothing is known yet, any index will do: such a plan is not kept
+    assert tagged.index_name == ("rowcall_job_tag_pkey" if status is None else "rowcall_job_tag_status")
+    assert tagged.condition.count("ROW(tag, job_id)" if status is None else "ROW(tag, status, job_id)") == 2
+    assert (ways(plan), sorts(plan)) == ([BY_ID], [])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["waiting", "attempts_of_waiting"])
+def test_what_waits_is_counted_in_its_indexes(
+    explainer: Explainer, name: str, mode: Mode, request: pytest.FixtureRequest
+) -> None:
+    (statement,) = statements_of(getattr(DIALECT, name)())
+    plan = plan_of(explainer, statement, mode)
+    if "full, analyzed" in request.node.callspec.params.values():
+        return  # where no page is known to be visible to all, an index that holds all is no better than another
+    assert ways(plan) == sorted(f"rowcall_job_{index}()" for index in UNFINISHED), plan
+    for access in accesses(plan, TABLE):
+        assert access.kind == "Index Only Scan" or access.index_name == "rowcall_job_owned", plan
+
+
+CASES = {
+    "newest id": (DIALECT.newest_id(), ["rowcall_job_pkey()"], False),
+    "first from": (DIALECT.first_from(100), [BY_ID], False),
+    "arrivals": (DIALECT.arrivals(FINISHED, 1), [BY_ID], False),
+    "error ends": (DIALECT.error_ends(["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
+    "prune": (DIALECT.prune(GROUP, LATER_MS, 100), ["rowcall_job_aged(status, queue, type, finished_at)", BY_ID], True),
+    "doomed": (
+        DIALECT.doomed(GROUP, LATER_MS),
+        ["rowcall_job_aged(status, queue, type)", "rowcall_job_aged(status, queue, type, finished_at)"],
+        False,
+    ),
+}
+STATEMENTS = {name: (statements_of(plan)[0], ways, writes) for name, (plan, ways, writes) in CASES.items()}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_intended_index_is_taken(
+    explainer: Explainer, name: str, mode: Mode, request: pytest.FixtureRequest
+) -> None:
+    if name == "doomed" and "few, analyzed" in request.node.callspec.params.values():
+        return  # among three rows every way is as short, and after some thousands the server looks again
+    statement, expected, writes = STATEMENTS[name]
+    plan = plan_of(explainer, statement, mode, writes=writes)
+    assert ways(plan) == sorted(expected), plan
+    assert name == "arrivals" or sorts(plan) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_of_an_error_code_only_the_ends_are_read(explainer: Explainer, mode: Mode) -> None:
+    statement, _, _ = STATEMENTS["error ends"]
+    plan = plan_of(explainer, statement, mode)
+    for access in accesses(plan, TABLE):
+        assert "given.code" in access.condition
+    assert sum(node["Node Type"] == "Limit" for node in nodes_of(plan)) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_groups_of_finished_jobs_are_found_by_hopping(explainer: Explainer, mode: Mode) -> None:
+    (statement,) = statements_of(DIALECT.finished_groups())
+    plan = plan_of(explainer, statement, mode)
+    found = [way.replace("_aged(", "_finished(") for way in ways(plan)]
+    assert found == ["rowcall_job_finished()", "rowcall_job_finished(status, queue, type)"]
+    assert sorts(plan) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stuck_looks_at_running_jobs_alone(explainer: Explainer, mode: Mode) -> None:
+    (statement,) = statements_of(DIALECT.running(20))
+    plan = plan_of(explainer, statement, mode)
+    assert ways(plan) == ["rowcall_job_owned()"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode: Mode) -> None:
+    (tallies,) = statements_of(DIALECT.take_tallies(LATER_MS, 500))
+    plan = plan_of(explainer, tallies, mode, writes=True)
+    assert {access.index_name for access in accesses(plan, "rowcall_tally")} == {"rowcall_tally_pkey"}
+    for make in (DIALECT.take_minutes, DIALECT.forget_past):
+        (statement,) = statements_of(make(LATER_MS, 500))
+        plan = plan_of(explainer, statement, mode, writes=True)
+        indexes = sorted(access.index_name for access in accesses(plan, "rowcall_history"))
+        assert indexes == ["rowcall_history_at", "rowcall_history_pkey"]
+        assert sorts(plan) == []
+    (past,) = statements_of(DIALECT.past(LATER_MS))
+    (access,) = accesses(plan_of(explainer, past, mode), "rowcall_history")
+    assert access.index_name == "rowcall_history_at"

@@ -1,0 +1,158 @@
+"""Pages, counts and retention read no more than they have to, whatever else there is in the table."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall.store.sources import SOURCES, Source
+from rowcall.store.sqlite.groups import name_of
+from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
+from rowcall.store.sqlite.records_sql import RecordsSql
+from tests.store.databases import fill, migrated, query_plan, read_from
+
+PAGES = SqlitePages("rowcall_")
+SQL = RecordsSql("rowcall_")
+BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
+OF_GROUP = "status=? AND queue=? AND type=?"
+SOURCE_NAMES = {source.name: source for source in SOURCES}
+
+
+@pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with migrated(tmp_path_factory.mktemp("plans") / "app.db") as connection:
+        if "full" in request.param:
+            fill(connection)
+        if "analyzed" in request.param:
+            connection.execute("analyze")
+        yield connection
+
+
+def reads(database: sqlite3.Connection, sql: str) -> list[str]:
+    """The steps that read the jobs, without those about what was found before."""
+    return [
+        line for line in query_plan(database, sql) if re.match(r"(SCAN|SEARCH) (rowcall_job|job|next|tagged)\b", line)
+    ]
+
+
+def sorts(database: sqlite3.Connection, sql: str) -> list[str]:
+    return [line for line in query_plan(database, sql) if line.startswith("USE TEMP B-TREE")]
+
+
+def hops(source: Source) -> list[str]:
+    """From a group to the next: by its last column, else by the one before, and so on."""
+    names = [name_of(column) for column in source.columns]
+    signs = ["<" if column.endswith(" desc") else ">" for column in source.columns]
+    conditions = [
+        " AND ".join([*(f"{name}=?" for name in names[:place]), f"{names[place]}{signs[place]}?"])
+        for place in reversed(range(len(names)))
+    ]
+    return [f"SEARCH rowcall_job USING INDEX rowcall_job_{source.name} ({condition})" for condition in conditions]
+
+
+@pytest.mark.parametrize("name", SOURCE_NAMES)
+def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connection, name: str) -> None:
+    source = SOURCE_NAMES[name]
+    assert reads(database, PAGES.groups[source]) == [
+        f"SCAN rowcall_job USING INDEX rowcall_job_{name}",  # its first entry
+        f"SEARCH next {BY_ID}",
+        *hops(source),
+    ]
+    assert sorts(database, PAGES.groups[source]) == []
+
+
+def test_groups_of_finished_jobs_are_found_like_those_of_pages(database: sqlite3.Connection) -> None:
+    assert SQL.finished_groups == PAGES.groups[SOURCE_NAMES["finished"]]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, MOST_GROUPS_MERGED])
+@pytest.mark.parametrize("name", SOURCE_NAMES)
+def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, name: str, groups: int) -> None:
+    equal = " AND ".join(f"{name_of(column)}=?" for column in SOURCE_NAMES[name].columns)
+    sql = PAGES.first_ids(SOURCE_NAMES[name], groups)
+    arm = f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({equal} AND id<?)"
+    assert reads(database, sql) == [arm] * groups
+    assert sorts(database, sql) == []
+    assert read_from(database, sql) == []  # the id itself is no column of the index
+
+
+def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
+    assert query_plan(database, PAGES.newest) == ["SEARCH job USING INTEGER PRIMARY KEY (rowid<?)"]
+
+
+def test_a_page_of_a_tag_goes_back_along_the_tag(database: sqlite3.Connection) -> None:
+    assert query_plan(database, PAGES.tagged) == [
+        "SEARCH tagged USING PRIMARY KEY (tag=? AND job_id<?)",
+        f"SEARCH job {BY_ID}",
+    ]
+
+
+def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
+    (page,) = reads(database, PAGES.running)
+    (stuck,) = reads(database, SQL.running)
+    assert "INDEX rowcall_job_owned" in page
+    assert stuck == "SCAN job USING INDEX rowcall_job_owned"
+
+
+def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
+    assert reads(database, PAGES.by_ids) == [f"SEARCH job {BY_ID}"]
+
+
+@pytest.mark.parametrize("name", ["waiting", "attempts_of_waiting"])
+def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
+    indexes = [f"rowcall_job_{index}" for index in ("ready", "held", "scheduled", "blocked", "owned")]
+    sql = getattr(SQL, name)
+    assert reads(database, sql) == [f"SCAN rowcall_job USING INDEX {index}" for index in indexes]
+    arms = sql.split("union all")
+    assert len(arms) == len(indexes)
+    for index in indexes[:-1]:  # of those that run, few as they are, the index holds the owner alone
+        (arm,) = (
+            arm[arm.index("select '" if name == "waiting" else "select type, attempt") :]
+            for arm in arms
+            if index in arm
+        )
+        assert read_from(database, arm.partition(")\n")[0]) == [index]
+
+
+def test_a_look_at_the_rows_would_be_seen(database: sqlite3.Connection) -> None:
+    sql = "select payload from rowcall_job indexed by rowcall_job_blocked where status = 'blocked' group by queue"
+    assert read_from(database, sql) == ["rowcall_job", "rowcall_job_blocked"]
+
+
+def test_arrivals_are_sought_by_id(database: sqlite3.Connection) -> None:
+    for sql in (SQL.first_from, SQL.arrivals):
+        assert reads(database, sql) == ["SEARCH rowcall_job USING INTEGER PRIMARY KEY (rowid>?)"]
+    assert reads(database, SQL.newest_id) == ["SEARCH rowcall_job"]  # the last one
+
+
+def test_pruning_begins_with_the_oldest_of_a_group(database: sqlite3.Connection) -> None:
+    assert reads(database, SQL.prune) == [
+        f"SEARCH rowcall_job {BY_ID}",
+        f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>? AND finished_at<?)",
+    ]
+    assert sorts(database, SQL.prune) == []
+
+
+def test_what_would_be_pruned_is_counted_in_the_same_index(database: sqlite3.Connection) -> None:
+    assert reads(database, SQL.doomed) == [
+        f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>? AND finished_at<?)",
+        f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>?)",
+    ]
+    assert "rowcall_job" not in read_from(database, SQL.doomed)
+
+
+def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(database: sqlite3.Connection) -> None:
+    search = "SEARCH rowcall_job USING INDEX rowcall_job_failed (<expr>=?)"
+    assert reads(database, SQL.error_ends) == [search] * 3
+    assert sorts(database, SQL.error_ends) == []
+
+
+def test_tallies_and_minutes_are_taken_in_their_order(database: sqlite3.Connection) -> None:
+    assert query_plan(database, SQL.oldest_tallies) == ["SCAN rowcall_tally"]  # by id, up to the limit
+    for name in ("oldest_minutes", "forget_past", "past"):
+        assert "INDEX rowcall_history_at (at" in " ".join(query_plan(database, getattr(SQL, name)))
+    for name in ("oldest_tallies", "oldest_minutes", "forget_past", "past"):
+        assert sorts(database, getattr(SQL, name)) == []
