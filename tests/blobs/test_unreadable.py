@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 
 import pytest
 
@@ -10,6 +12,7 @@ from rowcall import Rowcall
 from rowcall.blobs import BLOB_KEY
 from tests.blobs.conftest import Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row
+from tests.support import eventually
 
 CODES = {"remove": "PAYLOAD:BLOB_MISSING", "damage": "PAYLOAD:BLOB_DAMAGED"}
 
@@ -154,3 +157,39 @@ def test_a_store_that_shuts_before_the_result_is_put(open_queue: Open) -> None:
         assert jobs.drain().retried == 1
         assert jobs.attempts(job.id)[-1].error_code == "DEPENDENCY:CONNECTION"
         jobs.cancel(job.id)
+
+
+class SlowShop(Shop):
+    """Gives and takes nothing before somebody has opened its door, once it is locked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.door = threading.Event()
+        self.door.set()
+
+    def _enter(self) -> None:
+        assert self.door.wait(20), "nobody opened: the event loop stands still"
+
+
+@pytest.mark.parametrize("slow", ["payload", "result"])
+def test_a_slow_store_does_not_hold_up_the_event_loop(open_queue: Open, slow: str) -> None:
+    shop = SlowShop()
+    jobs = open_queue(blobs=shop)
+
+    @jobs.task
+    async def shout(text: str) -> str:
+        if slow == "result":
+            shop.door.clear()
+        return text + TEXT
+
+    @jobs.task
+    async def open_the_door() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, lambda: eventually(lambda: not shop.door.is_set()))
+        shop.door.set()
+
+    job = shout.enqueue(TEXT if slow == "payload" else "")
+    open_the_door.enqueue()
+    if slow == "payload":
+        shop.door.clear()
+    assert jobs.drain().succeeded == 2
+    assert jobs.get(job.id).result == (TEXT if slow == "payload" else "") + TEXT
