@@ -68,7 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     default_queue: str = "default"
     auto_migrate: bool = True
     busy_timeout_seconds: float = 5.0
-    retention: Retention = Retention()
+    retention: Retention | None = None
     gate_seconds: float = 2.0
     scrub: Scrub | None = None
     traceback_limit: int = DEFAULT_TRACEBACK_LIMIT
@@ -134,7 +134,7 @@ def configure(
         default_queue=default_queue,
         auto_migrate=auto_migrate,
         busy_timeout_seconds=float(busy_timeout),
-        retention=retention or Retention(),
+        retention=retention,
         scrub=scrub,
         traceback_limit=traceback_limit or 0,
         blobs=blobs,

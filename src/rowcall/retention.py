@@ -54,11 +54,26 @@ class Rules(msgspec.Struct, frozen=True):
         return rule.keep_seconds(status)
 
 
+class _Written(msgspec.Struct):
+    succeeded: float | None
+    failed: float | None
+    cancelled: float | None
+    queues: dict[str, _Written] = {}
+
+    def rule(self) -> Retention:
+        queues = {queue: written.rule() for queue, written in self.queues.items()}
+        return Retention(self.succeeded, self.failed, self.cancelled, queues)
+
+
 def retention_to_text(rule: Retention) -> str:
-    return msgspec.json.encode([rule.succeeded, rule.failed, rule.cancelled]).decode()
+    return msgspec.json.encode(_written(rule)).decode()
 
 
 def retention_from_text(text: str) -> Retention:
     """The rule that was written by `retention_to_text`; `ValueError` for anything else."""
-    succeeded, failed, cancelled = msgspec.json.decode(text, type=tuple[float | None, float | None, float | None])
-    return Retention(succeeded, failed, cancelled)
+    return msgspec.json.decode(text, type=_Written).rule()
+
+
+def _written(rule: Retention) -> _Written:
+    queues = {queue: _written(of_queue) for queue, of_queue in rule.queues.items()}
+    return _Written(rule.keep_seconds("succeeded"), rule.keep_seconds("failed"), rule.keep_seconds("cancelled"), queues)

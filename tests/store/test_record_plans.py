@@ -123,8 +123,7 @@ def test_a_look_at_the_rows_would_be_seen(database: sqlite3.Connection) -> None:
 
 
 def test_arrivals_are_sought_by_id(database: sqlite3.Connection) -> None:
-    for sql in (SQL.first_from, SQL.arrivals):
-        assert reads(database, sql) == ["SEARCH rowcall_job USING INTEGER PRIMARY KEY (rowid>?)"]
+    assert reads(database, SQL.arrivals) == ["SEARCH rowcall_job USING INTEGER PRIMARY KEY (rowid>?)"]
     assert reads(database, SQL.newest_id) == ["SEARCH rowcall_job"]  # the last one
 
 

@@ -19,20 +19,22 @@ from rowcall.store.statement import Plan
 
 FIRST_BATCH, LARGEST_BATCH = 100, 2000
 BATCH_SECONDS = 0.02  # of the 50 ms that nobody may have to wait
+_COMMON = "retention"
 _OF_TASK = "retention of task "
 
 
 def rules_of(core: Core) -> Plan[Rules]:
-    """The common rule of this process, and those of all tasks that any process has declared."""
-    tasks: dict[str, Retention] = {}
+    """What this process was told, else what others were: the common rule, and those of all tasks anybody declares."""
+    published: dict[str, Retention] = {}
     for name, value in (yield from core.dialect.settings()).items():
-        if name.startswith(_OF_TASK):
+        if name == _COMMON or name.startswith(_OF_TASK):
             try:
-                tasks[name.removeprefix(_OF_TASK)] = retention_from_text(value)
+                published[name] = retention_from_text(value)
             except ValueError:
                 logger.warning("the setting %r is passed over: it holds no rule of retention", name)
-    tasks.update(declared_rules(core))
-    return Rules(core.config.retention, tasks)
+    common = core.config.retention or published.pop(_COMMON, None) or Retention()
+    tasks = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
+    return Rules(common, {**tasks, **declared_rules(core)})
 
 
 def declared_rules(core: Core) -> dict[str, Retention]:
@@ -40,8 +42,10 @@ def declared_rules(core: Core) -> dict[str, Retention]:
 
 
 def publish_rules(core: Core) -> None:
-    """Tell the other processes for how long the tasks of this one are kept: they may not know them, and prune too."""
+    """Tell the other processes how long jobs are kept: they may not know the tasks of this one, and prune too."""
     rules = {f"{_OF_TASK}{name}": retention_to_text(rule) for name, rule in declared_rules(core).items()}
+    if core.config.retention is not None:
+        rules[_COMMON] = retention_to_text(core.config.retention)
     if not rules:
         return
     known = core.read(core.dialect.settings())
@@ -92,6 +96,7 @@ class Keeping(Core):
         if dry_run:
             return self.read_together(self._would_prune)
         self.ensure_schema()
+        publish_rules(self)
         connection = self.database.connect()
         try:
             pruned = Pruner(self, connection).prune()

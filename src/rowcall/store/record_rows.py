@@ -15,10 +15,6 @@ def number(row: Row) -> int:
     return cast("int", row[0])
 
 
-def two_numbers(row: Row) -> tuple[int, int]:
-    return cast("tuple[int, int]", row)
-
-
 def total(row: Row) -> Total:
     status, queue, kind, error_code, attempt, jobs = row
     return Total(str(status), str(queue), str(kind), str(error_code), cast("int", attempt), int(cast("int", jobs)))
@@ -33,8 +29,8 @@ def attempts(row: Row) -> tuple[str, int, int]:
     return kind, attempt, int(jobs)
 
 
-def arrivals(row: Row) -> tuple[str, str, int]:
-    return cast("tuple[str, str, int]", row)
+def arrivals(row: Row) -> tuple[str, str, int, int]:
+    return cast("tuple[str, str, int, int]", row)
 
 
 def past(row: Row) -> Past:

@@ -140,11 +140,8 @@ class Records(Protocol):
         """How many jobs that are not finished have used how many attempts: type, attempts, jobs."""
 
     def newest_id(self) -> Plan[int]: ...
-    def first_from(self, job_id: int) -> Plan[tuple[int, int] | None]:
-        """Id and time of creation of the first job with at least this id."""
-
-    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int]]]:
-        """How many jobs with at least this id were created since: queue, type, jobs."""
+    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int, int]]]:
+        """How many jobs with at least this id were created since: queue, type, jobs, and when the first was."""
 
     def past(self, since_ms: int) -> Plan[list[Past]]: ...
     def error_ends(self, error_codes: Sequence[str]) -> Plan[list[ErrorEnds]]: ...

@@ -8,7 +8,7 @@ from typing import Protocol
 from rowcall.store import record_rows as made
 from rowcall.store.records import Doomed, ErrorEnds, Group, Past, Running, Tally, Total, Waiting
 from rowcall.store.speech import as_json, only, plain
-from rowcall.store.statement import Plan, Statement, execute, fetch, first
+from rowcall.store.statement import Plan, Statement, execute, fetch
 
 
 class RecordStatements(Protocol):
@@ -20,7 +20,6 @@ class RecordStatements(Protocol):
     drop_empty_totals: str
     error_ends: str
     finished_groups: str
-    first_from: str
     newest_id: str
     now: str
     past: str
@@ -59,10 +58,7 @@ class SpokenRecords:
     def newest_id(self) -> Plan[int]:
         return only(Statement(self._records.newest_id, (), made.number))
 
-    def first_from(self, job_id: int) -> Plan[tuple[int, int] | None]:
-        return first(Statement(self._records.first_from, (job_id,), made.two_numbers))
-
-    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int]]]:
+    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int, int]]]:
         return fetch(Statement(self._records.arrivals, (from_id, since_ms), made.arrivals))
 
     def past(self, since_ms: int) -> Plan[list[Past]]:

@@ -202,14 +202,29 @@ def account_of(runs: Sequence[Run]) -> Account:
             by_lease = sorted(runs, key=lambda run: run.ready.lease)
             counted = [run for job_id, run in {run.ready.id: run for run in by_lease}.items() if job_id in settled]
         books = Books()
+        _enter_successes(books, counted)
         for run in counted:
-            ready = run.ready
-            assert run.transition is not None
-            run_ms = int((run.finished_at - run.started_at) * 1000) if run.started_at else None
-            books.enter(ready.queue, ready.type, ready.attempt, run.transition, run.waited_ms, run_ms)
+            transition = run.transition
+            if transition is not None and transition.move is not Move.SUCCEED:
+                ready = run.ready
+                books.enter(ready.queue, ready.type, ready.attempt, transition, run.waited_ms, run.ran_ms)
         return books.tallies()
 
     return tallies
+
+
+def _enter_successes(books: Books, runs: Sequence[Run]) -> None:
+    """Those that are alike are counted first, which costs a third of entering each."""
+    alike = Counter(
+        [
+            (ready.queue, ready.type, ready.attempt, run.claimed_at_ms - ready.run_at_ms, run.ran_ms)
+            for run in runs
+            if run.transition is SUCCESS or (run.transition is not None and run.transition.move is Move.SUCCEED)
+            for ready in (run.ready,)
+        ]
+    )
+    for (queue, kind, attempt, waited_ms, ran_ms), jobs in alike.items():
+        books.enter(queue, kind, attempt, SUCCESS, waited_ms, ran_ms, jobs)
 
 
 def ended_of(run: Run, now: float) -> Ended | Success:

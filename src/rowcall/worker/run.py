@@ -73,7 +73,7 @@ class Run:
         self._tracing = tracing
         self.marked = not buffered  # whether the row says that it was started
         self._worker = worker
-        self._claimed_at_ms = claimed_at_ms
+        self.claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
         self._ledger = ledger
         self._completion = completion
@@ -81,7 +81,12 @@ class Run:
     @property
     def waited_ms(self) -> int:
         """How long the job was due before it was claimed."""
-        return self._claimed_at_ms - self.ready.run_at_ms
+        return self.claimed_at_ms - self.ready.run_at_ms
+
+    @property
+    def ran_ms(self) -> int | None:
+        """How long the handler ran; None where it never began."""
+        return int((self.finished_at - self.started_at) * 1000) if self.started_at else None
 
     @property
     def context(self) -> Context:
@@ -99,7 +104,7 @@ class Run:
         return {**fields, "worker": self._worker, **traced}
 
     def claimed_job(self) -> Job:
-        return job_of(self.ready, self._worker, self._claimed_at_ms)
+        return job_of(self.ready, self._worker, self.claimed_at_ms)
 
     def start(self) -> tuple[list[object], dict[str, object]]:
         """`begin`, and the arguments; in a thread that may wait for a large payload."""

@@ -105,7 +105,6 @@ def test_what_waits_is_counted_in_its_indexes(
 
 CASES = {
     "newest id": (DIALECT.newest_id(), ["rowcall_job_pkey()"], False),
-    "first from": (DIALECT.first_from(100), [BY_ID], False),
     "arrivals": (DIALECT.arrivals(FINISHED, 1), [BY_ID], False),
     "error ends": (DIALECT.error_ends(["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
     "prune": (DIALECT.prune(GROUP, LATER_MS, 100), ["rowcall_job_aged(status, queue, type, finished_at)", BY_ID], True),

@@ -29,26 +29,33 @@ class Books:
     """Filled within one transaction, and written with it."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, str, int, Move, str | None], Tally] = {}
+        self._tallies: dict[tuple[str, str, int, Move, str | None, bool], Tally] = {}
 
     def enter(
-        self, queue: str, kind: str, attempt: int, transition: Transition, wait_ms: int | None, run_ms: int | None
+        self,
+        queue: str,
+        kind: str,
+        attempt: int,
+        transition: Transition,
+        wait_ms: int | None,
+        run_ms: int | None,
+        jobs: int = 1,
     ) -> None:
-        """One attempt; an attempt that never began is none."""
-        key = (queue, kind, attempt, transition.move, transition.error_code)
+        """Attempts that ended alike; one that never began is none."""
+        key = (queue, kind, attempt, transition.move, transition.error_code, transition.attempt_recorded)
         tally = self._tallies.get(key)
         if tally is None:
             tally = self._open(queue, kind, attempt, transition)
             if tally is None:
                 return
             self._tallies[key] = tally
-        tally.jobs += 1
+        tally.jobs += jobs
         if wait_ms is not None:
             bucket = bucket_of(wait_ms)
-            tally.waits[bucket] = tally.waits.get(bucket, 0) + 1
+            tally.waits[bucket] = tally.waits.get(bucket, 0) + jobs
         if run_ms is not None:
             bucket = bucket_of(run_ms)
-            tally.runs[bucket] = tally.runs.get(bucket, 0) + 1
+            tally.runs[bucket] = tally.runs.get(bucket, 0) + jobs
 
     def tallies(self) -> list[Tally]:
         return list(self._tallies.values())

@@ -61,10 +61,8 @@ class RecordsSql:
           {_ATTEMPTS_OF_UNFINISHED}) as counted
         group by 1, 2"""
     newest_id = "select coalesce((select id from <job> order by id desc limit 1), 0)"
-    first_from = f"""
-        select id, {milliseconds_of("created_at")} from <job> where id >= $1::bigint order by id limit 1"""
     arrivals = f"""
-        select queue::text, type::text, count(*) from <job>
+        select queue::text, type::text, count(*), {milliseconds_of("min(created_at)")} from <job>
         where id >= $1::bigint and created_at >= {time_of("$2")} group by queue, type"""
     past = f"""
         select {milliseconds_of("at")}, span_ms, queue, type, outcome, jobs, waits, runs from <history>

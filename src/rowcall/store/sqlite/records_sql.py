@@ -59,8 +59,9 @@ class RecordsSql:
           {_ATTEMPTS_OF_UNFINISHED})
         group by 1, 2"""
     newest_id = "select coalesce(max(id), 0) from <job>"
-    first_from = "select id, created_at from <job> where id >= ?1 order by id limit 1"
-    arrivals = "select queue, type, count(*) from <job> where id >= ?1 and created_at >= ?2 group by queue, type"
+    arrivals = """
+        select queue, type, count(*), min(created_at) from <job>
+        where id >= ?1 and created_at >= ?2 group by queue, type"""
     past = f"""
         select at, span_ms, queue, type, outcome, jobs, waits, runs from <history> where at >= ?1
         union all
