@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from rowcall.blobs import BlobStore
 from rowcall.clock import Clock, SystemClock
-from rowcall.config import configure
+from rowcall.config import DEFAULT_BLOB_THRESHOLD, DEFAULT_PAYLOAD_LIMIT, configure
 from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
@@ -76,6 +77,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         pool_size: int | None = None,
         scrub: Scrub | None = None,
         traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
+        blobs: BlobStore | None = None,
+        blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
+        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
         clock: Clock | None = None,
         tracing: bool = False,
         retention: Retention | None = None,
@@ -92,6 +96,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
             retention=retention,
             scrub=scrub,
             traceback_limit=traceback_limit,
+            blobs=blobs,
+            blob_threshold=blob_threshold,
+            payload_limit=payload_limit,
         )
         super().__init__(config, clock or SystemClock())
         self.tracing = tracing_of(tracing)

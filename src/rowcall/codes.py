@@ -43,6 +43,8 @@ BY_TYPE: dict[str, str] = {
     "requests.exceptions.ChunkedEncodingError": "DEPENDENCY:PROTOCOL",
     "urllib3.exceptions.ProtocolError": "DEPENDENCY:PROTOCOL",
     "rowcall.errors.DataRefused": "DEPENDENCY:DB_REFUSED",
+    "rowcall.blobs.BlobMissing": "PAYLOAD:BLOB_MISSING",
+    "rowcall.blobs.BlobDamaged": "PAYLOAD:BLOB_DAMAGED",
     "pydantic_core._pydantic_core.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
     "msgspec.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
     "django.core.exceptions.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
 import msgspec
 
+from rowcall.blobs import BlobStore
 from rowcall.errors import InvalidOption
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.retention import Retention
@@ -26,6 +28,9 @@ _LIMITS = (100, 1_000_000)
 
 DEFAULT_POOL_SIZE = 4
 MOST_POOLED = 100
+DEFAULT_BLOB_THRESHOLD = 256 * 1024
+DEFAULT_PAYLOAD_LIMIT = 64 * 1024 * 1024
+LEAST_BYTES, MOST_BYTES = 1024, 512 * 1024 * 1024  # what PostgreSQL can hold in one value, with some to spare
 
 
 # to the last @, as libpq does: a password may hold what ends a host elsewhere
@@ -67,6 +72,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     gate_seconds: float = 2.0
     scrub: Scrub | None = None
     traceback_limit: int = DEFAULT_TRACEBACK_LIMIT
+    blobs: BlobStore | None = None
+    blob_threshold: int = DEFAULT_BLOB_THRESHOLD
+    payload_limit: int = DEFAULT_PAYLOAD_LIMIT
 
     @property
     def in_memory(self) -> bool:
@@ -86,6 +94,9 @@ def configure(
     retention: Retention | None = None,
     scrub: Scrub | None = None,
     traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
+    blobs: BlobStore | None = None,
+    blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
+    payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
 ) -> Config:
     problems: list[InvalidOption] = []
     place: str | Server = ""
@@ -110,6 +121,7 @@ def configure(
         problems.append(InvalidOption("scrub", f"wants a function of a text that gives a text, not {scrub!r}"))
     if complaint := _limit_complaint(traceback_limit):
         problems.append(InvalidOption("traceback_limit", complaint))
+    problems += _blob_problems(blobs, blob_threshold, payload_limit)
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -125,7 +137,22 @@ def configure(
         retention=retention,
         scrub=scrub,
         traceback_limit=traceback_limit or 0,
+        blobs=blobs,
+        blob_threshold=blob_threshold,
+        payload_limit=payload_limit,
     )
+
+
+def _blob_problems(blobs: object, blob_threshold: object, payload_limit: object) -> Iterator[InvalidOption]:
+    if blobs is not None:
+        wanted = ("put", "get", "digests", "delete")
+        missing = [name for name in wanted if not callable(getattr(blobs, name, None))]
+        if missing or isinstance(blobs, type):
+            problem = f"has no {', '.join(missing)}" if missing else "wants an object, not its class"
+            yield InvalidOption("blobs", f"wants a BlobStore: {type(blobs).__name__} {problem}")
+    for option, size in (("blob_threshold", blob_threshold), ("payload_limit", payload_limit)):
+        if isinstance(size, bool) or not isinstance(size, int) or not LEAST_BYTES <= size <= MOST_BYTES:
+            yield InvalidOption(option, f"wants a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, not {size!r}")
 
 
 def _limit_complaint(limit: object) -> str | None:

@@ -10,9 +10,11 @@ from pathlib import PurePath
 
 import msgspec
 
+from rowcall.blobs import BLOB_KEY, reference_of
 from rowcall.errors import InvalidArguments, InvalidOption
 
 RAW_KEY = "__raw__"
+_RESERVED = f"an object with the key {BLOB_KEY} could be taken for a reference to a large payload; use another name"
 
 
 class PayloadUnfit(Exception):
@@ -38,6 +40,8 @@ class Arguments:
         hints = _hints(function)
         fields: list[tuple[str, object] | tuple[str, object, object]] = []
         for parameter in parameters:
+            if parameter.name == BLOB_KEY:
+                raise InvalidOption(f"task {task!r}", f"no argument may have the name {BLOB_KEY}: it marks a reference")
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise InvalidOption(
                     f"task {task!r}",
@@ -111,6 +115,8 @@ def untyped_to_json(task: str, arguments: object) -> str:
     """The payload of a task whose function is not known here: any JSON object."""
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise InvalidArguments(task, "the arguments must be a dict of argument names to values")
+    if BLOB_KEY in arguments:
+        raise InvalidArguments(task, _RESERVED)
     try:
         raw = _plain_encoder.encode(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -131,7 +137,10 @@ def result_to_json(task: str, result: object) -> str | None:
         raise InvalidArguments(task, _explain(error)) from error
     if b"\\u0000" in raw:
         raw = msgspec.json.encode(_without_nul(msgspec.json.decode(raw)))
-    return _checked_text(task, raw, result)
+    text = _checked_text(task, raw, result)
+    if (isinstance(result, Mapping) and BLOB_KEY in result) or reference_of(text) is not None:
+        raise InvalidArguments(task, _RESERVED)
+    return text
 
 
 def payload_from_row(text: str) -> dict[str, object]:

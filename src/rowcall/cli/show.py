@@ -9,6 +9,8 @@ from rowcall.cli.output import console, job_as_json, moment, print_json, span, s
 from rowcall.cli.scrubbed import scrubbed_attempt, scrubbed_event, scrubbed_job
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.job import Attempt, Event, Job
+from rowcall.queue.looking import checked_id
+from rowcall.store.plans import inspect
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 _JSON_FIELDS = ("payload", "result", "tags")
@@ -27,7 +29,8 @@ def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None
     if len(ids) > 1:
         raise click.UsageError("name one job")
     with existing(app, url) as jobs:
-        job = scrubbed_job(jobs.failures, jobs.get(ids[0]))
+        found = jobs.read(inspect.get(jobs.dialect, checked_id(ids[0])))  # a large payload as the reference that it is
+        job = scrubbed_job(jobs.failures, found)
         attempts = [scrubbed_attempt(jobs.failures, attempt) for attempt in jobs.attempts(ids[0])]
         timeline = [scrubbed_event(jobs.failures, event) for event in jobs.timeline(ids[0])]
     if as_json:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
+from rowcall.blobs import BlobUnreadable, reference_of
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
 from rowcall.job import Job, Status
@@ -58,7 +61,11 @@ class ByHand(Core):
 
         A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
         """
-        return claimed_jobs(self.write(lambda: self._claim(worker, limit, lease, queues)), worker)
+        while True:
+            taken = self.write(lambda: self._claim(worker, limit, lease, queues))
+            jobs = self._with_payloads(taken, worker)
+            if jobs or not taken.started:
+                return jobs
 
     async def aclaim(
         self,
@@ -68,14 +75,23 @@ class ByHand(Core):
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
         queues: Iterable[str] | None = None,
     ) -> list[Job]:
-        return claimed_jobs(await self.awrite(lambda: self._claim(worker, limit, lease, queues)), worker)
+        while True:
+            taken = await self.awrite(lambda: self._claim(worker, limit, lease, queues))
+            if any(reference_of(ready.payload) is not None for ready in taken.started):
+                jobs = await asyncio.get_running_loop().run_in_executor(None, self._with_payloads, taken, worker)
+            else:
+                jobs = claimed_jobs(taken, worker)
+            if jobs or not taken.started:
+                return jobs
 
     def complete(self, job: Job, result: object = None) -> None:
         """The job succeeded. `LeaseLost` if it is no longer yours."""
-        self.write(self._settling(job, Succeeded(result_to_json(_owned(job).type, result))))
+        given = result_to_json(_owned(job).type, result)
+        self.write(self._settling(job, Succeeded(self.blobs.stored(job.type, given))))
 
     async def acomplete(self, job: Job, result: object = None) -> None:
-        await self.awrite(self._settling(job, Succeeded(result_to_json(_owned(job).type, result))))
+        given = result_to_json(_owned(job).type, result)
+        await self.awrite(self._settling(job, Succeeded(await self.blobs.astored(job.type, given))))
 
     def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
         """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
@@ -120,6 +136,27 @@ class ByHand(Core):
             lease_ms=lease_ms,
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
+
+    def _with_payloads(self, taken: Taken, worker: str) -> list[Job]:
+        """The jobs of a claim. Those whose large payloads cannot be read have failed, as they would in a worker."""
+        claimed, jobs = claimed_jobs(taken, worker), []
+        for ready, job in zip(taken.started, claimed, strict=True):
+            if reference_of(ready.payload) is None:
+                jobs.append(job)
+                continue
+            try:
+                ready.payload = self.blobs.fetched(ready.payload)
+            except BlobUnreadable as error:
+                with contextlib.suppress(LeaseLost):
+                    self.fail(job, error)
+            except BaseException:  # the store is out of reach: that is no job's fault
+                for given_back in claimed:
+                    with contextlib.suppress(LeaseLost):
+                        self.release(given_back)
+                raise
+            else:
+                jobs.append(job_of(ready, worker, taken.look.now_ms))
+        return jobs
 
     def _failure(self, error: str | BaseException, detail: str) -> Outcome:
         if isinstance(error, BaseException):

@@ -14,6 +14,7 @@ from rowcall.drivers.database import MakePlan
 from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
+from rowcall.queue.blobs import Blobs
 from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
@@ -34,6 +35,7 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
         self.tracing: Tracing | None = None
         self._turns = itertools.count()

@@ -12,10 +12,11 @@ from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
+from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many
+from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
 
 _UNDECLARED = Options()
 _STATUSES = {status.value: status for status in Status}
@@ -59,6 +60,8 @@ class Enqueueing(Core):
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
+        if len(payload) > self.blobs.inline_length:
+            return _job(job, shown, self._put_large(member, connection))
         if connection is None:
             self.ensure_schema()
             return _job(job, shown, self.database.write_shared(member))
@@ -74,6 +77,8 @@ class Enqueueing(Core):
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
+        if len(payload) > self.blobs.inline_length:
+            return _job(job, shown, await self._aput_large(member, connection))
         if connection is None:
             await self.aensure_schema()
             return _job(job, shown, await self.database.awrite_shared(member))
@@ -88,12 +93,16 @@ class Enqueueing(Core):
 
     def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
+        large = self.blobs.any_large(payloads)
         if connection is None:
             self.ensure_schema()
-            inserted = self.database.write(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+            stored = self.blobs.all_stored(job.type, payloads) if large else payloads
+            inserted = self.database.write(lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large))
         else:
             loan, dialect = self.lend(connection)
-            inserted = loan.run(enqueue_many(dialect, job, payloads, now_ms))
+            stored = self.blobs.all_stored(job.type, payloads) if large else payloads
+            plan = enqueue_many(dialect, job, stored, now_ms, referring=large)
+            inserted = loan.run(on_loan(dialect, stored, plan) if large else plan)
         return _jobs(job, payloads, inserted)
 
     async def aput_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
@@ -104,13 +113,42 @@ class Enqueueing(Core):
 
     async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         now_ms = self.now_ms()
+        large = self.blobs.any_large(payloads)
         if connection is None:
             await self.aensure_schema()
-            inserted = await self.database.awrite(lambda: enqueue_many(self.dialect, job, payloads, now_ms))
+            stored = await self.blobs.aall_stored(job.type, payloads) if large else payloads
+            inserted = await self.database.awrite(
+                lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large)
+            )
         else:
             loan, dialect = await self.alend(connection)
-            inserted = await loan.arun(enqueue_many(dialect, job, payloads, now_ms))
+            stored = await self.blobs.aall_stored(job.type, payloads) if large else payloads
+            plan = enqueue_many(dialect, job, stored, now_ms, referring=large)
+            inserted = await loan.arun(on_loan(dialect, stored, plan) if large else plan)
         return _jobs(job, payloads, inserted)
+
+    def _put_large(self, member: Member, connection: object) -> Inserted:
+        """In a commit of its own, if it is large enough to be put elsewhere: that takes two statements."""
+        if connection is not None:
+            loan, dialect = self.lend(connection)
+            stored = member._replace(payload=self.blobs.stored(member.job.type, member.payload))
+            return loan.run(on_loan(dialect, [stored.payload], enqueue_referring(dialect, stored)))
+        self.ensure_schema()
+        stored = member._replace(payload=self.blobs.stored(member.job.type, member.payload))
+        if stored.payload is member.payload:
+            return self.database.write_shared(member)
+        return self.database.write(lambda: enqueue_referring(self.dialect, stored))
+
+    async def _aput_large(self, member: Member, connection: object) -> Inserted:
+        if connection is not None:
+            loan, dialect = await self.alend(connection)
+            stored = member._replace(payload=await self.blobs.astored(member.job.type, member.payload))
+            return await loan.arun(on_loan(dialect, [stored.payload], enqueue_referring(dialect, stored)))
+        await self.aensure_schema()
+        stored = member._replace(payload=await self.blobs.astored(member.job.type, member.payload))
+        if stored.payload is member.payload:
+            return await self.database.awrite_shared(member)
+        return await self.database.awrite(lambda: enqueue_referring(self.dialect, stored))
 
 
 def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:

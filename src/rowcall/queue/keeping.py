@@ -10,6 +10,7 @@ from collections.abc import Callable
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.job import Pruned
+from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
 from rowcall.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.store.plans import tidy
@@ -106,6 +107,7 @@ def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -
         pruned = Pruner(core, connection, noted=noted).prune()
     finally:
         connection.close()
+    collect_blobs(core)  # what only they needed
     return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
 
 

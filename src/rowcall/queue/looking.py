@@ -14,11 +14,11 @@ from rowcall.store.plans import inspect
 
 class Looking(Core):
     def get(self, job_id: int) -> Job:
-        """The job as it is now; `JobNotFound` if there is none."""
-        return self.read(inspect.get(self.dialect, checked_id(job_id)))
+        """The job as it is now, large payloads included; `JobNotFound` if there is none."""
+        return self.blobs.shown(self.read(inspect.get(self.dialect, checked_id(job_id))))
 
     async def aget(self, job_id: int) -> Job:
-        return await self.aread(inspect.get(self.dialect, checked_id(job_id)))
+        return await self.blobs.ashown(await self.aread(inspect.get(self.dialect, checked_id(job_id))))
 
     def list(
         self,
@@ -31,6 +31,8 @@ class Looking(Core):
         cursor: str | None = None,
     ) -> Page:
         """One page of jobs, newest first. Pass `next_cursor` as `cursor` for the page after it.
+
+        In place of a large payload or result it has the reference that is in the row.
 
         >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
         """

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.records import Records
 from rowcall.store.statement import Plan, Row, Statement
@@ -199,6 +200,14 @@ class Version(NamedTuple):
     oldest: int
 
 
+class Pin(NamedTuple):
+    """A blob that a job is about to refer to, or does already: `reference` is what its row would hold."""
+
+    token: str
+    digest: str
+    reference: str
+
+
 class Survey(msgspec.Struct, frozen=True):
     """Who is there, and whether some jobs have no owner any more."""
 
@@ -302,3 +311,18 @@ class Dialect(Records, Protocol):
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
     ) -> Plan[None]: ...
+
+    # blobs: what is put into their store is put there before any row refers to it
+    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
+        """Write down which jobs need which digests; twice is once."""
+
+    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
+        """A single plain statement: it may be the first in a transaction of the caller's, or one by itself."""
+
+    def unpin_blobs(self, token: str) -> Plan[None]: ...
+    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]: ...
+    def jobs_referring(self, reference: str) -> Plan[list[int]]:
+        """Jobs whose payload or result is that reference. It reads the whole table: for what hardly ever happens."""
+
+    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
+        """Those of the digests that no job needs, as far as is committed."""

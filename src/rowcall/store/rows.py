@@ -10,7 +10,7 @@ import msgspec
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
-from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Ready, Version
+from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Pin, Ready, Version
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -161,3 +161,11 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
 
 def number_from_row(row: Row) -> int:
     return cast("int", row[0])
+
+
+def bytes_from_row(row: Row) -> bytes:
+    return cast("bytes", row[0])
+
+
+def pin_from_row(row: Row) -> Pin:
+    return Pin(*cast("tuple[str, str, str]", row))

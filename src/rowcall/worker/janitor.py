@@ -9,6 +9,7 @@ from collections.abc import Callable
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import RowcallError
+from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
 from rowcall.queue.keeping import Pruner, publish_rules
 from rowcall.store.plans import tidy
@@ -19,6 +20,7 @@ from rowcall.worker.outage import Outage
 ROUND_SECONDS = 30.0
 FOLD_EVERY_MS = 20_000
 PRUNE_EVERY_MS = 60_000
+COLLECT_EVERY_MS = 3_600_000
 LAST_BATCH_SECONDS = 2.0
 LOOK_SECONDS = 300.0
 
@@ -74,6 +76,8 @@ class Janitor:
                 self._core.database.give_back(self._stopped.is_set)
             self._repeat(connection, lambda: tidy.thin_out(self._core.dialect, self._core.now_ms()))
             self._repeat(connection, lambda: tidy.forget(self._core.dialect, self._core.now_ms()))
+        if self._is_ours(connection, "collect", COLLECT_EVERY_MS):
+            collect_blobs(self._core, stopping=self._stopped.is_set)
 
     def _fold(self) -> Plan[int]:
         return tidy.fold(self._core.dialect, everything=False, now_ms=self._core.now_ms())

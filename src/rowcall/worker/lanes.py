@@ -57,6 +57,8 @@ def _call(run: Run) -> None:
         args, kwargs = run.start()
         result = run.task.function(*args, **kwargs)
         run.succeed(result)
+        if run.large_result is not None:
+            run.end(run.put_large_result())
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
         run.fail(error)
     run.end_trace()
@@ -125,13 +127,18 @@ class AsyncLane:
     async def _call(self, run: Run) -> None:
         timer: asyncio.TimerHandle | None = None
         try:
-            args, kwargs = run.start()
-            if run.stopped_because is not None:
-                raise asyncio.CancelledError
+            run.begin()
             if run.timeout_seconds is not None:
                 timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
+            if run.is_by_reference:
+                await asyncio.get_running_loop().run_in_executor(None, run.fetch_payload)
+            args, kwargs = run.arguments()
+            if run.stopped_because is not None:
+                raise asyncio.CancelledError
             result = await run.task.function(*args, **kwargs)  # type: ignore[misc]
             run.succeed(result)
+            if run.large_result is not None:
+                run.end(await asyncio.get_running_loop().run_in_executor(None, run.put_large_result))
         except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
             run.fail(error)
         if timer is not None:

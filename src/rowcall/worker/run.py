@@ -7,6 +7,7 @@ from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable
 
+from rowcall.blobs import TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
 from rowcall.job import Job
@@ -47,6 +48,8 @@ class Run:
     saw_cancelled = False
     stopped_because: Outcome | None = None
     transition: Transition | None = None
+    large_result: str | None = None
+    """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
     _context: Context | None = None
@@ -104,7 +107,13 @@ class Run:
         return job_of(self.ready, self._worker, self.claimed_at_ms)
 
     def start(self) -> tuple[list[object], dict[str, object]]:
-        """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
+        """`begin`, and the arguments; in a thread that may wait for a large payload."""
+        self.begin()
+        if self.is_by_reference:
+            self.fetch_payload()
+        return self.arguments()
+
+    def begin(self) -> None:
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
@@ -112,6 +121,17 @@ class Run:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
+
+    @property
+    def is_by_reference(self) -> bool:
+        return reference_of(self.ready.payload) is not None
+
+    def fetch_payload(self) -> None:
+        assert self._completion is not None
+        self.ready.payload = self._completion.blobs.fetched(self.ready.payload)
+
+    def arguments(self) -> tuple[list[object], dict[str, object]]:
+        """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
             args.insert(0, self.context)
@@ -148,10 +168,28 @@ class Run:
             self.transition = SUCCESS
         else:
             try:
-                self.transition = self._decide(Succeeded(result_to_json(self.ready.type, result)))
+                text = result_to_json(self.ready.type, result)
+                if text is not None and self._completion and len(text) > self._completion.blobs.inline_length:
+                    self.large_result = text
+                else:
+                    self.transition = self._decide(Succeeded(text))
             except InvalidArguments as error:
                 detail = f"the handler returned what JSON cannot hold: {error.problem}"
                 self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(detail)))
+
+    def put_large_result(self) -> Outcome:
+        """In a thread that may wait: where the result went, or why it cannot go anywhere."""
+        assert self._completion is not None
+        try:
+            return Succeeded(self._completion.blobs.stored(self.ready.type, self.large_result))
+        except TooLarge as error:
+            detail = f"the handler returned too much: {error.problem}"
+            return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
+
+    def end(self, outcome: Outcome) -> None:
+        self.large_result = None
+        if not self.settled:
+            self.transition = self._decide(outcome)
 
     def fail(self, error: BaseException) -> None:
         if self.settled:

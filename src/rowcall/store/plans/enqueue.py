@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.plans.blobs import refer_to
 from rowcall.store.statement import Plan
 
 
@@ -21,6 +22,13 @@ def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
     return dialect.insert(member.job, member.payload, member.now_ms)
 
 
+def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
+    """`enqueue`, of a payload that is a reference to a blob."""
+    inserted = yield from enqueue(dialect, member)
+    yield from refer_to(dialect, [member.payload], [inserted.id])
+    return inserted
+
+
 def alike(member: Member) -> object:
     """Members for which this is equal can be written by one statement."""
     return id(member.job), member.now_ms
@@ -32,8 +40,13 @@ def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inse
     return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms))
 
 
-def enqueue_many(dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-    """All of them or none, with ids in the order given."""
+def enqueue_many(
+    dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None, *, referring: bool = False
+) -> Plan[list[Inserted]]:
+    """All of them or none, with ids in the order given; `referring` if some payloads are references to blobs."""
     if not payloads:
         return []
-    return (yield from dialect.insert_many(job, payloads, now_ms))
+    inserted = yield from dialect.insert_many(job, payloads, now_ms)
+    if referring:
+        yield from refer_to(dialect, payloads, [row.id for row in inserted])
+    return inserted

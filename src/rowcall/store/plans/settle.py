@@ -11,6 +11,7 @@ from rowcall.errors import LeaseLost
 from rowcall.job import FINISHED, Job, Status
 from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, Settlement, Success
+from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
@@ -46,6 +47,7 @@ def settle(
     others = [row for row in rows if isinstance(row, Settlement)]
     if successes:
         live |= yield from dialect.settle_successes(successes, now_ms)
+        yield from refer_to_results(dialect, successes, live)
     if others:
         live |= yield from dialect.settle_others(others, now_ms)
     if live and account is not None and (tallies := account(live)):
@@ -65,6 +67,8 @@ def complete(
     """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's."""
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
+    if result is not None:
+        yield from refer_to(dialect, [result], [job_id])
     yield from dialect.tally_on_loan(account({job_id}), now_ms)
 
 

@@ -26,6 +26,8 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
+from rowcall.store.postgres.blobs import PostgresBlobs
+from rowcall.store.postgres.blobs_sql import BlobsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
@@ -36,12 +38,13 @@ from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords):
+class PostgresDialect(PostgresRecords, PostgresBlobs):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
+        self._blobs = BlobsSql(prefix)
         self._pages = PostgresPages(prefix)
 
     @property

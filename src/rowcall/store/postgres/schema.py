@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rowcall.store.postgres.blob_tables import BLOB_TABLES
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED
 
 # never now(): in a long transaction that is when it began
 CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 
-TABLES = ("job", "attempt", "event", "worker", "job_tag", "migration", "tally", "total", "history", "setting")
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+    "blob",
+)
 
 
 def render(template: str, prefix: str, schema: str = "") -> str:
@@ -531,6 +546,8 @@ MIGRATIONS = (
             _TIMELINE_WITH_PROGRESS,
         ),
     ),
+    # older code would take a reference for the arguments
+    Migration(3, 3, "large payloads by reference", BLOB_TABLES),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

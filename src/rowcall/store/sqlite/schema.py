@@ -5,11 +5,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED
+from rowcall.store.sqlite.blob_tables import BLOB_TABLES
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 
-TABLES = ("job", "attempt", "event", "worker", "job_tag", "migration", "tally", "total", "history", "setting")
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+)
 
 
 def render(template: str, prefix: str) -> str:
@@ -410,6 +424,7 @@ MIGRATIONS = (
             _TIMELINE_WITH_PROGRESS,
         ),
     ),
+    Migration(4, "large payloads by reference", BLOB_TABLES),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

@@ -1,0 +1,51 @@
+"""Which jobs need which blobs, written with the rows that refer to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rowcall.blobs import Reference, reference_of
+from rowcall.errors import RowcallError
+from rowcall.store.dialect import Dialect, Pin, Success
+from rowcall.store.statement import Plan
+
+T = TypeVar("T")
+
+
+def refer_to(dialect: Dialect, texts: Sequence[str | None], job_ids: Sequence[int]) -> Plan[None]:
+    """Write down what some jobs refer to, of their payloads or results."""
+    pairs = []
+    for text, job_id in zip(texts, job_ids, strict=True):
+        reference = reference_of(text)
+        if reference is not None:
+            pairs.append((reference.digest, job_id))
+    if pairs:
+        yield from dialect.refer_to_blobs(pairs)
+
+
+def refer_to_results(dialect: Dialect, settled: Sequence[Success], live: set[int]) -> Plan[None]:
+    with_results = [row for row in settled if row.result is not None and row.id in live]
+    if with_results:
+        yield from refer_to(dialect, [row.result for row in with_results], [row.id for row in with_results])
+
+
+def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: Plan[T]) -> Plan[T]:
+    """Run a plan on a connection of the caller's, which may commit each statement by itself: a crash between the row
+    and what is written down of it leaves the pins, and those keep the blobs until somebody has looked.
+    """
+    yield from dialect.pin_blobs(token, references)
+    try:
+        result = yield from plan
+    except RowcallError:  # refused: the caller's transaction may be committed all the same
+        yield from dialect.unpin_blobs(token)
+        raise
+    yield from dialect.unpin_blobs(token)
+    return result
+
+
+def unpin(dialect: Dialect, pin: Pin, job_ids: Sequence[int]) -> Plan[None]:
+    """Somebody has looked, and found these jobs."""
+    if job_ids:
+        yield from dialect.refer_to_blobs([(pin.digest, job_id) for job_id in job_ids])
+    yield from dialect.unpin_blobs(pin.token)
