@@ -65,7 +65,7 @@ def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connect
 
 
 def test_groups_of_finished_jobs_are_found_like_those_of_pages(database: sqlite3.Connection) -> None:
-    assert SQL.finished_groups == PAGES.groups[SOURCE_NAMES["finished"]]
+    assert reads(database, SQL.finished_groups) == reads(database, PAGES.groups[SOURCE_NAMES["finished"]])
 
 
 @pytest.mark.parametrize("groups", [1, 2, 7, MOST_GROUPS_MERGED])

@@ -37,7 +37,13 @@ def sources_of(wanted: Filter) -> tuple[Source, ...]:
     return SOURCES if wanted.status is None else _BY_STATUS[wanted.status]
 
 
+# plain SQL may have written that a job which waits has finished: its place is not there
+IS_FINISHED = "status in ('succeeded', 'failed', 'cancelled')"
+
+
 def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:
     """Whether a group of an index holds what is asked for."""
+    if source is FINISHED_SOURCE and group[0] not in FINISHED:
+        return False
     asked = {"status": wanted.status, "queue": wanted.queue, "type": wanted.type}
     return all(asked.get(name) in (None, value) for name, value in zip(source.columns, group, strict=True))

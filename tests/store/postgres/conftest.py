@@ -11,7 +11,9 @@ from tests.store.postgres.databases import fill, fresh_database, migrated
 from tests.store.postgres.explaining import Explainer
 
 STATES = ("new", "empty, analyzed", "few, analyzed", "full", "full, analyzed", "full, vacuumed")
-TAGS = "insert into rowcall_job_tag (tag, job_id) select 'tag' || id % 7, id from rowcall_job where id % 3 = 0"
+TAGS = """
+    insert into rowcall_job_tag (tag, job_id, status) select 'tag' || id % 7, id, status from rowcall_job
+    where id % 3 = 0"""
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from rowcall.store import rows
 from rowcall.store.dialect import Filter
 from rowcall.store.postgres.schema import render
 from rowcall.store.postgres.sql import JOB_COLUMNS
-from rowcall.store.sources import Source, sources_of
+from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
 
 HIGHEST_ID = 2**63 - 1
@@ -81,7 +81,9 @@ def _first_ids(source: Source, wanted: Filter) -> str:
     names = [column.removesuffix(" desc") for column in source.columns]
     order = ", ".join(source.columns)
     shown = ", ".join(names)
-    of_status = "and found.status = $5::text" if "status" in names and wanted.status is not None else ""
+    of_status = ""
+    if source is FINISHED_SOURCE:
+        of_status = f"and found.{IS_FINISHED}" if wanted.status is None else "and found.status = $5::text"
     groups = f"""
         with recursive found ({shown}) as (
           (select {shown} from <job> where {source.proof} order by {order} limit 1)

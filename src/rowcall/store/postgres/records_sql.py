@@ -5,6 +5,7 @@ from __future__ import annotations
 from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
+from rowcall.store.sources import IS_FINISHED
 
 # the orders are those of the indexes that hold what is asked of each
 _SOURCES = (
@@ -127,7 +128,7 @@ class RecordsSql:
             where {_FINISHED} and (status, queue, type) > (found.status, found.queue, found.type)
             order by status, queue, type limit 1) as next
         )
-        select status::text, queue::text, type::text from found"""
+        select status::text, queue::text, type::text from found where {IS_FINISHED}"""
     # what a trigger counts of them is counted of these very rows
     prune = f"""
         with gone as (

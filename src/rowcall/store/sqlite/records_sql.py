@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
-from rowcall.store.sources import FINISHED_SOURCE
+from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED
 from rowcall.store.sqlite.groups import groups_of
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
@@ -106,7 +106,7 @@ class RecordsSql:
     forget_past = """
         delete from <history> where id in (select id from <history> where at < ?1 order by at limit ?2)"""
 
-    finished_groups = groups_of(FINISHED_SOURCE)
+    finished_groups = f"{groups_of(FINISHED_SOURCE)} where {IS_FINISHED}"
     prune = f"""
         delete from <job> where id in (
           select id from {_FINISHED} and {_OF_GROUP} and finished_at < ?4 order by finished_at limit ?5)"""

@@ -350,7 +350,7 @@ end
 _COUNT_ALL = f"""
 insert into <total> (status, queue, type, error_code, attempt, jobs)
 select status, queue, type, coalesce(error_code, ''), min(attempt, {MOST_ATTEMPTS_COUNTED}), count(*)
-from <job> where finished_at is not null group by 1, 2, 3, 4, 5
+from <job> where finished_at is not null and status in ('succeeded', 'failed', 'cancelled') group by 1, 2, 3, 4, 5
 """
 
 MIGRATIONS = (

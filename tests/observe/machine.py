@@ -1,0 +1,344 @@
+"""Random histories, made through the real queue and with plain SQL; after some steps every answer is compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
+from rowcall.moments import milliseconds_of
+from rowcall.queue.options import EnqueueOptions
+from rowcall.retention import Rules
+from rowcall.store.plans import tidy
+from rowcall.testing.clock import FakeClock
+from tests.observe import slow
+from tests.observe.places import JobRow, Place, attempts_of, jobs_of
+from tests.observe.slow import Ended, Wanted
+
+QUEUES, TYPES, TAGS = ("mail", "media", "Ärger"), ("obey", "obey_too", "stranger"), ("red", "blue")
+DEEDS = ("return", "raise", "fail", "retry", "snooze", "cancel")
+CODES = ("A:B", "A:C", "ÄÖ:'x'")
+PICK = st.integers(0, 30)
+KEEP = st.sampled_from([None, 0, 60, timedelta(hours=1), timedelta(days=2)])
+RETENTION = st.builds(Retention, succeeded=KEEP, failed=KEEP, cancelled=KEEP)
+SOME_TAGS = st.lists(st.sampled_from(TAGS), max_size=2, unique=True)
+WANTED = list(
+    itertools.starmap(
+        Wanted,
+        itertools.product([None, *(status.value for status in Status)], (None, *QUEUES), (None, *TYPES), (None, *TAGS)),
+    )
+)
+PAGES_A_CHECK = 12
+
+
+class HistoryMachine(RuleBasedStateMachine):
+    """`place` is opened by a subclass."""
+
+    place: Place
+    jobs: Rowcall
+    retention_rules: Rules
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock(monotonic=1000.0)
+        self.claimed: list[Job] = []
+        self.waits: dict[tuple[int, int], int] = {}
+        self.known: dict[int, tuple[str, str]] = {}
+        self.tags: dict[int, set[str]] = {}
+        self.ended: Counter[tuple[int, Ended]] = Counter()
+        self.steps = 0
+        self.wanted = itertools.cycle(WANTED)
+
+    def open_place(self) -> Place:
+        raise NotImplementedError
+
+    @initialize(
+        common=RETENTION, queues=st.dictionaries(st.sampled_from(QUEUES), RETENTION, max_size=1), of_task=RETENTION
+    )
+    def begin(self, common: Retention, queues: dict[str, Retention], of_task: Retention) -> None:
+        common = Retention(common.succeeded, common.failed, common.cancelled, queues)
+        self.place = self.open_place()
+        self.jobs = Rowcall(self.place.url, clock=self.clock, durability="normal", retention=common)
+        self.jobs.migrate()
+        self.retention_rules = Rules(common, {"obey_too": of_task})
+        self._declare(of_task)
+
+    def _declare(self, of_task: Retention) -> None:
+        def obey(ctx: Context, deed: str, code: str) -> None:
+            self._note_wait(ctx.job)
+            match deed:
+                case "raise":
+                    raise ValueError(code)
+                case "fail":
+                    raise Fail(code, f"detail of {ctx.job.id}")
+                case "retry":
+                    raise Retry(delay=35)
+                case "snooze":
+                    raise Snooze(delay=45)
+                case "cancel":
+                    raise Cancel("enough")
+
+        retry = Backoff.constant(30)
+        self.obey = self.jobs.task(name="obey", retry=retry)(obey)
+        self.jobs.task(name="obey_too", retry=retry, retention=of_task)(obey)
+
+    def teardown(self) -> None:
+        if hasattr(self, "jobs"):
+            self.jobs.close()
+            self.place.close()
+
+    # coming in
+
+    @rule(
+        kind=st.sampled_from(TYPES),
+        queue=st.sampled_from(QUEUES),
+        priority=st.integers(-1, 1),
+        deed=st.sampled_from(DEEDS),
+        code=st.sampled_from(CODES),
+        delay=st.sampled_from([0, 0, 20, 4000]),
+        expires_in=st.sampled_from([None, None, 10, 100]),
+        max_attempts=st.integers(1, 3),
+        tags=SOME_TAGS,
+        many=st.sampled_from([1, 1, 3]),
+    )
+    def enqueue(
+        self,
+        kind: str,
+        queue: str,
+        priority: int,
+        deed: str,
+        code: str,
+        delay: int,
+        expires_in: int | None,
+        max_attempts: int,
+        tags: list[str],
+        many: int,
+    ) -> None:
+        self._step()
+        payload = {"deed": deed, "code": code}
+        options = EnqueueOptions(queue=queue, priority=priority, delay=delay, max_attempts=max_attempts, tags=tags)
+        if expires_in is not None:
+            options["expires_in"] = expires_in
+        for _ in range(many):
+            job = self.jobs.enqueue(kind, payload, **options)
+            self.tags[job.id] = set(tags)
+
+    @rule(count=st.integers(1, 6), queue=st.sampled_from(QUEUES), deed=st.sampled_from(DEEDS), tags=SOME_TAGS)
+    def enqueue_many(self, count: int, queue: str, deed: str, tags: list[str]) -> None:
+        self._step()
+        for job in self.obey.using(queue=queue, tags=tags).enqueue_many(
+            [{"deed": deed, "code": CODES[number % 3]} for number in range(count)]
+        ):
+            self.tags[job.id] = set(tags)
+
+    @rule(
+        kind=st.sampled_from(TYPES),
+        queue=st.sampled_from(QUEUES),
+        status=st.sampled_from([*Status]),
+        attempt=st.sampled_from([0, 1, 2, 99, 100, 101, 5000]),
+        code=st.sampled_from([None, *CODES]),
+        finished_ago=st.sampled_from([None, 0, 30, 5000, 100_000]),
+        held=st.booleans(),
+        many=st.integers(1, 3),
+    )
+    def insert_with_plain_sql(
+        self,
+        kind: str,
+        queue: str,
+        status: Status,
+        attempt: int,
+        code: str | None,
+        finished_ago: int | None,
+        held: bool,
+        many: int,
+    ) -> None:
+        self._step()
+        columns: dict[str, str | int | None] = {
+            "type": kind,
+            "queue": queue,
+            "status": status.value,
+            "attempt": attempt,
+            "max_attempts": attempt + 2,
+            "payload": '{"deed": "return", "code": ""}',
+            "run_at": self.now_ms,
+            "created_at": self.now_ms,
+        }
+        if status in slow.FINISHED:
+            columns["error_code"] = code
+            columns["error_detail"] = code
+        if finished_ago is not None:  # even of those that cannot have finished yet
+            columns["finished_at"] = self.now_ms - finished_ago * 1000
+        if status is Status.RUNNING:
+            columns |= {"claimed_at": self.now_ms, "started_at": self.now_ms, "worker": "ghost", "lease": 1}
+        if status is Status.PENDING and held:
+            columns["held"] = "for a reason"
+        for _ in range(many):
+            job_id = self.place.insert(**columns)
+            if status is Status.RUNNING:
+                self.waits[job_id, self.now_ms] = 0
+
+    # time
+
+    @rule(seconds=st.sampled_from([1, 7, 50, 61, 3600, 90_000, 400_000]))
+    def time_passes(self, seconds: int) -> None:
+        self._step()
+        self.clock.advance(seconds)
+
+    # work
+
+    @rule()
+    def drain(self) -> None:
+        self._step()
+        self.jobs.drain(concurrency=2)
+
+    @rule(limit=st.integers(1, 4), lease=st.sampled_from([10, 10_000]))
+    def claim(self, limit: int, lease: int) -> None:
+        self._step()
+        for job in self.jobs.claim("hand", limit=limit, lease=lease):
+            self._note_wait(job)
+            self.claimed.append(job)
+
+    @precondition(lambda self: self.claimed)
+    @rule(pick=PICK, way=st.sampled_from(["complete", "fail", "release", "heartbeat", "forget"]))
+    def end_by_hand(self, pick: int, way: str) -> None:
+        self._step()
+        job = self.claimed[pick % len(self.claimed)]
+        if way != "heartbeat":
+            self.claimed.remove(job)
+        try:
+            match way:
+                case "complete":
+                    self.jobs.complete(job, {"ok": True})
+                case "fail":
+                    self.jobs.fail(job, CODES[pick % 3], f"by hand {job.id}")
+                case "release":
+                    self.jobs.release(job)
+                case "heartbeat":
+                    self.jobs.heartbeat(job)
+        except LeaseLost:
+            pass
+
+    # steering
+
+    @rule(pick=PICK, way=st.sampled_from(["cancel", "retry", "delete", "delete with plain sql"]))
+    def steer(self, pick: int, way: str) -> None:
+        self._step()
+        rows = [row for row in jobs_of(self.place) if _may(way, row)]
+        if not rows:
+            return
+        row = rows[pick % len(rows)]
+        match way:
+            case "cancel":
+                self.jobs.cancel(row.id, "no need")
+                self.ended[row.id, Ended(self.now_ms, row.queue, row.type, "cancelled")] += 1
+            case "retry":
+                self.jobs.retry(row.id)
+            case "delete":
+                self.jobs.delete(row.id)
+            case _:
+                self.place.ask(f"delete from rowcall_job where id = {row.id}")
+
+    # housekeeping
+
+    @rule(everything=st.booleans(), rounds=st.integers(1, 3))
+    def fold(self, everything: bool, rounds: int) -> None:
+        self._step()
+        for _ in range(rounds):
+            self.jobs.write(lambda: tidy.fold(self.jobs.dialect, everything=everything, now_ms=self.now_ms))
+
+    @rule()
+    def thin_out(self) -> None:
+        self._step()
+        while self.jobs.write(lambda: tidy.thin_out(self.jobs.dialect, self.now_ms)):
+            pass
+        while self.jobs.write(lambda: tidy.forget(self.jobs.dialect, self.now_ms)):
+            pass
+
+    @rule()
+    def prune(self) -> None:
+        self._step()
+        before = jobs_of(self.place)
+        doomed = slow.doomed_of(before, self.retention_rules, self.now_ms)
+        pruned = self.jobs.prune()
+        assert pruned.by_status == {name: sum(row.status == name for row in doomed) for name in slow.FINISHED}
+        gone = {row.id for row in doomed}
+        assert [row.id for row in jobs_of(self.place)] == [row.id for row in before if row.id not in gone]
+        check_no_orphans(self.place)
+
+    # answers
+
+    @rule()
+    def ask_everything(self) -> None:
+        self._step()
+        self.check()
+
+    def check(self) -> None:
+        rows = jobs_of(self.place)
+        ended = [one for (_, one), count in self.ended.items() for _ in range(count)]
+        slow.check_counts(self.jobs, rows, self.now_ms)
+        for window_seconds in (60, 300, 3600, 90_000):
+            slow.check_pace(self.jobs, rows, ended, self.now_ms, window_seconds)
+        slow.check_long_past(self.jobs, ended, self.now_ms, 30 * 86_400)
+        slow.check_stuck(self.jobs, rows, self.now_ms)
+        slow.check_retries(self.jobs, rows)
+        slow.check_errors(self.jobs, rows)
+        slow.check_retention(self.jobs, rows, self.retention_rules, self.now_ms)
+        for wanted in itertools.islice(self.wanted, PAGES_A_CHECK):
+            slow.check_page(self.jobs, rows, self.tags, wanted, 1 + self.steps % 7)
+
+    @invariant()
+    def gather(self) -> None:
+        """What has ended so far, before it is deleted or forgotten."""
+        if not hasattr(self, "jobs"):
+            return
+        rows = jobs_of(self.place)
+        for row in rows:
+            self.known[row.id] = (row.queue, row.type)
+        found: Counter[tuple[int, Ended]] = Counter()
+        for attempt in attempts_of(self.place):
+            outcome = slow.outcome_of(attempt)
+            wait = self.waits.get((attempt.job_id, attempt.claimed_at))
+            assert attempt.finished_at is not None
+            run = attempt.finished_at - (attempt.started_at or attempt.claimed_at)
+            times = (None, None) if outcome == "lost" else (wait, run)
+            found[attempt.job_id, Ended(attempt.finished_at, *self.known[attempt.job_id], outcome, *times)] += 1
+        for row in rows:
+            if row.status == "cancelled" and row.error_code == "EXPIRED:NOT_STARTED":
+                assert row.finished_at is not None
+                found[row.id, Ended(row.finished_at, row.queue, row.type, "expired")] += 1
+        self.ended |= found
+
+    @property
+    def now_ms(self) -> int:
+        return milliseconds_of(self.clock.now())
+
+    def _step(self) -> None:
+        self.steps += 1
+        self.clock.advance(0.001)  # no two claims of one job at the same moment
+
+    def _note_wait(self, job: Job) -> None:
+        assert job.claimed_at is not None
+        claimed_at_ms = milliseconds_of(job.claimed_at)
+        self.waits[job.id, claimed_at_ms] = claimed_at_ms - milliseconds_of(job.run_at)
+
+
+def _may(way: str, row: JobRow) -> bool:
+    match way:
+        case "cancel":
+            return row.status in ("blocked", "scheduled", "pending")
+        case "retry":
+            return row.status in slow.FINISHED
+        case "delete":
+            return row.status != "running"
+        case _:
+            return True
+
+
+def check_no_orphans(place: Place) -> None:
+    for table in ("attempt", "event", "job_tag"):
+        orphans = place.ask(f"select count(*) from rowcall_{table} where job_id not in (select id from rowcall_job)")
+        assert orphans == [(0,)], table

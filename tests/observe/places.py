@@ -1,0 +1,111 @@
+"""A database to look into with plain SQL, beside the queue that is looked at. Times are milliseconds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import psycopg
+
+
+class JobRow(NamedTuple):
+    id: int
+    type: str
+    queue: str
+    status: str
+    priority: int
+    attempt: int
+    error_code: str | None
+    error_detail: str | None
+    run_at: int
+    created_at: int
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    heartbeat_at: int | None
+
+
+class AttemptRow(NamedTuple):
+    job_id: int
+    attempt: int
+    status: str
+    claimed_at: int
+    started_at: int | None
+    finished_at: int | None
+    next_run_at: int | None
+
+
+class Place(Protocol):
+    url: str
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]: ...
+    def insert(self, **columns: str | int | None) -> int:
+        """A job by plain SQL; gives its id."""
+
+    def time(self, column: str) -> str:
+        """The column as milliseconds."""
+
+    def close(self) -> None: ...
+
+
+class SqlitePlace:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        self._connection.execute("pragma synchronous = off")
+        self._connection.execute("pragma foreign_keys = on")
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql).fetchall()
+
+    def insert(self, **columns: str | int | None) -> int:
+        marks = ", ".join("?" for _ in columns)
+        statement = f"insert into rowcall_job ({', '.join(columns)}) values ({marks})"
+        job_id = self._connection.execute(statement, list(columns.values())).lastrowid
+        assert job_id is not None
+        return job_id
+
+    def time(self, column: str) -> str:
+        return column
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class PostgresPlace:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def insert(self, **columns: str | int | None) -> int:
+        marks = ", ".join("to_timestamp(%s / 1000.0)" if name.endswith("_at") else "%s" for name in columns)
+        statement = f"insert into rowcall_job ({', '.join(columns)}) values ({marks}) returning id"
+        row = self._connection.execute(statement.encode(), list(columns.values())).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def time(self, column: str) -> str:
+        return f"round(extract(epoch from {column}) * 1000)::bigint"
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def jobs_of(place: Place) -> list[JobRow]:
+    return [JobRow(*row) for row in place.ask(f"select {_shown(place, JobRow._fields)} from rowcall_job order by id")]
+
+
+def attempts_of(place: Place) -> list[AttemptRow]:
+    """All attempts that have ended, and that are still there."""
+    shown = _shown(place, AttemptRow._fields)
+    rows = place.ask(f"select {shown} from rowcall_attempts where status <> 'running' and finished_at is not null")
+    return [AttemptRow(*row) for row in rows]
+
+
+def _shown(place: Place, columns: Iterable[str]) -> str:
+    return ", ".join(place.time(column) if column.endswith("_at") else column for column in columns)

@@ -1,0 +1,208 @@
+"""The same answers, found the slow way: by going through all rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rowcall import Pace, Percentiles, Rowcall, Status
+from rowcall.retention import Rules
+from rowcall.store.records import HOUR_MS, MINUTE_MS
+from tests.observe.places import AttemptRow, JobRow
+
+FINISHED = ("succeeded", "failed", "cancelled")
+
+
+class Ended(NamedTuple):
+    """An attempt, or a job that never had one, as it ended."""
+
+    at_ms: int
+    queue: str
+    type: str
+    outcome: str
+    wait_ms: int | None = None
+    run_ms: int | None = None
+
+
+class Wanted(NamedTuple):
+    """What a page is narrowed to."""
+
+    status: str | None
+    queue: str | None
+    type: str | None
+    tag: str | None
+
+
+def outcome_of(attempt: AttemptRow) -> str:
+    return "retried" if attempt.status == "failed" and attempt.next_run_at is not None else attempt.status
+
+
+def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
+    stats = jobs.stats()
+    assert stats.total == len(rows)
+    assert stats.by_status == {status.value: sum(row.status == status for row in rows) for status in Status}
+    for found, place in ((stats.by_queue, "queue"), (stats.by_type, "type")):
+        counted = Counter((getattr(row, place), row.status) for row in rows)
+        shown = {(name, status): count for name, counts in found.items() for status, count in counts.items() if count}
+        assert shown == dict(counted)
+    oldest: dict[str, int] = {}
+    for row in rows:
+        if row.status == "pending":
+            oldest[row.queue] = min(row.run_at, oldest.get(row.queue, row.run_at))
+    ages = {queue: max(0.0, (now_ms - since) / 1000) for queue, since in oldest.items()}
+    assert stats.oldest_waiting_by_queue == ages
+    assert stats.oldest_waiting == max(ages.values(), default=None)
+
+
+def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:
+    """Of a window within which minutes are kept as such."""
+    stats = jobs.stats(window=window_seconds)
+    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
+    seconds = (now_ms - since_ms) / 1000
+    assert stats.window == stats.arrival_window == seconds
+    arrived = [row for row in rows if row.created_at >= since_ms]
+    recent = [one for one in ended if one.at_ms >= since_ms]
+    assert stats.arrivals_per_second == len(arrived) / seconds
+    done = sum(one.outcome in ("succeeded", "failed", "lost") for one in recent)
+    assert stats.completions_per_second == done / seconds
+    _check_pace(stats.pace, len(arrived), recent)
+    for found, place in ((stats.pace_by_queue, "queue"), (stats.pace_by_type, "type")):
+        names = {getattr(one, place) for one in (*arrived, *recent)}
+        assert set(found) == names
+        for name in names:
+            of_name = [one for one in recent if getattr(one, place) == name]
+            _check_pace(found[name], sum(getattr(row, place) == name for row in arrived), of_name)
+
+
+def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:
+    """Where minutes have become hours, the first hour may be missing."""
+    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
+    found: Counter[str] = Counter()
+    for past in jobs.read(jobs.dialect.past(since_ms)):
+        found[past.outcome] += past.jobs
+    most = Counter(one.outcome for one in ended if one.at_ms >= since_ms)
+    least = Counter(one.outcome for one in ended if one.at_ms >= since_ms + HOUR_MS)
+    for outcome in most | found:
+        assert least[outcome] <= found[outcome] <= most[outcome], outcome
+
+
+def _check_pace(pace: Pace, arrived: int, ended: Sequence[Ended]) -> None:
+    outcomes = Counter(one.outcome for one in ended)
+    assert (pace.arrived, pace.succeeded, pace.failed, pace.retried) == (
+        arrived,
+        outcomes["succeeded"],
+        outcomes["failed"],
+        outcomes["retried"],
+    )
+    _check_percentiles(pace.wait, [one.wait_ms for one in ended if one.wait_ms is not None])
+    _check_percentiles(pace.run, [one.run_ms for one in ended if one.run_ms is not None])
+
+
+def _check_percentiles(found: Percentiles | None, durations_ms: list[int]) -> None:
+    """Within 7 % of those of the durations themselves."""
+    if not durations_ms:
+        assert found is None
+        return
+    assert found is not None
+    ordered = sorted(max(0, duration) for duration in durations_ms)
+    for share, seconds in ((0.50, found.p50), (0.95, found.p95), (0.99, found.p99)):
+        exact = ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]
+        assert abs(seconds * 1000 - exact) <= 0.07 * exact + 1e-6, (share, seconds, exact)
+
+
+def check_stuck(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
+    running = []
+    for row in rows:
+        if row.status == "running":
+            signs = (row.heartbeat_at, row.started_at, row.claimed_at, row.created_at)
+            running.append((next(sign for sign in signs if sign is not None), row.id))
+    expected = [(job_id, max(0.0, (now_ms - sign) / 1000)) for sign, job_id in sorted(running)]
+    assert [(job.id, job.silent_for) for job in jobs.stuck(limit=1000)] == expected
+    assert [job.id for job in jobs.stuck(limit=2)] == [job_id for job_id, _ in expected[:2]]
+
+
+def check_retries(jobs: Rowcall, rows: Sequence[JobRow]) -> None:
+    found = jobs.retries()
+    assert found.by_attempts == dict(sorted(Counter(min(row.attempt, 100) for row in rows).items()))
+    counted = Counter((row.type, min(row.attempt, 100)) for row in rows)
+    assert {(kind, attempt): count for kind, counts in found.by_type.items() for attempt, count in counts.items()} == (
+        dict(counted)
+    )
+
+
+def check_errors(jobs: Rowcall, rows: Sequence[JobRow]) -> None:
+    groups: dict[str, list[JobRow]] = defaultdict(list)
+    for row in rows:
+        if row.status == "failed":
+            groups[row.error_code or ""].append(row)
+    codes = sorted(groups, key=lambda code: (-len(groups[code]), code))
+    found = jobs.top_errors(limit=1000)
+    assert [group.error_code for group in found] == codes
+    for group in found:
+        of_code = groups[group.error_code]
+        ends = [(row.finished_at or 0, row.id) for row in of_code]
+        last = max(of_code, key=lambda row: (row.finished_at or 0, row.id))
+        assert (group.count, group.types) == (len(of_code), dict(Counter(row.type for row in of_code)))
+        assert group.first_at is not None
+        assert group.last_at is not None
+        assert round(group.first_at.timestamp() * 1000) == min(ends)[0]
+        assert round(group.last_at.timestamp() * 1000) == max(ends)[0]
+        assert group.sample == last.error_detail
+    assert [group.error_code for group in jobs.top_errors(limit=1)] == codes[:1]
+
+
+def doomed_of(rows: Sequence[JobRow], rules: Rules, now_ms: int) -> list[JobRow]:
+    """What a prune has to delete, and nothing else."""
+    doomed = []
+    for row in rows:
+        if row.status in FINISHED:
+            assert row.finished_at is not None
+            keep = rules.keep_seconds(Status(row.status), row.queue, row.type)
+            if keep is not None and row.finished_at < now_ms - round(keep * 1000):
+                doomed.append(row)
+    return doomed
+
+
+def check_retention(jobs: Rowcall, rows: Sequence[JobRow], rules: Rules, now_ms: int) -> None:
+    doomed = doomed_of(rows, rules, now_ms)
+    report = jobs.retention()
+    finished: dict[tuple[str, str, str], list[JobRow]] = defaultdict(list)
+    for row in rows:
+        if row.status in FINISHED:
+            finished[row.status, row.queue, row.type].append(row)
+    assert (report.jobs, report.prunable) == (sum(map(len, finished.values())), len(doomed))
+    assert {(kept.status, kept.queue, kept.type): kept.jobs for kept in report.kept} == {
+        group: len(members) for group, members in finished.items()
+    }
+    for kept in report.kept:
+        group = (kept.status.value, kept.queue, kept.type)
+        assert kept.keep == rules.keep_seconds(kept.status, kept.queue, kept.type)
+        assert kept.prunable == sum((row.status, row.queue, row.type) == group for row in doomed)
+        assert kept.oldest_at is not None
+        assert round(kept.oldest_at.timestamp() * 1000) == min(row.finished_at or 0 for row in finished[group])
+    dry_run = jobs.prune(dry_run=True)
+    assert dry_run.dry_run
+    assert dry_run.by_status == {status: sum(row.status == status for row in doomed) for status in FINISHED}
+
+
+def check_page(jobs: Rowcall, rows: Sequence[JobRow], tags: dict[int, set[str]], wanted: Wanted, limit: int) -> None:
+    expected = [
+        row.id
+        for row in reversed(rows)
+        if wanted.status in (None, row.status)
+        and wanted.queue in (None, row.queue)
+        and wanted.type in (None, row.type)
+        and (wanted.tag is None or wanted.tag in tags.get(row.id, ()))
+    ]
+    found: list[int] = []
+    cursor = None
+    while True:
+        page = jobs.list(**wanted._asdict(), limit=limit, cursor=cursor)
+        found += [job.id for job in page.jobs]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        assert len(page.jobs) == limit
+    assert found == expected, wanted

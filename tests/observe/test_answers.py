@@ -1,0 +1,57 @@
+"""Each answer equals what a slow count over all rows says, after random histories."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from tests.observe.machine import HistoryMachine
+from tests.observe.places import Place, PostgresPlace, SqlitePlace
+
+# derandomized and without a memory of its own: the same histories each time, so that nothing fails only now and then
+SETTINGS = settings(
+    max_examples=int(os.environ.get("ROWCALL_TEST_HISTORIES", "12")),
+    stateful_step_count=60,
+    derandomize="ROWCALL_TEST_HISTORIES" not in os.environ,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> type[HistoryMachine]:
+    numbers = itertools.count()
+    databases: list[str] = []
+
+    class Machine(HistoryMachine):
+        def open_place(self) -> Place:
+            if request.param == "sqlite":
+                return SqlitePlace(f"sqlite:///{tmp_path}/history-{next(numbers)}.db")
+            databases.append(create_database(request.getfixturevalue("postgres_server_url")))
+            return PostgresPlace(databases[-1])
+
+        def teardown(self) -> None:
+            try:
+                if hasattr(self, "jobs"):
+                    self.check()
+            finally:
+                super().teardown()
+                while databases:
+                    url = databases.pop()
+                    drop_database(request.getfixturevalue("postgres_server_url"), database_of(url))
+
+    return Machine
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # a failure is made as short as it can be, which takes its time
+def test_every_answer_is_what_a_count_of_all_rows_says(machine: type[HistoryMachine]) -> None:
+    run_state_machine_as_test(machine, settings=SETTINGS)
