@@ -1,0 +1,109 @@
+"""Pruners are killed two hundred times: no row is left behind, and none is gone that should have stayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from tests.observe.machine import check_no_orphans
+from tests.observe.places import Place, PostgresPlace, SqlitePlace
+from tests.support import PythonProcess, eventually
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+PRUNERS = 2
+KILLS_OF_EACH = 50
+OLD, YOUNG = 8_000, 500
+DAY_MS = 86_400_000
+
+SERIES = {
+    "sqlite": "with recursive series (n) as (select 1 union all select n + 1 from series where n < {count})",
+    "postgresql": "with series as (select generate_series(1, {count}) as n)",
+}
+INSERT = """
+insert into rowcall_job (type, queue, status, tags, created_at, finished_at)
+{series}
+select 'task' || (n % 3), 'queue' || (n % 2),
+       case n % 3 when 0 then 'succeeded' when 1 then 'failed' else 'cancelled' end, {tags}, {then}, {then}
+from series"""
+HISTORY = (
+    "insert into rowcall_attempt (job_id, attempt, status, claimed_at)"
+    " select id, 1, 'failed', created_at from rowcall_job",
+    "insert into rowcall_event (job_id, at, event) select id, created_at, 'MANUAL_RETRY' from rowcall_job",
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        place: Place = SqlitePlace(f"sqlite:///{tmp_path}/app.db")
+    else:
+        place = PostgresPlace(request.getfixturevalue("postgres_url"))
+    yield place
+    place.close()
+
+
+def fill(place: Place, count: int, days_ago: int) -> None:
+    kind = place.url.partition(":")[0]
+    now = "cast(strftime('%s') as integer) * 1000" if kind == "sqlite" else "now()"
+    ago = f"{days_ago * DAY_MS}" if kind == "sqlite" else f"interval '{days_ago} days'"
+    tags = "'[\"red\"]'" if kind == "sqlite" else "'[\"red\"]'::jsonb"
+    series = SERIES[kind].format(count=count)
+    place.ask(INSERT.format(series=series, tags=tags, then=f"{now} - {ago}"))
+
+
+def counts(place: Place) -> Counter[tuple[str, str]]:
+    rows = place.ask("select status, queue, count(*) from rowcall_job group by status, queue")
+    return Counter({(status, queue): count for status, queue, count in rows})
+
+
+def check_counts(jobs: Rowcall, place: Place) -> None:
+    stats = jobs.stats()
+    shown = {(status, queue): n for queue, found in stats.by_queue.items() for status, n in found.items() if n}
+    assert shown == dict(counts(place))
+
+
+def test_pruners_that_are_killed_leave_no_orphan_and_take_nothing_that_stays(place: Place) -> None:
+    with Rowcall(place.url) as jobs:
+        jobs.migrate()
+        fill(place, OLD, days_ago=100)
+        fill(place, YOUNG, days_ago=10)
+        for sql in HISTORY:
+            place.ask(sql)
+        waiting = [jobs.enqueue("task0", tags=["red"]).id for _ in range(10)]
+        stay = {row[0] for row in place.ask(f"select id from rowcall_job where id > {OLD}")}
+        assert len(stay) == YOUNG + len(waiting)
+
+        pruners = [
+            PythonProcess("-m", "tests.observe.pruner", place.url, str(KILLS_OF_EACH), str(seed))
+            for seed in range(PRUNERS)
+        ]
+        try:
+            eventually(lambda: _looked(place, stay) and not any(pruner.alive for pruner in pruners), within=60)
+            for pruner in pruners:
+                assert f"killed {KILLS_OF_EACH};" in pruner.output, pruner.output
+        finally:
+            for pruner in pruners:
+                pruner.close()
+
+        (left,) = place.ask("select count(*) from rowcall_job")[0]
+        assert len(stay) < left < OLD, "they were killed before or after all work"
+        check_counts(jobs, place)
+        pruned = jobs.prune()
+        assert pruned.jobs == left - len(stay)
+        assert {row[0] for row in place.ask("select id from rowcall_job")} == stay
+        assert place.ask("select count(*) from rowcall_attempt") == [(YOUNG,)]
+        assert place.ask("select count(*) from rowcall_job_tag") == [(len(stay),)]
+        check_counts(jobs, place)
+
+
+def _looked(place: Place, stay: set[int]) -> bool:
+    """At any moment, in between and after."""
+    check_no_orphans(place)
+    found = {row[0] for row in place.ask("select id from rowcall_job")}
+    assert stay <= found
+    return True
