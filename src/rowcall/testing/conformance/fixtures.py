@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Retention, Rowcall
 from rowcall.clock import Clock
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.notes import Notes
@@ -22,7 +22,9 @@ PROGRAM = "rowcall.testing.conformance.program"
 class OpenQueue(Protocol):
     """Opens another queue on the same store, by the machine's clock or by one of the test's."""
 
-    def __call__(self, *, clock: Clock | None = None, auto_migrate: bool = True) -> Rowcall: ...
+    def __call__(
+        self, *, clock: Clock | None = None, auto_migrate: bool = True, retention: Retention | None = None
+    ) -> Rowcall: ...
 
 
 StartProgram = Callable[..., PythonProcess]
@@ -37,8 +39,11 @@ def store(new_store: Callable[[], Store]) -> Store:
 def open_queue(store: Store) -> Iterator[OpenQueue]:
     with ExitStack() as opened:
 
-        def open_one(*, clock: Clock | None = None, auto_migrate: bool = True) -> Rowcall:
-            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate))
+        def open_one(
+            *, clock: Clock | None = None, auto_migrate: bool = True, retention: Retention | None = None
+        ) -> Rowcall:
+            rule = Retention() if retention is None else retention
+            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate, retention=rule))
 
         yield open_one
 

@@ -17,9 +17,11 @@ from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
+from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
+from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
@@ -36,6 +38,7 @@ __all__ = [
     "TestCancel",
     "TestClaim",
     "TestClockJumps",
+    "TestCounts",
     "TestCrash",
     "TestDelete",
     "TestEnqueue",
@@ -48,8 +51,11 @@ __all__ = [
     "TestLostWorkers",
     "TestMigrations",
     "TestModel",
+    "TestPace",
     "TestPlainSql",
     "TestProcesses",
+    "TestQuestions",
+    "TestRetention",
     "TestRetry",
     "TestSecrets",
     "TestSettle",

@@ -1,0 +1,132 @@
+"""Retention: what is kept, for how long, and by whose rule."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+from rowcall import Retention, Rowcall, Status
+from rowcall.queue.keeping import publish_rules
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.fixtures import OpenQueue
+from rowcall.testing.conformance.store import Store
+
+DAY = timedelta(days=1)
+
+
+def finish(jobs: Rowcall, kind: str, status: Status, *, queue: str = "default") -> int:
+    job_id = jobs.enqueue(kind, queue=queue, tags=["red"], max_attempts=1).id
+    if status is Status.CANCELLED:
+        jobs.cancel(job_id)
+        return job_id
+    (job,) = jobs.claim("hand", queues=[queue])
+    if status is Status.FAILED:
+        jobs.fail(job, "A:B")
+    else:
+        jobs.complete(job)
+    return job_id
+
+
+def ids(jobs: Rowcall) -> list[int]:
+    return sorted(job.id for job in jobs.list(limit=1000).jobs)
+
+
+class TestRetention:
+    def test_each_status_has_its_time(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+        jobs = open_queue(clock=clock, retention=Retention(succeeded=DAY, failed=2 * DAY, cancelled=None))
+        succeeded, failed, cancelled = (
+            finish(jobs, "send", status) for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
+        )
+        waiting = jobs.enqueue("send").id
+        clock.advance(DAY)
+        assert jobs.prune().jobs == 0  # a day is over only after its last moment
+        clock.advance(0.001)
+        assert jobs.prune(dry_run=True).by_status == {"succeeded": 1, "failed": 0, "cancelled": 0}
+        assert ids(jobs) == [succeeded, failed, cancelled, waiting]
+        assert jobs.prune().by_status == {"succeeded": 1, "failed": 0, "cancelled": 0}
+        assert ids(jobs) == [failed, cancelled, waiting]
+        clock.advance(1000 * DAY)
+        assert jobs.prune().jobs == 1
+        assert ids(jobs) == [cancelled, waiting]
+        assert jobs.stats().total == 2
+
+    def test_a_task_goes_before_its_queue_and_that_before_the_rest(
+        self, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        rule = Retention(succeeded=3 * DAY, queues={"mail": Retention(succeeded=2 * DAY)})
+        jobs = open_queue(clock=clock, retention=rule)
+
+        @jobs.task(retention=Retention(succeeded=DAY))
+        def quick() -> None: ...
+
+        quick_one = finish(jobs, "quick", Status.SUCCEEDED, queue="mail")
+        of_queue = finish(jobs, "send", Status.SUCCEEDED, queue="mail")
+        common = finish(jobs, "send", Status.SUCCEEDED)
+        keeps = {(kept.queue, kept.type): kept.keep for kept in jobs.retention().kept}
+        assert keeps == {("mail", "quick"): 86_400, ("mail", "send"): 2 * 86_400, ("default", "send"): 3 * 86_400}
+        for left in ([quick_one, of_queue, common], [of_queue, common], [common], []):
+            jobs.prune()
+            assert ids(jobs) == left
+            clock.advance(DAY + timedelta(seconds=1))
+
+    def test_a_process_that_does_not_know_a_task_keeps_to_its_rule(
+        self, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        knows, stranger = open_queue(clock=clock), open_queue(clock=clock, retention=Retention(succeeded=60))
+
+        @knows.task(retention=Retention(succeeded=None, failed=DAY))
+        def audit() -> None: ...
+
+        finish(knows, "audit", Status.SUCCEEDED)
+        finish(knows, "audit", Status.FAILED)
+        finish(knows, "send", Status.SUCCEEDED)
+        publish_rules(knows)
+        publish_rules(knows)
+        clock.advance(7200)
+        assert stranger.prune().by_status == {"succeeded": 1, "failed": 0, "cancelled": 0}
+        assert {job.type for job in stranger.list().jobs} == {"audit"}
+        clock.advance(DAY)
+        assert stranger.prune().by_status == {"succeeded": 0, "failed": 1, "cancelled": 0}
+
+    def test_all_that_belongs_to_a_job_goes_with_it(
+        self, open_queue: OpenQueue, clock: FakeClock, store: Store
+    ) -> None:
+        jobs = open_queue(clock=clock, retention=Retention(succeeded=0))
+        job_id = finish(jobs, "send", Status.SUCCEEDED)
+        jobs.retry(job_id)  # an attempt, and an event
+        jobs.complete(jobs.claim("hand")[0])
+        for table in ("attempt", "event", "job_tag"):
+            assert store.execute(f"select count(*) from rowcall_{table}") == [(1,)]
+        clock.advance(1)
+        assert jobs.prune().jobs == 1
+        for table in ("attempt", "event", "job_tag"):
+            assert store.execute(f"select count(*) from rowcall_{table}") == [(0,)]
+
+    def test_many_may_prune_at_once(self, open_queue: OpenQueue, clock: FakeClock, store: Store) -> None:
+        queues = [open_queue(clock=clock, retention=Retention(succeeded=0)) for _ in range(3)]
+        queues[0].migrate()
+        values = ", ".join(["('old', 'succeeded')"] * 500)
+        for _ in range(3):
+            store.execute(f"insert into rowcall_job (type, status) values {values}")
+        kept = queues[0].enqueue("send").id
+        clock.advance(1)
+        with ThreadPoolExecutor(len(queues)) as threads:
+            pruned = [threads.submit(jobs.prune) for jobs in queues]
+            assert sum(future.result().jobs for future in pruned) == 1500
+        assert ids(queues[0]) == [kept]
+        assert queues[0].stats().total == 1
+
+    def test_a_duty_is_given_to_one_at_a_time(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+        first, second = open_queue(clock=clock), open_queue(clock=clock)
+
+        def taken(jobs: Rowcall, duty: str = "sweep") -> bool:
+            return jobs.write(lambda: jobs.dialect.take_duty(duty, 20_000, jobs.now_ms()))
+
+        assert [taken(first), taken(second), taken(first)] == [True, False, False]
+        assert taken(second, "dust")
+        clock.advance(19.999)
+        assert not taken(second)
+        clock.advance(0.001)
+        assert [taken(second), taken(first)] == [True, False]
+        clock.jump(-3600)  # nobody has done it in the future
+        assert [taken(first), taken(second)] == [True, False]

@@ -1,0 +1,227 @@
+"""The five questions, asked before and after what was counted is folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from rowcall import Job, Rowcall, Status
+from rowcall.store.plans import tidy
+from rowcall.store.statement import Plan
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.store import Store
+
+SPANS = "select span_ms, count(*) from rowcall_history group by span_ms"
+
+
+class Undone(Exception): ...
+
+
+def fold(jobs: Rowcall) -> int:
+    return jobs.write(lambda: tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
+
+
+def thin_out_and_forget(jobs: Rowcall) -> None:
+    for step in (tidy.thin_out, tidy.forget):
+        while jobs.write(lambda step=step: step(jobs.dialect, jobs.now_ms())):  # type: ignore[misc]
+            pass
+
+
+def check_counts(jobs: Rowcall) -> None:
+    """As the jobs themselves say, and again after folding."""
+    everything = jobs.list(limit=1000).jobs
+    counted = Counter((job.queue, job.status.value) for job in everything)
+    for _ in range(2):
+        stats = jobs.stats()
+        assert stats.total == len(everything)
+        shown = {(queue, status): n for queue, counts in stats.by_queue.items() for status, n in counts.items() if n}
+        assert shown == dict(counted)
+        assert stats.by_status == {status.value: sum(job.status is status for job in everything) for status in Status}
+        assert sum(jobs.retries().by_attempts.values()) == len(everything)
+        fold(jobs)
+
+
+class TestCounts:
+    def test_they_follow_every_move(self, jobs: Rowcall, clock: FakeClock) -> None:
+        for number in range(8):
+            jobs.enqueue("send", queue=f"queue{number % 2}", max_attempts=1 + number % 2, expires_in=600)
+        jobs.enqueue("send", delay=100, expires_in=30)
+        check_counts(jobs)
+        first, second, third, fourth, fifth = jobs.claim("hand", limit=5, lease=50)
+        check_counts(jobs)
+        jobs.complete(first)
+        jobs.fail(second, "A:B", "no")
+        jobs.release(third)
+        check_counts(jobs)
+        jobs.retry(first.id)
+        jobs.cancel(third.id)
+        check_counts(jobs)
+        jobs.delete(third.id)
+        clock.advance(60)
+        jobs.claim("hand", limit=1)  # and what was lost is found, and what expired is cancelled
+        check_counts(jobs)
+        assert {jobs.get(one.id).status for one in (fourth, fifth)} <= {Status.PENDING, Status.FAILED, Status.RUNNING}
+        assert jobs.stats().by_status["cancelled"] == 1
+
+    def test_what_plain_sql_inserts_and_deletes_is_counted(self, jobs: Rowcall, store: Store) -> None:
+        jobs.migrate()
+        values = ", ".join(f"('old', '{status}')" for status in Status for _ in range(3))
+        store.execute(f"insert into rowcall_job (type, status) values {values}")
+        check_counts(jobs)
+        assert jobs.stats().by_status["failed"] == 3
+        store.execute("delete from rowcall_job where id % 2 = 0")
+        check_counts(jobs)
+        store.execute("delete from rowcall_job")
+        check_counts(jobs)
+        assert jobs.stats().by_type == {}
+
+    def test_a_job_that_waits_and_yet_says_when_it_finished_is_counted_once(self, jobs: Rowcall, store: Store) -> None:
+        jobs.migrate()
+        store.execute("insert into rowcall_job (type) values ('send')")
+        store.execute("update rowcall_job set finished_at = created_at")
+        check_counts(jobs)
+        assert [job.id for job in jobs.list(type="send").jobs] == [1]
+        assert (jobs.retention().kept, jobs.prune().jobs) == ([], 0)
+
+    def test_folding_that_is_rolled_back_loses_nothing(self, jobs: Rowcall) -> None:
+        for _ in range(3):
+            jobs.enqueue("send")
+            jobs.complete(jobs.claim("hand")[0])
+
+        def folding() -> Plan[int]:
+            yield from tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())
+            raise Undone
+
+        with pytest.raises(Undone):
+            jobs.write(folding)
+        assert jobs.stats().by_status["succeeded"] == 3
+        assert (fold(jobs), fold(jobs)) == (3, 0)
+        assert jobs.stats().pace.succeeded == 3
+
+    def test_only_minutes_that_are_over_are_folded_unless_all_is_asked_for(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        jobs.enqueue("send")
+        jobs.complete(jobs.claim("hand")[0])
+        over = lambda: tidy.fold(jobs.dialect, everything=False, now_ms=jobs.now_ms())  # noqa: E731
+        assert jobs.write(over) == 0
+        clock.advance(60)
+        assert jobs.write(over) == 1
+        check_counts(jobs)
+
+    def test_the_oldest_that_waits(self, jobs: Rowcall, clock: FakeClock) -> None:
+        assert jobs.stats().oldest_waiting is None
+        jobs.enqueue("send", queue="mail")
+        clock.advance(20)
+        jobs.enqueue("send", queue="media")
+        jobs.enqueue("send", queue="future", delay=3600)
+        clock.advance(1.5)
+        stats = jobs.stats()
+        assert stats.oldest_waiting_by_queue == {"mail": 21.5, "media": 1.5}
+        assert stats.oldest_waiting == 21.5
+
+
+class TestPace:
+    def work(self, jobs: Rowcall, clock: FakeClock, *, wait: float, run: float) -> Job:
+        jobs.enqueue("send", queue="mail")
+        clock.advance(wait)
+        (job,) = jobs.claim("hand", lease=10_000)
+        clock.advance(run)
+        return job
+
+    def test_what_came_and_went_within_the_window(self, jobs: Rowcall, clock: FakeClock) -> None:
+        jobs.complete(self.work(jobs, clock, wait=2, run=10))
+        clock.advance(3600)
+        for number in range(4):
+            job = self.work(jobs, clock, wait=0.5, run=2)
+            if number:
+                jobs.complete(job)
+            else:
+                jobs.fail(job, "A:B", "")
+        for folded in (False, True):
+            stats = jobs.stats(window=60)
+            assert (stats.pace.arrived, stats.pace.succeeded, stats.pace.retried, stats.pace.failed) == (4, 3, 1, 0)
+            assert stats.pace == stats.pace_by_queue["mail"] == stats.pace_by_type["send"]
+            assert stats.completions_per_second == 3 / stats.window
+            assert stats.arrivals_per_second == 4 / stats.window
+            assert 60 <= stats.window < 120
+            assert stats.pace.wait is not None
+            assert stats.pace.run is not None
+            assert stats.pace.wait.p50 == pytest.approx(0.5, rel=0.07)
+            assert stats.pace.run.p99 == pytest.approx(2, rel=0.07)
+            longer = jobs.stats(window=timedelta(hours=2)).pace
+            assert (longer.succeeded, longer.run and longer.run.p99) == (4, pytest.approx(10, rel=0.07))
+            if not folded:
+                fold(jobs)
+
+    def test_minutes_become_hours_after_two_days_and_are_forgotten_after_thirty(
+        self, jobs: Rowcall, clock: FakeClock, store: Store
+    ) -> None:
+        for _ in range(3):
+            jobs.complete(self.work(jobs, clock, wait=61, run=1))
+        fold(jobs)
+        assert self.spans(store) == {60_000: 3}
+        clock.advance(timedelta(days=2, hours=2))
+        for _ in range(2):
+            thin_out_and_forget(jobs)
+            assert self.spans(store) == {3_600_000: 1}
+            assert jobs.stats(window=timedelta(days=3)).pace.succeeded == 3
+        clock.advance(timedelta(days=27))
+        thin_out_and_forget(jobs)
+        assert jobs.stats(window=timedelta(days=30)).pace.succeeded == 3
+        clock.advance(timedelta(days=1))
+        thin_out_and_forget(jobs)
+        assert self.spans(store) == {}
+        assert jobs.stats().by_status["succeeded"] == 3
+
+    def spans(self, store: Store) -> dict[object, object]:
+        return {row[0]: row[1] for row in store.execute(SPANS)}
+
+
+class TestQuestions:
+    def test_stuck_begins_with_the_longest_silence(self, jobs: Rowcall, clock: FakeClock) -> None:
+        ids = [jobs.enqueue("send").id for _ in range(3)]
+        claimed = []
+        for _ in ids:
+            claimed += jobs.claim("hand", limit=1, lease=10_000)
+            clock.advance(10)
+        assert [(job.id, job.silent_for) for job in jobs.stuck()] == list(zip(ids, (30, 20, 10), strict=True))
+        jobs.heartbeat(claimed[0])
+        assert [job.id for job in jobs.stuck(limit=2)] == ids[1:]
+        (last,) = [job for job in jobs.stuck() if job.id == ids[0]]
+        assert (last.silent_for, last.worker, last.status) == (0, "hand", Status.RUNNING)
+
+    def test_retries_by_type(self, jobs: Rowcall) -> None:
+        for kind, tries in (("send", 1), ("send", 2), ("post", 2)):
+            jobs.enqueue(kind, max_attempts=tries)
+            for _ in range(tries):
+                (job,) = jobs.claim("hand")
+                jobs.complete(job)
+                if job.attempt < tries:
+                    jobs.retry(job.id)
+        jobs.enqueue("send")
+        for _ in range(2):
+            found = jobs.retries()
+            assert found.by_type == {"post": {2: 1}, "send": {0: 1, 1: 1, 2: 1}}
+            assert found.by_attempts == {0: 1, 1: 1, 2: 2}
+            fold(jobs)
+
+    def test_errors_by_code_most_frequent_first(self, jobs: Rowcall, clock: FakeClock) -> None:
+        began = clock.now()
+        for code, kind in (("A:B", "send"), ("C:D", "send"), ("A:B", "post"), ("C:D", "send"), ("C:D", "send")):
+            jobs.enqueue(kind, max_attempts=1)
+            clock.advance(1)
+            jobs.fail(jobs.claim("hand")[0], code, f"{code} of {kind}")
+        for _ in range(2):
+            often, seldom = jobs.top_errors()
+            assert (often.error_code, often.count, often.types) == ("C:D", 3, {"send": 3})
+            assert (seldom.error_code, seldom.count, seldom.types) == ("A:B", 2, {"post": 1, "send": 1})
+            assert (seldom.first_at, seldom.last_at) == (began + timedelta(seconds=1), began + timedelta(seconds=3))
+            assert seldom.sample == "A:B of post"
+            assert [group.error_code for group in jobs.top_errors(limit=1)] == ["C:D"]
+            fold(jobs)
+        for job in jobs.list(status="failed").jobs:
+            jobs.retry(job.id)
+        assert jobs.top_errors() == []
