@@ -43,6 +43,35 @@ def test_committed_together(lending: Lending) -> None:
     assert [attempt.status for attempt in lending.jobs.attempts(job.id)] == ["succeeded"]
 
 
+def test_a_completion_is_counted_with_its_commit_and_once(lending: Lending) -> None:
+    async def body(ctx: Context, mine: Caller) -> None:
+        await mine.begin()
+        await mine.complete(ctx)
+        assert lending.jobs.stats().by_queue[lending.queue]["succeeded"] == 0
+        await mine.commit()
+        assert lending.jobs.stats().by_queue[lending.queue]["succeeded"] == 1
+
+    handled(lending, body)
+    stats = lending.jobs.stats()
+    assert stats.by_queue[lending.queue]["succeeded"] == 1
+    pace = stats.pace_by_queue[lending.queue]
+    assert (pace.arrived, pace.succeeded, pace.failed, pace.retried) == (1, 1, 0, 0)
+    assert pace.run is not None
+
+
+def test_a_completion_that_is_rolled_back_is_counted_as_what_it_was(lending: Lending) -> None:
+    async def body(ctx: Context, mine: Caller) -> None:
+        await mine.begin()
+        await mine.complete(ctx)
+        await mine.rollback()
+
+    handled(lending, body, max_attempts=2)
+    stats = lending.jobs.stats()
+    assert {status: count for status, count in stats.by_queue[lending.queue].items() if count} == {"failed": 1}
+    pace = stats.pace_by_queue[lending.queue]
+    assert (pace.succeeded, pace.failed, pace.retried) == (0, 1, 1)
+
+
 def test_rolled_back_and_returned(lending: Lending) -> None:
     async def body(ctx: Context, mine: Caller) -> None:
         await mine.begin()

@@ -448,8 +448,10 @@ _EMPTIED_FUNCTION = """
 create function <prefix>count_none() returns trigger language plpgsql
 security definer as $body$
 begin
+  lock table <schema>.<tally>, <schema>.<total> in share row exclusive mode;  -- whoever folds now comes first
   delete from <schema>.<total>;
-  delete from <schema>.<tally> where status is not null;
+  delete from <schema>.<tally> where outcome is null;
+  update <schema>.<tally> set status = null where status is not null;
   return null;
 end
 $body$

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from rowcall import Job, Status
+from rowcall.histogram import bucket_of
+from rowcall.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
+from rowcall.moments import milliseconds_of
+from rowcall.store.plans.books import Books, cancelled_by_hand, expired, revived, times_of
+from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def entered(outcome: Outcome, attempt: int = 1, max_attempts: int = 5) -> list[Tally]:
+    books = Books()
+    books.enter("mail", "send", attempt, decide(Tries(attempt, max_attempts), outcome), 5, 7)
+    return books.tallies()
+
+
+def a_job(**fields: object) -> Job:
+    given = {
+        "id": 1,
+        "type": "send",
+        "queue": "mail",
+        "payload": {},
+        "status": Status.FAILED,
+        "run_at": NOW,
+        "created_at": NOW,
+        **fields,
+    }
+    return Job(**given)  # type: ignore[arg-type]
+
+
+def test_what_ends_alike_is_one_row() -> None:
+    books = Books()
+    for wait in (5, 5, 1000):
+        books.enter("mail", "send", 1, decide(Tries(1, 5), Succeeded()), wait, None)
+    (tally,) = books.tallies()
+    assert (tally.outcome, tally.status, tally.jobs) == ("succeeded", "succeeded", 3)
+    assert (tally.waits, tally.runs) == ({5: 2, bucket_of(1000): 1}, {})
+
+
+def test_queue_type_attempt_and_error_each_make_a_row_of_their_own() -> None:
+    books = Books()
+    failure: Transition = decide(Tries(5, 5), Reported("A:B", ""))
+    other: Transition = decide(Tries(5, 5), Reported("C:D", ""))
+    for queue, kind, attempt, transition in (
+        ("mail", "send", 5, failure),
+        ("media", "send", 5, failure),
+        ("mail", "post", 5, failure),
+        ("mail", "send", 6, failure),
+        ("mail", "send", 5, other),
+    ):
+        books.enter(queue, kind, attempt, transition, None, None)
+    assert len(books.tallies()) == 5
+    assert {tally.jobs for tally in books.tallies()} == {1}
+
+
+def test_each_end_has_its_name_and_only_the_last_changes_a_total() -> None:
+    cases: list[tuple[Outcome, int, str, str | None, str]] = [
+        (Succeeded(), 1, "succeeded", "succeeded", ""),
+        (Reported("A:B", ""), 1, "retried", None, ""),
+        (Reported("A:B", ""), 5, "failed", "failed", "A:B"),
+        (Unfit("A:B", ""), 1, "failed", "failed", "A:B"),
+        (Lost(), 1, "lost", None, ""),
+        (Lost(), 5, "lost", "failed", "WORKER:LOST"),
+        (Released(), 1, "released", None, ""),
+    ]
+    for outcome, attempt, name, status, code in cases:
+        (tally,) = entered(outcome, attempt)
+        assert (tally.outcome, tally.status, tally.error_code, tally.jobs) == (name, status, code, 1), outcome
+
+
+def test_an_attempt_that_never_began_is_none() -> None:
+    assert entered(Released(started=False)) == entered(Lost(started=False)) == []
+
+
+def test_very_many_attempts_are_counted_together() -> None:
+    (tally,) = entered(Succeeded(), attempt=5000, max_attempts=9000)
+    assert tally.attempt == MOST_ATTEMPTS_COUNTED
+    assert revived(a_job(attempt=5000)).attempt == MOST_ATTEMPTS_COUNTED
+
+
+def test_reviving_takes_back_what_finishing_added() -> None:
+    (added,) = entered(Reported("A:B", ""), attempt=5)
+    taken = revived(a_job(attempt=5, error_code="A:B"))
+    assert (taken.status, taken.queue, taken.type, taken.error_code, taken.attempt) == (
+        added.status,
+        added.queue,
+        added.type,
+        added.error_code,
+        added.attempt,
+    )
+    assert (added.jobs, taken.jobs, taken.outcome) == (1, -1, None)
+
+
+def test_what_people_and_time_cancel() -> None:
+    by_hand = cancelled_by_hand(a_job(status=Status.PENDING), "CANCELLED:BY_HAND")
+    assert (by_hand.status, by_hand.outcome, by_hand.jobs) == ("cancelled", "cancelled", 1)
+    tallies = expired([("mail", "send"), ("mail", "post"), ("mail", "send")])
+    assert {(tally.type, tally.jobs, tally.outcome) for tally in tallies} == {
+        ("send", 2, "expired"),
+        ("post", 1, "expired"),
+    }
+
+
+def test_waits_and_runs_of_a_claimed_job() -> None:
+    at_ms = milliseconds_of(NOW + timedelta(seconds=10))
+    claimed = a_job(claimed_at=NOW + timedelta(seconds=3))
+    assert times_of(claimed, at_ms) == (3000, 7000)
+    started = a_job(claimed_at=NOW + timedelta(seconds=3), started_at=NOW + timedelta(seconds=4))
+    assert times_of(started, at_ms) == (3000, 6000)
+    assert times_of(a_job(), at_ms) == (None, None)
