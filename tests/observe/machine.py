@@ -21,7 +21,7 @@ from tests.observe.slow import Ended, Wanted
 
 QUEUES, TYPES, TAGS = ("mail", "media", "Ärger"), ("obey", "obey_too", "stranger"), ("red", "blue")
 DEEDS = ("return", "raise", "fail", "retry", "snooze", "cancel")
-CODES = ("A:B", "A:C", "ÄÖ:'x'")
+CODES = ("A:B", "A:C", "X.y-1:Z_9")
 PICK = st.integers(0, 30)
 KEEP = st.sampled_from([None, 0, 60, timedelta(hours=1), timedelta(days=2)])
 RETENTION = st.builds(Retention, succeeded=KEEP, failed=KEEP, cancelled=KEEP)
@@ -66,6 +66,19 @@ class HistoryMachine(RuleBasedStateMachine):
         self.jobs.migrate()
         self.retention_rules = Rules(common, {"obey_too": of_task})
         self._declare(of_task)
+        self._begin_with_some_of_each()
+
+    def _begin_with_some_of_each(self) -> None:
+        """Whatever is left out of a history, it is about something."""
+        for number, (deed, queue) in enumerate(itertools.product(DEEDS, QUEUES)):
+            self._step()
+            tags = [TAGS[number % 2]]
+            payload = {"deed": deed, "code": CODES[number % 3]}
+            job = self.jobs.enqueue(TYPES[number % 2], payload, queue=queue, tags=tags, max_attempts=1 + number % 3)
+            self.tags[job.id] = set(tags)
+        self.jobs.drain(concurrency=2)
+        for status in Status:
+            self.insert_with_plain_sql("stranger", "mail", status, 1, None, None, False, 1)
 
     def _declare(self, of_task: Retention) -> None:
         def obey(ctx: Context, deed: str, code: str) -> None:
@@ -140,7 +153,7 @@ class HistoryMachine(RuleBasedStateMachine):
         queue=st.sampled_from(QUEUES),
         status=st.sampled_from([*Status]),
         attempt=st.sampled_from([0, 1, 2, 99, 100, 101, 5000]),
-        code=st.sampled_from([None, *CODES]),
+        code=st.sampled_from([None, *CODES, "ÄÖ: 'x'"]),
         finished_ago=st.sampled_from([None, 0, 30, 5000, 100_000]),
         held=st.booleans(),
         many=st.integers(1, 3),

@@ -90,6 +90,13 @@ def test_a_page_of_a_tag_goes_back_along_the_tag(database: sqlite3.Connection) -
     ]
 
 
+def test_a_page_of_a_tag_and_a_status_goes_back_along_both(database: sqlite3.Connection) -> None:
+    assert query_plan(database, PAGES.tagged_and_status) == [
+        "SEARCH tagged USING INDEX rowcall_job_tag_status (tag=? AND status=? AND job_id<?)",
+        f"SEARCH job {BY_ID}",
+    ]
+
+
 def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
     (page,) = reads(database, PAGES.running)
     (stuck,) = reads(database, SQL.running)

@@ -17,7 +17,7 @@ PREFIXES = ("rowcall_", "q", "My_App_2_", "x" * 40)
 
 def statements_of_pages(prefix: str) -> list[str]:
     pages = SqlitePages(prefix)
-    fixed = [pages.by_ids, pages.newest, pages.running, pages.tagged, *pages.groups.values()]
+    fixed = [pages.by_ids, pages.newest, pages.running, pages.tagged, pages.tagged_and_status, *pages.groups.values()]
     return [
         *fixed,
         *(pages.first_ids(source, groups) for source in SOURCES for groups in (1, 2, 3, MOST_GROUPS_MERGED)),
