@@ -48,12 +48,23 @@ def test_a_task_goes_before_its_queue_and_that_before_the_rest() -> None:
     assert rules.keep_seconds(Status.FAILED, "mail", "audit") == 90 * DAY_SECONDS
 
 
-@pytest.mark.parametrize("rule", [Retention(), Retention(0, None, 0.5), Retention(None, None, None)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Retention(),
+        Retention(0, None, 0.5),
+        Retention(None, None, None),
+        Retention(queues={"mail": Retention(succeeded=None), "ä": Retention(failed=0)}),
+    ],
+)
 def test_a_rule_is_read_back_as_it_was_written(rule: Retention) -> None:
     assert retention_from_text(retention_to_text(rule)) == rule
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1, 2]", "[1, 2, 3, 4]", '["a", 1, 2]', "[-1, 1, 1]", "null", "["])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1, 2]", "[1, 2, 3, 4]", '["a", 1, 2]', "null", "[", '{"succeeded":-1,"failed":1,"cancelled":1}'],
+)
 def test_what_is_no_rule_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (whatever it says)
         retention_from_text(text)

@@ -8,6 +8,7 @@ import pytest
 
 from rowcall import Retention, Rowcall
 from rowcall.drivers.database import Connection
+from rowcall.retention import retention_from_text
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan, Statement, fetch
 from rowcall.testing.clock import FakeClock
@@ -123,7 +124,8 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, connection: Con
     Janitor(jobs, Outage()).clean(connection)
     with Rowcall(url) as other:
         settings = other.read(other.dialect.settings())
-    assert settings["retention of task send"] == "[null,7776000.0,2592000.0]"
+    assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
+    assert retention_from_text(settings["retention"]) == Retention(succeeded=DAY)
 
 
 def test_a_setting_that_holds_no_rule_is_passed_over(

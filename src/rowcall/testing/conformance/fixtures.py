@@ -42,8 +42,7 @@ def open_queue(store: Store) -> Iterator[OpenQueue]:
         def open_one(
             *, clock: Clock | None = None, auto_migrate: bool = True, retention: Retention | None = None
         ) -> Rowcall:
-            rule = Retention() if retention is None else retention
-            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate, retention=rule))
+            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate, retention=retention))
 
         yield open_one
 

@@ -88,6 +88,21 @@ class TestRetention:
         clock.advance(DAY)
         assert stranger.prune().by_status == {"succeeded": 0, "failed": 1, "cancelled": 0}
 
+    def test_a_process_that_was_told_nothing_keeps_to_what_others_were_told(
+        self, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        told = open_queue(clock=clock, retention=Retention(succeeded=60, queues={"mail": Retention(succeeded=None)}))
+        other, elsewhere = open_queue(clock=clock), open_queue(clock=clock, retention=Retention(succeeded=DAY))
+        finish(told, "send", Status.SUCCEEDED)
+        assert [kept.keep for kept in other.retention().kept] == [30 * 86_400]
+        publish_rules(told)
+        assert [kept.keep for kept in other.retention().kept] == [60]
+        assert [kept.keep for kept in elsewhere.retention().kept] == [86_400]
+        finish(told, "send", Status.SUCCEEDED, queue="mail")
+        clock.advance(61)
+        assert other.prune().jobs == 1
+        assert [job.queue for job in other.list().jobs] == ["mail"]
+
     def test_all_that_belongs_to_a_job_goes_with_it(
         self, open_queue: OpenQueue, clock: FakeClock, store: Store
     ) -> None:
