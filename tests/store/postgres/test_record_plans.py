@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +23,7 @@ GROUP = Group(Status.FAILED, "mail", "type1")
 LATER_MS = 10**13
 MODES: Sequence[Mode] = ("custom", "generic")
 UNFINISHED = ("ready", "held", "scheduled", "blocked", "owned")
-STATUSES: list[Status | None] = [None, *Status]
+STATUSES = [None, Status.PENDING, Status.SCHEDULED, Status.RUNNING, Status.FAILED]
 
 
 def plan_of(explainer: Explainer, statement: Statement[object], mode: Mode, *, writes: bool = False) -> Node:
@@ -48,7 +47,7 @@ def hops(index: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize(("queue", "kind"), list(itertools.product((None, "mail"), (None, "type1"))))
+@pytest.mark.parametrize(("queue", "kind"), [(None, None), ("mail", None), (None, "type1")])
 def test_a_page_merges_the_heads_of_groups(
     explainer: Explainer, status: Status | None, queue: str | None, kind: str | None, mode: Mode
 ) -> None:
@@ -69,8 +68,8 @@ def test_a_page_merges_the_heads_of_groups(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize(("queue", "kind"), list(itertools.product((None, "mail"), (None, "type1"))))
+@pytest.mark.parametrize("status", [None, Status.FAILED])
+@pytest.mark.parametrize(("queue", "kind"), [(None, None), ("mail", "type1")])
 def test_a_page_of_a_tag_goes_back_along_the_tag(
     explainer: Explainer,
     status: Status | None,
