@@ -44,13 +44,19 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What holds for each finished job: its task's rule, else its queue's, else the common one."""
+    """What holds for each finished job: its task's rule, else its queue's, else the common one.
+
+    `elsewhere` is the common one for tasks that are not `declared` here, if it is another.
+    """
 
     common: Retention
     tasks: Mapping[str, Retention] = {}
+    elsewhere: Retention | None = None
+    declared: frozenset[str] = frozenset()
 
     def keep_seconds(self, status: Status, queue: str, kind: str) -> float | None:
-        rule = self.tasks.get(kind) or self.common.queues.get(queue) or self.common
+        common = self.common if self.elsewhere is None or kind in self.declared else self.elsewhere
+        rule = self.tasks.get(kind) or common.queues.get(queue) or common
         return rule.keep_seconds(status)
 
 

@@ -132,13 +132,10 @@ def test_workers_collect_by_themselves(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age()
-    janitor, connection = Janitor(jobs, Outage()), jobs.database.connect()
-    try:
-        janitor.clean(connection)
-        assert shelves.digests == set()
-        shelves.put(b"again")
-        shelves.age()
-        janitor.clean(connection)
-        assert len(shelves.digests) == 1  # it is not an hour since the last time
-    finally:
-        connection.close()
+    janitor = Janitor(jobs, Outage())
+    janitor.round()
+    assert shelves.digests == set()
+    shelves.put(b"again")
+    shelves.age()
+    janitor.round()
+    assert len(shelves.digests) == 1  # it is not an hour since the last time

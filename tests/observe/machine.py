@@ -50,6 +50,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.known: dict[int, tuple[str, str]] = {}
         self.tags: dict[int, set[str]] = {}
         self.ended: Counter[tuple[int, Ended]] = Counter()
+        self.lost_for_good: set[tuple[int, int | None]] = set()
         self.steps = 0
         self.wanted = itertools.cycle(WANTED)
 
@@ -311,13 +312,18 @@ class HistoryMachine(RuleBasedStateMachine):
         rows = jobs_of(self.place)
         for row in rows:
             self.known[row.id] = (row.queue, row.type)
+        self.lost_for_good |= {
+            (row.id, row.finished_at) for row in rows if row.status == "failed" and row.error_code == "WORKER:LOST"
+        }
         found: Counter[tuple[int, Ended]] = Counter()
         for attempt in attempts_of(self.place):
             outcome = slow.outcome_of(attempt)
+            if outcome == "lost" and (attempt.job_id, attempt.finished_at) in self.lost_for_good:
+                outcome = "failed"
             wait = self.waits.get((attempt.job_id, attempt.claimed_at))
             assert attempt.finished_at is not None
             run = attempt.finished_at - (attempt.started_at or attempt.claimed_at)
-            times = (None, None) if outcome == "lost" else (wait, run)
+            times = (None, None) if attempt.status == "lost" else (wait, run)
             found[attempt.job_id, Ended(attempt.finished_at, *self.known[attempt.job_id], outcome, *times)] += 1
         for row in rows:
             if row.status == "cancelled" and row.error_code == "EXPIRED:NOT_STARTED":

@@ -17,7 +17,7 @@ from rowcall import Rowcall
 from rowcall.queue import keeping
 
 LONGEST_LIFE_SECONDS = 0.015  # after the first batch
-keeping.FIRST_BATCH, keeping.LARGEST_BATCH = 10, 20  # so that there is much to kill
+keeping.LARGEST_BATCH = 20  # so that there is much to kill
 
 
 def prune(url: str, told: int) -> None:

@@ -49,7 +49,7 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
         assert shown == dict(counted)
     oldest: dict[str, int] = {}
     for row in rows:
-        if row.status == "pending":
+        if row.status == "pending" or (row.status == "scheduled" and row.run_at <= now_ms):
             oldest[row.queue] = min(row.run_at, oldest.get(row.queue, row.run_at))
     ages = {queue: max(0.0, (now_ms - since) / 1000) for queue, since in oldest.items()}
     assert stats.oldest_waiting_by_queue == ages
@@ -62,10 +62,10 @@ def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], no
     since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
     seconds = (now_ms - since_ms) / 1000
     assert stats.window == stats.arrival_window == seconds
-    arrived = [row for row in rows if row.created_at >= since_ms]
+    arrived = [row for row in rows if since_ms <= row.created_at <= now_ms]
     recent = [one for one in ended if one.at_ms >= since_ms]
     assert stats.arrivals_per_second == len(arrived) / seconds
-    done = sum(one.outcome in ("succeeded", "failed", "lost") for one in recent)
+    done = sum(one.outcome in ("succeeded", "failed") for one in recent)
     assert stats.completions_per_second == done / seconds
     _check_pace(stats.pace, len(arrived), recent)
     for found, place in ((stats.pace_by_queue, "queue"), (stats.pace_by_type, "type")):
@@ -80,7 +80,7 @@ def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_s
     """Where minutes have become hours, the first hour may be missing."""
     since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
     found: Counter[str] = Counter()
-    for past in jobs.read(jobs.dialect.past(since_ms)):
+    for past in jobs.read(jobs.dialect.past(since_ms, now_ms)):
         found[past.outcome] += past.jobs
     most = Counter(one.outcome for one in ended if one.at_ms >= since_ms)
     least = Counter(one.outcome for one in ended if one.at_ms >= since_ms + HOUR_MS)

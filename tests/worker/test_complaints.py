@@ -44,13 +44,13 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
         register(jobs, "other=3,more")
         connection, of_worker = jobs.database.connect(), Complaints(jobs)
         try:
-            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue"]
+            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
             jobs.write(lambda: jobs.dialect.beat("w", jobs.now_ms()))
-            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue", "long wait"]
+            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue mail", "long wait mail"]
             (line,) = said(caplog)
-            assert line.startswith("jobs have been due for long: mail for 11 min.")
+            assert line.startswith("jobs of mail have been due for 11 min.")
             clock.advance(HOUR_SECONDS)
             of_worker.look(connection)
             assert len(said(caplog)) == 2

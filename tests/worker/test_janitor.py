@@ -55,19 +55,19 @@ def rows_in(jobs: Rowcall, table: str) -> object:
 def test_each_duty_in_its_time(jobs: Rowcall, connection: Connection, clock: FakeClock) -> None:
     janitor = Janitor(jobs, Outage())
     complete_one(jobs)
-    janitor.clean(connection)
+    janitor.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history")) == (1, 0)  # its minute is not over
     clock.advance(60)
-    janitor.clean(connection)
+    janitor.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), rows_in(jobs, "total")) == (0, 1, 1)
     clock.advance(DAY)
-    janitor.clean(connection)
+    janitor.round()
     assert jobs.stats().total == 0
     clock.advance(60)
-    janitor.clean(connection)  # that it was deleted is folded as well
+    janitor.round()  # that it was deleted is folded as well
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), jobs.stats().total) == (0, 1, 0)
     clock.advance(31 * DAY)
-    janitor.clean(connection)
+    janitor.round()
     assert rows_in(jobs, "history") == 0
 
 
@@ -89,14 +89,12 @@ def test_of_two_only_one_does_a_duty(
     with Rowcall(url, clock=clock) as other:
         for queue, name in ((jobs, "first"), (other, "second")):
             monkeypatch.setattr(queue.dialect, "finished_groups", telling(queue, name, pruned))
-        its_connection = other.database.connect()
         for _ in range(3):
-            Janitor(jobs, Outage()).clean(connection)
-            Janitor(other, Outage()).clean(its_connection)
+            Janitor(jobs, Outage()).round()
+            Janitor(other, Outage()).round()
             clock.advance(PRUNE_EVERY_MS / 1000 - 1)
-            Janitor(other, Outage()).clean(its_connection)
+            Janitor(other, Outage()).round()
             clock.advance(1)
-        its_connection.close()
     assert pruned == ["first", "first", "first"]
     assert FOLD_EVERY_MS < PRUNE_EVERY_MS
 
@@ -109,11 +107,11 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(
     clock.advance(2 * DAY)
     janitor = Janitor(jobs, Outage())
     janitor.stop()
-    janitor.clean(connection)
+    janitor.round()
     assert jobs.stats().by_status["succeeded"] == 3
     assert rows_in(jobs, "tally") == 3
     clock.advance(60)
-    Janitor(jobs, Outage()).clean(connection)
+    Janitor(jobs, Outage()).round()
     assert jobs.stats().total == 0
 
 
@@ -121,7 +119,7 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, connection: Con
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
-    Janitor(jobs, Outage()).clean(connection)
+    Janitor(jobs, Outage()).round()
     with Rowcall(url) as other:
         settings = other.read(other.dialect.settings())
     assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
@@ -134,6 +132,6 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     complete_one(jobs)
     jobs.write(lambda: jobs.dialect.put_setting("retention of task send", "for ever"))
     clock.advance(2 * DAY)
-    Janitor(jobs, Outage()).clean(connection)
+    Janitor(jobs, Outage()).round()
     assert jobs.stats().total == 0
     assert "it holds no rule of retention" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from datetime import UTC, datetime
 
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
@@ -25,6 +26,16 @@ def set_up(level: str, form: str | None = None) -> None:
     if form is not None:
         _reshape(handler)
         logging.captureWarnings(form == "json")
+        if form == "json":
+            threading.excepthook = _log_thread
+
+
+def _log_thread(ended: threading.ExceptHookArgs) -> None:
+    """An exception that ended a thread, as one line like all others."""
+    if ended.exc_type is SystemExit or ended.exc_value is None:
+        return
+    name = ended.thread.name if ended.thread is not None else "?"
+    logging.getLogger("rowcall").error("the thread %s ended by an exception", name, exc_info=ended.exc_value)
 
 
 def _formatter(form: str | None) -> logging.Formatter:

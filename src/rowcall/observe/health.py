@@ -15,14 +15,16 @@ OVERSIZED_WAL_BYTES = 128 * 1024**2
 LITTLE_SPACE_BYTES = 512 * 1024**2
 CLOCK_SECONDS = 1.0
 MOST_NAMED = 5
+OVERDUE_MS = 10_000
 
 
 class Complaint(NamedTuple):
-    """`kind` is the same for all that are about one thing, so that it is said once."""
+    """`kind` is the same for all that are about one thing, so that it is said once; `here` is of this host alone."""
 
     kind: str
     what: str
     advice: str
+    here: bool = False
 
 
 class Surroundings(NamedTuple):
@@ -41,7 +43,7 @@ def complaints(
     at_ms: int,
 ) -> Iterator[Complaint]:
     """`served` has the queues of each living worker, or None for all of them."""
-    due = [one for one in waiting if one.status == "pending" and one.oldest_ms is not None]
+    due = [one for one in waiting if _is_due(one, at_ms)]
     yield from _unserved(due, served)
     yield from _long_waits(due, at_ms)
     yield from _store(health)
@@ -56,11 +58,11 @@ def _unserved(due: Sequence[Waiting], served: Sequence[frozenset[str] | None]) -
     for one in due:
         if one.queue not in known:
             jobs[one.queue] = jobs.get(one.queue, 0) + one.jobs
-    if jobs:
+    for queue, count in sorted(jobs.items())[:MOST_NAMED]:
         yield Complaint(
-            "unserved queue",
-            f"no worker serves {_listed(jobs)}",
-            "Start a worker for them, or correct the --queues of those that run",
+            f"unserved queue {queue}",
+            f"no worker serves {queue} ({count:,} waiting)",
+            "Start a worker for it, or correct the --queues of those that run",
         )
 
 
@@ -70,11 +72,10 @@ def _long_waits(due: Sequence[Waiting], at_ms: int) -> Iterator[Complaint]:
         assert one.oldest_ms is not None
         waits[one.queue] = max(waits.get(one.queue, 0.0), (at_ms - one.oldest_ms) / 1000)
     late = {queue: seconds for queue, seconds in waits.items() if seconds > LONG_WAIT_SECONDS}
-    if late:
-        longest = sorted(late.items(), key=lambda item: -item[1])[:MOST_NAMED]
+    for queue, seconds in sorted(late.items(), key=lambda item: -item[1])[:MOST_NAMED]:
         yield Complaint(
-            "long wait",
-            f"jobs have been due for long: {', '.join(f'{queue} for {span(seconds)}' for queue, seconds in longest)}",
+            f"long wait {queue}",
+            f"jobs of {queue} have been due for {span(seconds)}",
             "Add workers or concurrency, or see whether the workers know these tasks (rowcall stats)",
         )
 
@@ -101,10 +102,14 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
             "wal",
             f"the write-ahead log has {around.wal_bytes / 1024**2:,.0f} MB",
             "Somebody keeps a read transaction open for long: find it and end it",
+            here=True,
         )
     if around.free_bytes is not None and around.free_bytes < LITTLE_SPACE_BYTES:
         yield Complaint(
-            "disk", f"only {around.free_bytes / 1024**2:,.0f} MB of disk are free", "Free some before it runs out"
+            "disk",
+            f"only {around.free_bytes / 1024**2:,.0f} MB of disk are free",
+            "Free some before it runs out",
+            here=True,
         )
     ahead = around.clock_ahead_seconds
     if ahead is not None and abs(ahead) > CLOCK_SECONDS:
@@ -112,9 +117,12 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
             "clock",
             f"the database's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
             "Run NTP on both: jobs are due by the database's",
+            here=True,
         )
 
 
-def _listed(jobs: dict[str, int]) -> str:
-    said = ", ".join(f"{queue} ({count:,} waiting)" for queue, count in sorted(jobs.items())[:MOST_NAMED])
-    return said if len(jobs) <= MOST_NAMED else f"{said} and {len(jobs) - MOST_NAMED} more"
+def _is_due(one: Waiting, at_ms: int) -> bool:
+    """What is scheduled and overdue waits too: a worker would have noticed."""
+    if one.oldest_ms is None:
+        return False
+    return one.status == "pending" or (one.status == "scheduled" and one.oldest_ms < at_ms - OVERDUE_MS)

@@ -13,7 +13,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from rowcall.config import VERSION
 from rowcall.context import logger
-from rowcall.failure import detail_of
 from rowcall.job import Job
 from rowcall.lifecycle import Move, Transition
 from rowcall.observe.meter import OUTCOMES
@@ -41,7 +40,7 @@ class OpenTelemetry:
         try:
             yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
         except Exception as error:
-            span.set_status(StatusCode.ERROR, detail_of(error))
+            span.set_status(StatusCode.ERROR)  # what it says may hold a secret
             span.set_attribute("error.type", type(error).__name__)
             raise
         finally:

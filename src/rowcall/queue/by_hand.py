@@ -12,7 +12,7 @@ from rowcall.blobs import BlobUnreadable, reference_of
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
 from rowcall.job import Job, Status
-from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Tries, decide
+from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.queue.core import Core
@@ -20,11 +20,13 @@ from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.plans.settle import heartbeat, settle_one
+from rowcall.store.plans.tidy import fold
 from rowcall.store.statement import Plan
 from rowcall.text import code_complaint
 
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000
+FOLDED_EVERY = 200
 
 
 class ByHand(Core):
@@ -168,7 +170,12 @@ class ByHand(Core):
     def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:
         policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
-        return lambda: settle_one(self.dialect, job, transition, self.now_ms())
+        return lambda: self._settle(job, transition)
+
+    def _settle(self, job: Job, transition: Transition) -> Plan[None]:
+        yield from settle_one(self.dialect, job, transition, self.now_ms())
+        if job.id % FOLDED_EVERY == 0:  # there may be no worker to do it
+            yield from fold(self.dialect, everything=False, now_ms=self.now_ms())
 
 
 def _owned(job: Job) -> Job:

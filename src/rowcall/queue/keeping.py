@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from rowcall.context import logger
-from rowcall.drivers.database import Connection
+from rowcall.drivers.database import Connection, MakePlan
 from rowcall.job import Pruned
 from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
@@ -17,14 +18,14 @@ from rowcall.store.plans import tidy
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan
 
-FIRST_BATCH, LARGEST_BATCH = 100, 2000
-BATCH_SECONDS = 0.02  # of the 50 ms that nobody may have to wait
+LARGEST_BATCH = 1000
+BATCH_SECONDS = 0.015  # of the 50 ms that nobody may have to wait
 _COMMON = "retention"
 _OF_TASK = "retention of task "
 
 
 def rules_of(core: Core) -> Plan[Rules]:
-    """What this process was told, else what others were: the common rule, and those of all tasks anybody declares."""
+    """For the tasks of this process what it was told, for those of others what they have published."""
     published: dict[str, Retention] = {}
     for name, value in (yield from core.dialect.settings()).items():
         if name == _COMMON or name.startswith(_OF_TASK):
@@ -32,26 +33,40 @@ def rules_of(core: Core) -> Plan[Rules]:
                 published[name] = retention_from_text(value)
             except ValueError:
                 logger.warning("the setting %r is passed over: it holds no rule of retention", name)
-    common = core.config.retention or published.pop(_COMMON, None) or Retention()
-    tasks = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
-    return Rules(common, {**tasks, **declared_rules(core)})
+    own = core.config.retention or Retention()
+    return Rules(
+        own,
+        elsewhere=core.config.retention or published.pop(_COMMON, own),
+        declared=frozenset(core.tasks),
+        tasks={**_of_others(core, published), **declared_rules(core)},
+    )
+
+
+def _of_others(core: Core, published: dict[str, Retention]) -> dict[str, Retention]:
+    rules = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
+    return {task: rule for task, rule in rules.items() if task not in core.tasks}
 
 
 def declared_rules(core: Core) -> dict[str, Retention]:
     return {name: task.options.retention for name, task in core.tasks.items() if task.options.retention is not None}
 
 
-def publish_rules(core: Core) -> None:
-    """Tell the other processes how long jobs are kept: they may not know the tasks of this one, and prune too."""
+def publish_rules(core: Core, known: Mapping[str, str] | None = None) -> None:
+    """Tell the other processes how long jobs are kept: they may not know the tasks of this one, and prune too.
+
+    A rule that is no longer declared is withdrawn by whoever declares its task. `known` is what has been published.
+    """
+    if not core.tasks and core.config.retention is None:
+        return
     rules = {f"{_OF_TASK}{name}": retention_to_text(rule) for name, rule in declared_rules(core).items()}
     if core.config.retention is not None:
         rules[_COMMON] = retention_to_text(core.config.retention)
-    if not rules:
-        return
-    known = core.read(core.dialect.settings())
+    known = core.read(core.dialect.settings()) if known is None else known
     for name, value in sorted(rules.items()):
         if known.get(name) != value:
-            core.write(lambda name=name, value=value: core.dialect.put_setting(name, value))  # type: ignore[misc]
+            core.write(partial(core.dialect.put_setting, name, value))
+    for name in sorted({f"{_OF_TASK}{task}" for task in core.tasks} & known.keys() - rules.keys()):
+        core.write(partial(core.dialect.drop_setting, name))
 
 
 class Pruner:
@@ -68,7 +83,6 @@ class Pruner:
         self._connection = connection
         self._stopped = stopped
         self._noted = noted
-        self._batch = FIRST_BATCH
 
     def prune(self) -> Counter[str]:
         core = self._core
@@ -85,17 +99,28 @@ class Pruner:
 
     def _delete(self, group: Group, rules: Rules) -> int:
         core = self._core
-        batch = self._batch
         began = time.monotonic()
-        deleted = self._connection.write(tidy.prune(core.dialect, group, rules, batch, core.now_ms()))
-        seconds = time.monotonic() - began
-        if seconds > BATCH_SECONDS:
-            self._batch = max(1, batch // 2)
-        elif deleted == batch and seconds < BATCH_SECONDS / 2:
-            self._batch = min(batch * 2, LARGEST_BATCH)
-        if deleted:
-            time.sleep(min(seconds, BATCH_SECONDS))  # as long as others had to wait for us, they come first
+
+        def go_on() -> bool:
+            return time.monotonic() - began < BATCH_SECONDS
+
+        plan = tidy.prune(core.dialect, group, rules, LARGEST_BATCH, go_on, core.now_ms())
+        deleted = self._connection.write(plan)
+        if deleted:  # as long as others had to wait for us, they come first
+            time.sleep(min(time.monotonic() - began, BATCH_SECONDS))
         return deleted
+
+
+def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Fold what was counted, make hours of old minutes, forget what is older still."""
+    steps: list[MakePlan[int]] = [
+        lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
+        lambda: tidy.thin_out(core.dialect, core.now_ms()),
+        lambda: tidy.forget(core.dialect, core.now_ms()),
+    ]
+    for make_plan in steps:
+        while not stopped() and connection.write(make_plan()):
+            pass
 
 
 def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
@@ -105,6 +130,7 @@ def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -
     connection = core.database.connect()
     try:
         pruned = Pruner(core, connection, noted=noted).prune()
+        tidy_up(core, connection)
     finally:
         connection.close()
     collect_blobs(core)  # what only they needed
@@ -130,6 +156,16 @@ class Keeping(Core):
             if keep is not None:
                 counted[group.status] += (yield from self.dialect.doomed(group, at_ms - round(keep * 1000))).jobs
         return Pruned(jobs=counted.total(), by_status=_by_status(counted), dry_run=True)
+
+    def recount(self) -> None:
+        """Count all finished jobs anew: after somebody has changed the state of jobs by plain SQL, which nobody counts.
+
+        Others wait meanwhile, some seconds where there are millions of jobs.
+        """
+        self.write(self.dialect.recount)
+
+    async def arecount(self) -> None:
+        await self.awrite(self.dialect.recount)
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted, as far as that hinders nobody; gives the bytes that were freed."""

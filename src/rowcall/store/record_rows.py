@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
+
 from rowcall.histogram import from_json
 from rowcall.job import Status
-from rowcall.store.records import Doomed, ErrorEnds, Folded, Group, Past, Running, StoreHealth, Tally, Total, Waiting
+from rowcall.store.records import (
+    Arrived,
+    Chores,
+    Doomed,
+    ErrorEnds,
+    Folded,
+    Group,
+    Past,
+    Running,
+    StoreHealth,
+    Tally,
+    Total,
+    Waiting,
+)
 from rowcall.store.rows import job_from_row
 from rowcall.store.statement import Row
 
@@ -29,8 +44,8 @@ def attempts(row: Row) -> tuple[str, int, int]:
     return kind, attempt, int(jobs)
 
 
-def arrivals(row: Row) -> tuple[str, str, int, int]:
-    return cast("tuple[str, str, int, int]", row)
+def arrived(row: Row) -> Arrived:
+    return Arrived(*cast("tuple[str, str, int, int, int | None]", row))
 
 
 def past(row: Row) -> Past:
@@ -93,3 +108,8 @@ def setting(row: Row) -> tuple[str, str]:
 
 def health(row: Row) -> StoreHealth:
     return StoreHealth(*cast("tuple[int, float, int]", row))
+
+
+def chores(row: Row) -> Chores:
+    at_ms, any_tally, settings = cast("tuple[int, int, str]", row)
+    return Chores(at_ms, bool(any_tally), msgspec.json.decode(settings, type=dict[str, str]))

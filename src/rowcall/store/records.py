@@ -24,6 +24,7 @@ from rowcall.store.statement import Plan
 
 MOST_ATTEMPTS_COUNTED = 100  # beyond, attempts are counted together
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+MINUTES_KEPT_MS = 2 * 24 * HOUR_MS  # then they become hours
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
@@ -88,6 +89,16 @@ class Group(NamedTuple):
     type: str
 
 
+class Arrived(NamedTuple):
+    """How many jobs of one queue and type were created within a time, how many not, and when the first of them was."""
+
+    queue: str
+    type: str
+    jobs: int
+    others: int
+    first_ms: int | None
+
+
 class Doomed(NamedTuple):
     jobs: int
     oldest_ms: int | None
@@ -108,6 +119,12 @@ class StoreHealth(NamedTuple):
     dead_rows: int | None = None
     oldest_transaction_seconds: float = 0.0
     oldest_transaction_pid: int = 0
+
+
+class Chores(NamedTuple):
+    at_ms: int
+    any_tally: bool
+    settings: dict[str, str]
 
 
 class Running(NamedTuple):
@@ -140,10 +157,10 @@ class Records(Protocol):
         """How many jobs that are not finished have used how many attempts: type, attempts, jobs."""
 
     def newest_id(self) -> Plan[int]: ...
-    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int, int]]]:
-        """How many jobs with at least this id were created since: queue, type, jobs, and when the first was."""
+    def arrivals(self, from_id: int, since_ms: int, until_ms: int) -> Plan[list[Arrived]]:
+        """Of the jobs with at least this id."""
 
-    def past(self, since_ms: int) -> Plan[list[Past]]: ...
+    def past(self, since_ms: int, until_ms: int) -> Plan[list[Past]]: ...
     def error_ends(self, error_codes: Sequence[str]) -> Plan[list[ErrorEnds]]: ...
     def running(self, limit: int) -> Plan[list[Running]]:
         """Longest without a sign of life first."""
@@ -158,7 +175,7 @@ class Records(Protocol):
         """Remove and give minutes of the past."""
 
     def forget_past(self, before_ms: int, limit: int) -> Plan[int]: ...
-
+    def forget_future(self, after_ms: int, limit: int) -> Plan[int]: ...
     # retention
     def finished_groups(self) -> Plan[list[Group]]: ...
     def prune(self, group: Group, before_ms: int, limit: int) -> Plan[int]:
@@ -173,5 +190,12 @@ class Records(Protocol):
     # settings that all processes share
     def settings(self) -> Plan[dict[str, str]]: ...
     def put_setting(self, name: str, value: str) -> Plan[None]: ...
+    def drop_setting(self, name: str) -> Plan[None]: ...
+    def chores(self, now_ms: int | None) -> Plan[Chores]:
+        """What a janitor has to know to see that there is nothing to do, in one cheap statement."""
+
+    def recount(self) -> Plan[None]:
+        """Count all finished jobs anew, and give those a finish time that have none."""
+
     def take_duty(self, name: str, every_ms: int, now_ms: int | None) -> Plan[bool]:
         """Whether it is this caller who does it now: once in so many milliseconds somebody is told yes."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rowcall.store import record_rows as made
-from rowcall.store.records import Doomed, ErrorEnds, Group, Past, Running, Tally, Total, Waiting
+from rowcall.store.records import Arrived, Chores, Doomed, ErrorEnds, Group, Past, Running, Tally, Total, Waiting
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Plan, Statement, execute, fetch
 
@@ -24,6 +24,12 @@ class RecordStatements(Protocol):
     now: str
     past: str
     put_setting: str
+    drop_setting: str
+    chores: str
+    finish_unfinished: str
+    forget_totals: str
+    forget_tallies: str
+    count_all: str
     running: str
     settings: str
     size_bytes: str
@@ -58,11 +64,11 @@ class SpokenRecords:
     def newest_id(self) -> Plan[int]:
         return only(Statement(self._records.newest_id, (), made.number))
 
-    def arrivals(self, from_id: int, since_ms: int) -> Plan[list[tuple[str, str, int, int]]]:
-        return fetch(Statement(self._records.arrivals, (from_id, since_ms), made.arrivals))
+    def arrivals(self, from_id: int, since_ms: int, until_ms: int) -> Plan[list[Arrived]]:
+        return fetch(Statement(self._records.arrivals, (from_id, since_ms, until_ms), made.arrived))
 
-    def past(self, since_ms: int) -> Plan[list[Past]]:
-        return fetch(Statement(self._records.past, (since_ms,), made.past))
+    def past(self, since_ms: int, until_ms: int) -> Plan[list[Past]]:
+        return fetch(Statement(self._records.past, (since_ms, until_ms), made.past))
 
     def error_ends(self, error_codes: Sequence[str]) -> Plan[list[ErrorEnds]]:
         return fetch(Statement(self._records.error_ends, (as_json(error_codes),), made.error_ends))
@@ -91,6 +97,18 @@ class SpokenRecords:
 
     def put_setting(self, name: str, value: str) -> Plan[None]:
         return execute(plain(self._records.put_setting, name, value))
+
+    def drop_setting(self, name: str) -> Plan[None]:
+        return execute(plain(self._records.drop_setting, name))
+
+    def chores(self, now_ms: int | None) -> Plan[Chores]:
+        return only(Statement(self._records.chores, (now_ms,), made.chores))
+
+    def recount(self) -> Plan[None]:
+        yield from execute(plain(self._records.finish_unfinished))
+        yield from execute(plain(self._records.forget_totals))
+        yield from execute(plain(self._records.forget_tallies))
+        yield from execute(plain(self._records.count_all))
 
     def take_duty(self, name: str, every_ms: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(plain(self._records.take_duty, now_ms, name, every_ms))))

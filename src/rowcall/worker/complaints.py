@@ -12,14 +12,14 @@ from rowcall.job import WorkerInfo
 from rowcall.moments import milliseconds_of
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue.core import Core
+from rowcall.worker.identity import host_name
 
-SILENCE_SECONDS = 3600.0
+SILENCE_MS = 3_600_000
 
 
 class Complaints:
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._said_at: dict[str, float] = {}
 
     def look(self, connection: Connection) -> list[Complaint]:
         """Look once, say what is new, and give all that was found."""
@@ -38,13 +38,15 @@ class Complaints:
             )
         )
         for complaint in found:
-            self._say(complaint)
+            self._say(connection, complaint)
         return found
 
-    def _say(self, complaint: Complaint) -> None:
-        now = self._core.clock.monotonic()
-        if now - self._said_at.get(complaint.kind, -SILENCE_SECONDS) >= SILENCE_SECONDS:
-            self._said_at[complaint.kind] = now
+    def _say(self, connection: Connection, complaint: Complaint) -> None:
+        """Unless somebody has said it within the last hour; of this host alone, somebody here."""
+        where = f" on {host_name()}" if complaint.here else ""
+        core = self._core
+        said = core.dialect.take_duty(f"complaint: {complaint.kind}{where}", SILENCE_MS, core.now_ms())
+        if connection.write_one_statement(said):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 
     def _surroundings(self, ahead_seconds: float) -> Surroundings:

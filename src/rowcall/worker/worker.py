@@ -18,6 +18,7 @@ from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Registration
+from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
@@ -116,6 +117,8 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         counts = loop.counts
+        if counts:  # there may be no worker that goes on and does it
+            self._core.write(lambda: fold(self._core.dialect, everything=False, now_ms=self._core.now_ms()))
         return Summary(
             succeeded=counts[Move.SUCCEED],
             failed=counts[Move.FAIL],

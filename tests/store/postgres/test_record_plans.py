@@ -104,7 +104,7 @@ def test_what_waits_is_counted_in_its_indexes(
 
 CASES = {
     "newest id": (DIALECT.newest_id(), ["rowcall_job_pkey()"], False),
-    "arrivals": (DIALECT.arrivals(FINISHED, 1), [BY_ID], False),
+    "arrivals": (DIALECT.arrivals(FINISHED, 1, 2), [BY_ID], False),
     "error ends": (DIALECT.error_ends(["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
     "prune": (DIALECT.prune(GROUP, LATER_MS, 100), ["rowcall_job_aged(status, queue, type, finished_at)", BY_ID], True),
     "doomed": (
@@ -165,6 +165,6 @@ def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode
         indexes = sorted(access.index_name for access in accesses(plan, "rowcall_history"))
         assert indexes == ["rowcall_history_at", "rowcall_history_pkey"]
         assert sorts(plan) == []
-    (past,) = statements_of(DIALECT.past(LATER_MS))
+    (past,) = statements_of(DIALECT.past(LATER_MS, LATER_MS))
     (access,) = accesses(plan_of(explainer, past, mode), "rowcall_history")
     assert access.index_name == "rowcall_history_at"

@@ -14,7 +14,7 @@ from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
 _OUTCOMES = {
     Move.SUCCEED: "succeeded",
     Move.FAIL: "failed",
-    Move.LOSE: "lost",
+    Move.LOSE: "failed",
     Move.RECOVER: "lost",
     Move.RETRY: "retried",
     Move.SNOOZE: "snoozed",

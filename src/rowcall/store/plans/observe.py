@@ -22,12 +22,13 @@ from rowcall.job import (
 from rowcall.moments import time_or_none
 from rowcall.retention import Rules
 from rowcall.store.dialect import Dialect
-from rowcall.store.records import MINUTE_MS, Past
+from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past
 from rowcall.store.statement import Plan
 
 MOST_ARRIVALS_COUNTED = 50_000
-NEARLY_ALL = 0.9  # ids have gaps, and plain SQL may write jobs of long ago
-_DONE = ("succeeded", "failed", "lost")
+NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
+DUE = (Status.PENDING, Status.SCHEDULED)
+_DONE = ("succeeded", "failed")
 
 
 def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
@@ -40,11 +41,14 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         _add(by_status, by_queue, by_type, total.status, total.queue, total.type, total.jobs)
     for waiting in (yield from dialect.waiting()):
         _add(by_status, by_queue, by_type, waiting.status, waiting.queue, waiting.type, waiting.jobs)
-        if waiting.status == Status.PENDING and waiting.oldest_ms is not None:
+        # what is scheduled and overdue waits too: for a worker to notice
+        if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
             oldest[waiting.queue] = min(waiting.oldest_ms, oldest.get(waiting.queue, waiting.oldest_ms))
-    since_ms = (at_ms - window_ms) // MINUTE_MS * MINUTE_MS
-    past = yield from dialect.past(since_ms)
-    arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms)
+    # older history has whole hours only
+    span_ms = MINUTE_MS if window_ms <= MINUTES_KEPT_MS - HOUR_MS else HOUR_MS
+    since_ms = (at_ms - window_ms) // span_ms * span_ms
+    past = yield from dialect.past(since_ms, at_ms)
+    arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
     ages = {queue: max(0.0, (at_ms - since) / 1000) for queue, since in sorted(oldest.items())}
     return Stats(
@@ -82,14 +86,16 @@ def _add(
     by_type[kind][status] += jobs
 
 
-def _arrivals(dialect: Dialect, since_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
+def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
     """What came since then, and since when that was counted: of very many, only the last are."""
     newest = yield from dialect.newest_id()
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
-    found = yield from dialect.arrivals(from_id, since_ms)
-    arrivals = [(queue, kind, jobs) for queue, kind, jobs, _ in found]
-    if from_id > 1 and sum(jobs for _, _, jobs in arrivals) > MOST_ARRIVALS_COUNTED * NEARLY_ALL:
-        since_ms = min(first_ms for _, _, _, first_ms in found)
+    found = yield from dialect.arrivals(from_id, since_ms, at_ms)
+    arrivals = [(one.queue, one.type, one.jobs) for one in found if one.jobs]
+    older = sum(one.others for one in found)
+    counted = sum(jobs for _, _, jobs in arrivals)
+    if from_id > 1 and counted > 0 and older < NEARLY_NONE * (counted + older):
+        since_ms = min(one.first_ms for one in found if one.first_ms is not None)
     return since_ms, arrivals
 
 

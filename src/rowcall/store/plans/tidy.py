@@ -6,15 +6,16 @@ Each plan is one short transaction. It may be run by many at once, and stopped b
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from rowcall.histogram import Histogram, merge
 from rowcall.retention import Rules
 from rowcall.store.dialect import Dialect
-from rowcall.store.records import HOUR_MS, MINUTE_MS, Group, Past, Total
+from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Group, Past, Total
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500
-MINUTES_KEPT_MS = 2 * 24 * HOUR_MS
+PRUNED_AT_ONCE = 20
 PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 
@@ -53,7 +54,9 @@ def thin_out(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 def forget(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     at_ms = yield from dialect.now(now_ms)
-    return (yield from dialect.forget_past(at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
+    # a clock that was ahead has left history in the future
+    future = yield from dialect.forget_future(at_ms + HOUR_MS, FOLDED_AT_ONCE)
+    return future + (yield from dialect.forget_past(at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
 
 
 def merged(past: list[Past], span_ms: int) -> list[Past]:
@@ -72,10 +75,22 @@ def merged(past: list[Past], span_ms: int) -> list[Past]:
     ]
 
 
-def prune(dialect: Dialect, group: Group, rules: Rules, limit: int, now_ms: int | None) -> Plan[int]:
-    """Delete some of a group that were kept long enough, oldest first; gives how many."""
+def prune(
+    dialect: Dialect, group: Group, rules: Rules, limit: int, go_on: Callable[[], bool], now_ms: int | None
+) -> Plan[int]:
+    """Delete some of a group that were kept long enough, oldest first; gives how many.
+
+    Some at a time, as long as it may go on: of those with much to them, few are many.
+    """
     keep = rules.keep_seconds(*group)
     if keep is None:
         return 0
     at_ms = yield from dialect.now(now_ms)
-    return (yield from dialect.prune(group, at_ms - round(keep * 1000), limit))
+    deleted = 0
+    while deleted < limit:
+        at_once = min(PRUNED_AT_ONCE, limit - deleted)
+        gone = yield from dialect.prune(group, at_ms - round(keep * 1000), at_once)
+        deleted += gone
+        if gone < at_once or not go_on():
+            break
+    return deleted

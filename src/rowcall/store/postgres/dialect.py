@@ -175,6 +175,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
         live = set((yield from fetch(Statement(self._sql.live, leases, rows.number_from_row))))
         ours = [row for row in settled if row.id in live]
         if ours:
+            now_ms = yield from self.now(now_ms)  # one moment for what is said of the attempt and of the job
             given = _document(ours)
             if any(row.attempt_recorded for row in ours):
                 yield from execute(plain(self._sql.record_attempts, now_ms, *given))
@@ -283,6 +284,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
 
     def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
         yield from execute(plain(self._sql.record_last_attempt, job_id))
+        yield from execute(plain(self._sql.keep_end, job_id))
         yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
 
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
+from rowcall.store.postgres.schema import COUNT_ALL, milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import IS_FINISHED
@@ -24,6 +24,7 @@ _ATTEMPTS_OF_UNFINISHED = " union all ".join(
 )
 _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
+_ARRIVED = f"created_at between {time_of('$2')} and {time_of('$3')}"
 _LAST_SIGN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
 _OF_CODE = "status = 'failed' and coalesce(error_code, '') = given.code"
 
@@ -31,6 +32,16 @@ _OF_CODE = "status = 'failed' and coalesce(error_code, '') = given.code"
 def _items(parameter: str, *types: str) -> str:
     """The fields of each array in a JSON array of them."""
     return ", ".join(f"(item ->> {place})::{kind}" for place, kind in enumerate(types))
+
+
+def _forget(condition: str) -> str:
+    return f"""
+        with gone as (
+          delete from <history> where id = any (array(
+            select id from <history> where {condition.format(time_of("$1"))}
+            order by at limit $2::int for update skip locked))
+          returning 1)
+        select count(*) from gone"""
 
 
 class RecordsSql:
@@ -63,14 +74,16 @@ class RecordsSql:
         group by 1, 2"""
     newest_id = "select coalesce((select id from <job> order by id desc limit 1), 0)"
     arrivals = f"""
-        select queue::text, type::text, count(*), {milliseconds_of("min(created_at)")} from <job>
-        where id >= $1::bigint and created_at >= {time_of("$2")} group by queue, type"""
+        select queue::text, type::text, count(*) filter (where {_ARRIVED}),
+               count(*) filter (where created_at < {time_of("$2")}),
+               {milliseconds_of(f"min(created_at) filter (where {_ARRIVED})")}
+        from <job> where id >= $1::bigint group by queue, type"""
     past = f"""
         select {milliseconds_of("at")}, span_ms, queue, type, outcome, jobs, waits, runs from <history>
-        where at >= (select {time_of("$1")})
+        where at between (select {time_of("$1")}) and (select {time_of("$2")})
         union all
         select {milliseconds_of("at")}, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
-        where outcome is not null and at >= (select {time_of("$1")})"""
+        where outcome is not null and at between (select {time_of("$1")}) and (select {time_of("$2")})"""
     error_ends = f"""
         select given.code,
           (select {milliseconds_or_null("finished_at")} from <job> where {_OF_CODE} order by finished_at limit 1),
@@ -111,12 +124,8 @@ class RecordsSql:
             order by at limit $2::int for update skip locked))
           returning *)
         select {milliseconds_of("at")}, span_ms, queue, type, outcome, jobs, waits, runs from taken"""
-    forget_past = f"""
-        with gone as (
-          delete from <history> where id = any (array(
-            select id from <history> where at < {time_of("$1")} order by at limit $2::int for update skip locked))
-          returning 1)
-        select count(*) from gone"""
+    forget_past = _forget("at < {}")
+    forget_future = _forget("at > {}")
 
     # it hops from one group to the next, however many jobs are in each
     finished_groups = f"""
@@ -160,10 +169,21 @@ class RecordsSql:
             and (backend_xmin is not null or backend_xid is not null) and backend_type <> 'autovacuum worker'
           order by xact_start limit 1) as oldest on true"""
 
+    # whoever has tallied and not committed is waited for; whoever has settled and not tallied yet waits for us
+    lock_tallies = "lock table <tally> in share row exclusive mode"
+    finish_unfinished = f"update <job> set finished_at = created_at where {IS_FINISHED} and finished_at is null"
+    forget_totals = "delete from <total>"
+    forget_tallies = "update <tally> set status = null where status is not null"
+    count_all = COUNT_ALL
+
     settings = "select name, value from <setting>"
     put_setting = """
         insert into <setting> (name, value) values ($1::text, $2::text)
         on conflict (name) do update set value = excluded.value"""
+    drop_setting = "delete from <setting> where name = $1::text"
+    chores = f"""
+        select {milliseconds_of("(select <now>)")}, exists (select from <tally>),
+               coalesce((select jsonb_object_agg(name, value) from <setting>), '{{}}'::jsonb)::text"""
     take_duty = f"""
         insert into <setting> as setting (name, value)
         select $2::text, now from (select {milliseconds_of("(select <now>)")}::text as now) as moment

@@ -397,7 +397,7 @@ def _count(rows: str, sign: str) -> str:
     return f"""
     insert into <schema>.<tally> (at, queue, type, status, error_code, attempt, jobs)
     select pg_catalog.clock_timestamp(), queue, type, status, coalesce(error_code, ''),
-           least(attempt, {MOST_ATTEMPTS_COUNTED}), {sign} pg_catalog.count(*)
+           least(attempt, {MOST_ATTEMPTS_COUNTED}), 0 operator(pg_catalog.{sign}) pg_catalog.count(*)
     from {rows} where {_IS_FINISHED} group by 2, 3, 4, 5, 6;"""
 
 
@@ -410,7 +410,7 @@ begin
     return null;
   end if;
   if exists (select from inserted where {_IS_FINISHED}) then
-    {_count("inserted", "")}
+    {_count("inserted", "+")}
     update <schema>.<job> set finished_at = created_at
     where finished_at is null and id operator(pg_catalog.=) any (array(
       select id from inserted where {_IS_FINISHED} and finished_at is null));
@@ -431,7 +431,7 @@ execute function <prefix>tell_of_jobs()
 
 _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
-security definer as $body$
+security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   {_count("deleted", "-")}
   return null;
@@ -446,7 +446,7 @@ execute function <prefix>count_deleted()
 
 _EMPTIED_FUNCTION = """
 create function <prefix>count_none() returns trigger language plpgsql
-security definer as $body$
+security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   lock table <schema>.<tally>, <schema>.<total> in share row exclusive mode;  -- whoever folds now comes first
   delete from <schema>.<total>;
@@ -462,7 +462,7 @@ create trigger <prefix>job_emptied after truncate on <job> for each statement
 execute function <prefix>count_none()
 """
 
-_COUNT_ALL = f"""
+COUNT_ALL = f"""
 insert into <total> (status, queue, type, error_code, attempt, jobs)
 select status, queue, type, coalesce(error_code, ''), least(attempt, {MOST_ATTEMPTS_COUNTED}), count(*)
 from <job> where finished_at is not null and status in ('succeeded', 'failed', 'cancelled') group by 1, 2, 3, 4, 5
@@ -538,7 +538,7 @@ MIGRATIONS = (
             _DELETED_TRIGGER,
             _EMPTIED_FUNCTION,
             _EMPTIED_TRIGGER,
-            _COUNT_ALL,
+            COUNT_ALL,
             "alter table <job_tag> add column status text not null default ''",
             "update <job_tag> as tagged set status = job.status from <job> as job where job.id = tagged.job_id",
             "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",

@@ -6,7 +6,7 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE
+from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,
@@ -391,6 +391,13 @@ class Sql:
                                error_detail, traceback)
         select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
         from <prefix>attempts where job_id = $1::bigint and seq = 9000000000000000000"""
+    # what only the row said of its end is kept as an event
+    keep_end = f"""
+        insert into <event> (job_id, at, event, detail)
+        select id, coalesce(finished_at, created_at), case when status = 'failed' then 'FAILED' else 'EXPIRED' end,
+               case when status = 'failed' then error_code else error_detail end
+        from <job> where id = $1::bigint
+          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
     rerun = f"""
         update <job> as job set status = 'pending', lease = {_NEXT_LEASE}, run_at = <now>,
           max_attempts = least(job.max_attempts + $3::int, {MOST_COUNT}), claimed_at = null, started_at = null,

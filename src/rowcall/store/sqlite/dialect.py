@@ -257,6 +257,7 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
 
     def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
         yield from execute(plain(self._sql.record_last_attempt, job_id))
+        yield from execute(plain(self._sql.keep_end, job_id))
         yield from execute(plain(self._sql.rerun, now_ms, job_id, more_attempts))
 
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:

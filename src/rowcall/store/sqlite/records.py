@@ -28,6 +28,10 @@ class SqliteRecords(SpokenRecords):
         yield from execute(plain(self._records.forget_past, before_ms, limit))
         return (yield from only(Statement(self._changes, (), made.number)))
 
+    def forget_future(self, after_ms: int, limit: int) -> Plan[int]:
+        yield from execute(plain(self._records.forget_future, after_ms, limit))
+        return (yield from only(Statement(self._changes, (), made.number)))
+
     def prune(self, group: Group, before_ms: int, limit: int) -> Plan[int]:
         yield from execute(plain(self._records.prune, *group, before_ms, limit))
         return (yield from only(Statement(self._changes, (), made.number)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED
 from rowcall.store.sqlite.groups import groups_of
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.schema import COUNT_ALL, render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 
 # what is asked of those that wait is all in these indexes
@@ -60,13 +60,14 @@ class RecordsSql:
         group by 1, 2"""
     newest_id = "select coalesce(max(id), 0) from <job>"
     arrivals = """
-        select queue, type, count(*), min(created_at) from <job>
-        where id >= ?1 and created_at >= ?2 group by queue, type"""
+        select queue, type, sum(created_at between ?2 and ?3), sum(created_at < ?2),
+               min(case when created_at between ?2 and ?3 then created_at end)
+        from <job> where id >= ?1 group by queue, type"""
     past = f"""
-        select at, span_ms, queue, type, outcome, jobs, waits, runs from <history> where at >= ?1
+        select at, span_ms, queue, type, outcome, jobs, waits, runs from <history> where at between ?1 and ?2
         union all
         select at, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
-        where outcome is not null and at >= ?1"""
+        where outcome is not null and at between ?1 and ?2"""
     error_ends = f"""
         select given.value,
           (select min(finished_at) from <job> indexed by <prefix>job_failed
@@ -105,6 +106,8 @@ class RecordsSql:
     drop_minutes = "delete from <history> where id in (select value from json_each(?1))"
     forget_past = """
         delete from <history> where id in (select id from <history> where at < ?1 order by at limit ?2)"""
+    forget_future = """
+        delete from <history> where id in (select id from <history> where at > ?1 order by at limit ?2)"""
 
     finished_groups = f"{groups_of(FINISHED_SOURCE)} where {IS_FINISHED}"
     prune = f"""
@@ -115,9 +118,18 @@ class RecordsSql:
                (select min(finished_at) from {_FINISHED} and {_OF_GROUP})"""
     size_bytes = "select page_count * page_size from pragma_page_count(), pragma_page_size()"
 
+    # counting anew
+    finish_unfinished = f"update <job> set finished_at = created_at where {IS_FINISHED} and finished_at is null"
+    forget_totals = "delete from <total>"
+    forget_tallies = "update <tally> set status = null where status is not null"
+    count_all = COUNT_ALL
+
     settings = "select name, value from <setting>"
     put_setting = """
         insert into <setting> (name, value) values (?1, ?2) on conflict (name) do update set value = excluded.value"""
+    drop_setting = "delete from <setting> where name = ?1"
+    chores = """
+        select <now>, exists (select 1 from <tally>), (select json_group_object(name, value) from <setting>)"""
     take_duty = """
         insert into <setting> (name, value) values (?2, <now>)
         on conflict (name) do update set value = excluded.value

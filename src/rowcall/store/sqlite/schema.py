@@ -347,7 +347,16 @@ create trigger <prefix>job_deleted after delete on <job> when {_IS_FINISHED.form
 end
 """
 
-_COUNT_ALL = f"""
+# connections that do not keep foreign keys would leave these behind
+_BELONGINGS_TRIGGER = """
+create trigger <prefix>job_belongings after delete on <job> begin
+  delete from <attempt> where job_id = old.id;
+  delete from <event> where job_id = old.id;
+  delete from <job_tag> where job_id = old.id;
+end
+"""
+
+COUNT_ALL = f"""
 insert into <total> (status, queue, type, error_code, attempt, jobs)
 select status, queue, type, coalesce(error_code, ''), min(attempt, {MOST_ATTEMPTS_COUNTED}), count(*)
 from <job> where finished_at is not null and status in ('succeeded', 'failed', 'cancelled') group by 1, 2, 3, 4, 5
@@ -413,7 +422,8 @@ MIGRATIONS = (
             "drop trigger <prefix>job_finished_at",
             _FINISHED_AND_COUNTED_TRIGGER,
             _DELETED_TRIGGER,
-            _COUNT_ALL,
+            _BELONGINGS_TRIGGER,
+            COUNT_ALL,
             "alter table <job_tag> add column status text not null default ''",
             "update <job_tag> set status = (select status from <job> where id = job_id)",
             "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
