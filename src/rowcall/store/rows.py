@@ -169,3 +169,7 @@ def bytes_from_row(row: Row) -> bytes:
 
 def pin_from_row(row: Row) -> Pin:
     return Pin(*cast("tuple[str, str, str]", row))
+
+
+def expired_from_row(row: Row) -> tuple[str, str, int | None]:
+    return cast("tuple[str, str, int | None]", row)

@@ -54,14 +54,19 @@ class ThreadLane:
 def _call(run: Run) -> None:
     running.set(run)
     try:
-        args, kwargs = run.start()
+        given = run.start()
+        if given is None:
+            run.fetch_payload()
+            given = run.arguments()
+        args, kwargs = given
         result = run.task.function(*args, **kwargs)
         run.succeed(result)
         if run.large_result is not None:
             run.end(run.put_large_result())
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
         run.fail(error)
-    run.end_trace()
+    if run.trace is not None:
+        run.end_trace()
 
 
 class AsyncLane:
@@ -127,14 +132,15 @@ class AsyncLane:
     async def _call(self, run: Run) -> None:
         timer: asyncio.TimerHandle | None = None
         try:
-            run.begin()
+            given = run.start()
             if run.timeout_seconds is not None:
                 timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
-            if run.is_by_reference:
+            if given is None:
                 await asyncio.get_running_loop().run_in_executor(None, run.fetch_payload)
-            args, kwargs = run.arguments()
+                given = run.arguments()
             if run.stopped_because is not None:
                 raise asyncio.CancelledError
+            args, kwargs = given
             result = await run.task.function(*args, **kwargs)  # type: ignore[misc]
             run.succeed(result)
             if run.large_result is not None:
@@ -143,7 +149,8 @@ class AsyncLane:
             run.fail(error)
         if timer is not None:
             timer.cancel()
-        run.end_trace()
+        if run.trace is not None:
+            run.end_trace()
 
     def _time_out(self, run: Run, waited_seconds: float) -> None:
         """Cancel the handler, and again while it goes on; after some patience settle without it."""

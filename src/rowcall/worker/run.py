@@ -7,7 +7,7 @@ from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable
 
-from rowcall.blobs import TOO_LARGE_CODE, TooLarge, reference_of
+from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments
 from rowcall.job import Job
@@ -106,14 +106,11 @@ class Run:
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self.claimed_at_ms)
 
-    def start(self) -> tuple[list[object], dict[str, object]]:
-        """`begin`, and the arguments; in a thread that may wait for a large payload."""
-        self.begin()
-        if self.is_by_reference:
-            self.fetch_payload()
-        return self.arguments()
+    def start(self) -> tuple[list[object], dict[str, object]] | None:
+        """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.
 
-    def begin(self) -> None:
+        `PayloadUnfit` where the row does not fit.
+        """
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
@@ -121,17 +118,15 @@ class Run:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
-
-    @property
-    def is_by_reference(self) -> bool:
-        return reference_of(self.ready.payload) is not None
+        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+            return None
+        return self.arguments()
 
     def fetch_payload(self) -> None:
         assert self._completion is not None
         self.ready.payload = self._completion.blobs.fetched(self.ready.payload)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
-        """The arguments to call the function with; `PayloadUnfit` where the row does not fit."""
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
         if self.task.takes_context:
             args.insert(0, self.context)

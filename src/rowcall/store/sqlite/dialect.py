@@ -6,7 +6,7 @@ commit. So a claim may be a read followed by a write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
@@ -100,11 +100,15 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
         return only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
+        if (yield from self._any_tag()):
+            yield from execute(plain(self._sql.retag_due, now_ms, limit))
         yield from execute(plain(self._sql.stage, now_ms, limit))
         return (yield from only(Statement(self._sql.changes, (), rows.number_from_row)))
 
     def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
-        return fetch(Statement(self._sql.expire, (now_ms, limit), rows.pair_from_row))
+        expired = yield from fetch(Statement(self._sql.expire, (now_ms, limit), rows.expired_from_row))
+        yield from self._retag([job_id for _, _, job_id in expired if job_id is not None])
+        return [(queue, kind) for queue, kind, _ in expired]
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
@@ -131,11 +135,25 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
             if ids:
                 parameters = (now_ms, worker, as_json(ids), lease_ms, are_started)
                 yield from execute(plain(self._sql.mark_claimed, *parameters))
+        yield from self._retag([*started, *buffered])
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
         return execute(plain(self._sql.mark_started, now_ms, as_json(marks)))
 
+    def _any_tag(self) -> Plan[int]:
+        return only(Statement(self._sql.any_tag, (), rows.number_from_row))
+
+    def _retag(self, job_ids: Collection[int]) -> Plan[None]:
+        """Let the tags of these jobs say what has become of them."""
+        if job_ids and (yield from self._any_tag()):
+            yield from execute(plain(self._sql.retag, as_json(job_ids)))
+
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
+        live = yield from self._settle_successes(settled, now_ms)
+        yield from self._retag(live)
+        return live
+
+    def _settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         # nearly always all are still ours, which their number tells; who is not is asked only when it must be
         yield from execute(plain(self._sql.mark))
         changed = yield from self._write_successes(settled, now_ms)
@@ -164,6 +182,7 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
         if any(row.attempt_recorded for row in settled):
             yield from execute(plain(self._sql.record_attempts, now_ms, given))
         yield from execute(plain(self._sql.settle_others, now_ms, given))
+        yield from self._retag(live)
         return live
 
     def _live(self, settled: Sequence[Settlement | Success]) -> Plan[set[int]]:
@@ -173,7 +192,12 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        parameters = (now_ms, job_id, lease, result, started_age_ms)
+        if not (yield from fetch(plain(self._sql.complete, *parameters))):
+            return False
+        if (yield from self._any_tag()):
+            yield from execute(plain(self._sql.retag_on_loan, as_json([job_id])))
+        return True
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         return dict((yield from fetch(Statement(self._sql.leases, (as_json(job_ids),), rows.lease_from_row))))
@@ -259,9 +283,11 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
         yield from execute(plain(self._sql.record_last_attempt, job_id))
         yield from execute(plain(self._sql.keep_end, job_id))
         yield from execute(plain(self._sql.rerun, now_ms, job_id, more_attempts))
+        yield from self._retag([job_id])
 
     def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+        yield from execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
+        yield from self._retag([job_id])
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

@@ -90,7 +90,16 @@ class Sql:
           select id from <job> indexed by <prefix>job_expiry
           where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
           order by expires_at limit ?2)
-        returning queue, type"""
+        returning queue, type, case when tags is not null then id end"""
+    any_tag = "select exists (select 1 from <job_tag>)"
+    retag = """
+        update <job_tag> set status = (select status from <job> where id = job_id)
+        where job_id in (select value from json_each(?1))"""
+    retag_on_loan = f"{retag} returning job_id"
+    retag_due = """
+        update <job_tag> set status = 'pending' where job_id in (
+          select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
+          order by run_at limit ?2)"""
     mark_claimed = """
         update <job> set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = ?2, claimed_at = <now>,
           started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
