@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from rowcall import Retention, Rowcall
+from rowcall import Retention, Rowcall, Status, StoreUnavailable
 from rowcall.drivers.database import Connection
+from rowcall.queue.keeping import rules_of
 from rowcall.retention import retention_from_text
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan, Statement, fetch
 from rowcall.testing.clock import FakeClock
+from rowcall.worker import janitor as janitor_module
 from rowcall.worker.janitor import FOLD_EVERY_MS, PRUNE_EVERY_MS, Janitor
 from rowcall.worker.outage import Outage
 
@@ -35,11 +38,7 @@ def jobs(url: str, clock: FakeClock) -> Iterator[Rowcall]:
         yield jobs
 
 
-@pytest.fixture
-def connection(jobs: Rowcall) -> Iterator[Connection]:
-    connection = jobs.database.connect()
-    yield connection
-    connection.close()
+def nothing() -> None: ...
 
 
 def complete_one(jobs: Rowcall) -> None:
@@ -52,7 +51,7 @@ def rows_in(jobs: Rowcall, table: str) -> object:
     return count
 
 
-def test_each_duty_in_its_time(jobs: Rowcall, connection: Connection, clock: FakeClock) -> None:
+def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
     janitor = Janitor(jobs, Outage())
     complete_one(jobs)
     janitor.round()
@@ -83,7 +82,7 @@ def telling(jobs: Rowcall, name: str, pruned: list[str]) -> Callable[[], Plan[li
 
 
 def test_of_two_only_one_does_a_duty(
-    jobs: Rowcall, connection: Connection, clock: FakeClock, url: str, monkeypatch: pytest.MonkeyPatch
+    jobs: Rowcall, clock: FakeClock, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pruned: list[str] = []
     with Rowcall(url, clock=clock) as other:
@@ -99,9 +98,7 @@ def test_of_two_only_one_does_a_duty(
     assert FOLD_EVERY_MS < PRUNE_EVERY_MS
 
 
-def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(
-    jobs: Rowcall, connection: Connection, clock: FakeClock
-) -> None:
+def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(jobs: Rowcall, clock: FakeClock) -> None:
     for _ in range(3):
         complete_one(jobs)
     clock.advance(2 * DAY)
@@ -115,7 +112,7 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(
     assert jobs.stats().total == 0
 
 
-def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, connection: Connection, url: str) -> None:
+def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, url: str) -> None:
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
@@ -127,7 +124,7 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, connection: Con
 
 
 def test_a_setting_that_holds_no_rule_is_passed_over(
-    jobs: Rowcall, connection: Connection, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    jobs: Rowcall, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     complete_one(jobs)
     jobs.write(lambda: jobs.dialect.put_setting("retention of task send", "for ever"))
@@ -135,3 +132,57 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     Janitor(jobs, Outage()).round()
     assert jobs.stats().total == 0
     assert "it holds no rule of retention" in caplog.text
+
+
+def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_whoever_declares_the_task(url: str) -> None:
+    with Rowcall(url, retention=Retention(succeeded=60)) as first:
+        first.task(name="send", retention=Retention(succeeded=1))(nothing)
+        Janitor(first, Outage()).round()
+    with Rowcall(url) as stranger:
+        assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "send") == 1
+        assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "other") == 60
+    with Rowcall(url) as second:
+        second.task(name="send")(nothing)
+        assert second.read(rules_of(second)).keep_seconds(Status.SUCCEEDED, "default", "send") == 30 * 86_400
+        Janitor(second, Outage()).round()
+        assert "retention of task send" not in second.read(second.dialect.settings())
+
+
+def test_a_janitor_outlives_a_database_that_is_away(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(janitor_module, "ROUND_SECONDS", 0.01)
+    away = threading.Event()
+    connect, connected = jobs.database.connect, threading.Event()
+
+    def connect_unless_away() -> Connection:
+        if not away.is_set():
+            away.set()
+            raise StoreUnavailable("the folder is gone")
+        connected.set()
+        return connect()
+
+    monkeypatch.setattr(jobs.database, "connect", connect_unless_away)
+    janitor = Janitor(jobs, Outage())
+    janitor.start()
+    assert connected.wait(20)
+    janitor.stop()
+    janitor.wait()
+    assert "the folder is gone" in caplog.text
+
+
+def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    janitor = Janitor(jobs, Outage())
+    janitor.round()
+    asked: list[object] = []
+    read = jobs.database.read
+
+    def noted(plan: Plan[object]) -> object:
+        asked.append(plan)
+        return read(plan)
+
+    monkeypatch.setattr(jobs.database, "read", noted)
+    monkeypatch.setattr(jobs.database, "connect", lambda: pytest.fail("a connection was made"))
+    monkeypatch.setattr(jobs.database, "write", lambda *_: pytest.fail("something was written"))
+    janitor.round()
+    assert len(asked) == 1
