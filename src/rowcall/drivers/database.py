@@ -27,6 +27,9 @@ class Connection(Protocol):
     def write_one_statement(self, plan: Plan[T]) -> T:
         """`write`, in fewer steps, for a plan of one statement that may be written twice without harm."""
 
+    def change_counter(self) -> int | None:
+        """A number that changes when others commit, where there is one."""
+
     def close(self) -> None: ...
 
 

@@ -265,6 +265,10 @@ class PostgresConnection:
     def write_one_statement(self, plan: Plan[T]) -> T:
         return self._connected().write_one_statement(plan)
 
+    def change_counter(self) -> None:
+        """A server does not tell: writers do not wait for each other there."""
+        return
+
     def close(self) -> None:
         if self._raw is not None:
             self._raw.close()

@@ -20,6 +20,8 @@ from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
 BATCH_SECONDS = 0.015  # of the 50 ms that nobody may have to wait
+LONGEST_COUNTED_SECONDS = 0.05
+PAUSE_BESIDE_OTHERS, PAUSE_ALONE, PAUSE_ON_A_SERVER = 5.0, 0.2, 1.0
 _COMMON = "retention"
 _OF_TASK = "retention of task "
 
@@ -83,6 +85,7 @@ class Pruner:
         self._connection = connection
         self._stopped = stopped
         self._noted = noted
+        self._counter: int | None = None
 
     def prune(self) -> Counter[str]:
         core = self._core
@@ -106,9 +109,16 @@ class Pruner:
 
         plan = tidy.prune(core.dialect, group, rules, LARGEST_BATCH, go_on, core.now_ms())
         deleted = self._connection.write(plan)
-        if deleted:  # as long as others had to wait for us, they come first
-            time.sleep(min(time.monotonic() - began, BATCH_SECONDS))
+        if deleted:
+            time.sleep(min(time.monotonic() - began, LONGEST_COUNTED_SECONDS) * self._pause())
         return deleted
+
+    def _pause(self) -> float:
+        """How many times as long as others had to wait for us they come first now: in a file, if there are any."""
+        counter, self._counter = self._counter, self._connection.change_counter()
+        if self._counter is None:
+            return PAUSE_ON_A_SERVER
+        return PAUSE_BESIDE_OTHERS if counter != self._counter else PAUSE_ALONE
 
 
 def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
