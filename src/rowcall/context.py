@@ -7,7 +7,9 @@ from collections.abc import MutableMapping
 from contextvars import ContextVar
 from typing import Protocol
 
+from rowcall.errors import InvalidOption
 from rowcall.job import Job
+from rowcall.text import DETAIL_LENGTH, storable
 
 logger = logging.getLogger("rowcall")
 
@@ -23,6 +25,7 @@ class Attempted(Protocol):
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
+    def report(self, share: float, message: str | None) -> None: ...
     def complete(self, result: object, connection: object) -> None: ...
     async def acomplete(self, result: object, connection: object) -> None: ...
 
@@ -54,6 +57,15 @@ class Context:
         if self._attempt.cancelled:
             self._attempt.saw_cancelled = True
         return self._attempt.cancelled
+
+    def progress(self, share: float, message: str | None = None) -> None:
+        """Say how far the handler is, from 0 to 1, and what it is doing: `ctx.progress(0.4, "resizing")`.
+
+        It does not wait. What is said often is written twice a second at most; it is a sign of life as well.
+        """
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise InvalidOption("share", f"wants a number from 0 to 1, not {share!r}")
+        self._attempt.report(float(share), None if message is None else storable(str(message), DETAIL_LENGTH))
 
     def complete(self, result: object = None, *, connection: object) -> None:
         """Settle this job inside the handler's own transaction: its writes and the success commit together.

@@ -9,6 +9,7 @@ from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import complete
 from rowcall.store.statement import Plan
+from rowcall.worker.progress import Progress
 
 
 class Completion:
@@ -16,6 +17,7 @@ class Completion:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self.progress = Progress(core)
         self.blobs = core.blobs
 
     def complete(self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object) -> None:

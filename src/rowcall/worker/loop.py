@@ -96,6 +96,7 @@ class Loop:
             self._give_back()
             raise
         finally:
+            self._completion.progress.stop()
             self._lookout.close()
             self._connection.close()
 

@@ -132,6 +132,11 @@ class Run:
             args.insert(0, self.context)
         return args, kwargs
 
+    def report(self, share: float, message: str | None) -> None:
+        # once completed, its row may be locked by its own handler
+        if not (self.settled or self.completed) and self._completion is not None:
+            self._completion.progress.note(self.ready, share, message)
+
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)

@@ -151,6 +151,10 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
         return execute(plain(self._sql.mark_started, now_ms, *map(_array, zip(*sorted(marks), strict=True))))
 
+    def mark_progress(self, marks: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
+        document = as_json({str(mark[0]): mark for mark in marks})
+        return execute(plain(self._sql.mark_progress, now_ms, _array([mark[0] for mark in marks]), document))
+
     # settle
 
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:

@@ -240,6 +240,13 @@ class Sql:
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}"""
 
+    mark_progress = f"""
+        with given as materialized (select $3::text::jsonb as document)
+        update <job> as job set progress = ({_field(2)})::float8, progress_message = {_field(3)},
+          heartbeat_at = moment.now
+        from (select <now> as now) as moment
+        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
+
     # settle
     settle_plain = f"""
         update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null, result = null,

@@ -140,6 +140,9 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
         return execute(plain(self._sql.mark_started, now_ms, as_json(marks)))
 
+    def mark_progress(self, marks: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
+        return execute(plain(self._sql.mark_progress, now_ms, as_json(marks)))
+
     def _any_tag(self) -> Plan[int]:
         return only(Statement(self._sql.any_tag, (), rows.number_from_row))
 

@@ -112,6 +112,13 @@ class Sql:
                      json_extract(value, '$[2]') as age from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
 
+    mark_progress = """
+        update <job> set progress = given.share, progress_message = given.message, heartbeat_at = <now>
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
+                     json_extract(value, '$[2]') as share, json_extract(value, '$[3]') as message
+              from json_each(?2)) given
+        where <job>.id = given.id and <job>.lease = given.lease"""
+
     live = """
         select json_group_array(job.id) from json_each(?1) as given
         cross join <job> as job
