@@ -315,7 +315,10 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
-_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip()}
+_SNOOZED_UNTIL = (
+    f"case when status = 'snoozed' then 'until ' || {_SHOWN_TIME.format('next_run_at')} when error_code is null"
+)
+_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip().replace("case when error_code is null", _SNOOZED_UNTIL)}
 union all
 select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
        round(progress * 100) || ' %' || coalesce(': ' || progress_message, '')

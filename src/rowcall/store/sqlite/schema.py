@@ -254,7 +254,11 @@ union all
 select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
 """
 
-_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip()}
+_SNOOZED_UNTIL = (
+    "case when status = 'snoozed' then"
+    " 'until ' || strftime('%Y-%m-%d %H:%M:%f', next_run_at / 1000.0, 'unixepoch') || ' UTC' when error_code is null"
+)
+_TIMELINE_WITH_PROGRESS = f"""{_TIMELINE.rstrip().replace("case when error_code is null", _SNOOZED_UNTIL)}
 union all
 select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
        cast(round(progress * 100) as integer) || ' %' || coalesce(': ' || progress_message, '')

@@ -101,12 +101,15 @@ class TestHistory:
             ("CLAIMED", "four"),
             ("STARTED", "four"),
             ("RECOVERED", None),
+            ("FAILED", None),
             ("MANUAL_RETRY", "ann"),
             ("CLAIMED", "five"),
             ("STARTED", "five"),
             ("HEARTBEAT", "five"),
             ("SUCCEEDED", "five"),
         ]
+        (snoozed,) = [event for event in timeline if event.event == "SNOOZED"]
+        assert snoozed.detail == f"until {snoozed.at + timedelta(seconds=5):%Y-%m-%d %H:%M:%S}.000 UTC"
 
     def test_a_lost_job_that_has_failed_says_both(self, jobs: Rowcall, clock: FakeClock) -> None:
         job_id = jobs.enqueue("send", max_attempts=1).id
