@@ -66,7 +66,7 @@ def measure(bench: Bench) -> Figures:
 def _measure(bench: Bench, case: Case, place: Place, ask: Ask) -> Figures:
     with closing(connect(place.url)) as database:
         database.rows(f"alter table rowcall_job {'enable' if case.trigger else 'disable'} trigger {TRIGGER}")
-        database.rows(f"truncate {TABLES}")
+        database.rows(f"truncate {TABLES} cascade")
     if case.busy:
         with filling(place.url, indexes_last=False) as fill:
             fill.waiting(bench.sizes.busy_backlog, "noop_async")
