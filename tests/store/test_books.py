@@ -64,7 +64,7 @@ def test_each_end_has_its_name_and_only_the_last_changes_a_total() -> None:
         (Reported("A:B", ""), 5, "failed", "failed", "A:B"),
         (Unfit("A:B", ""), 1, "failed", "failed", "A:B"),
         (Lost(), 1, "lost", None, ""),
-        (Lost(), 5, "lost", "failed", "WORKER:LOST"),
+        (Lost(), 5, "failed", "failed", "WORKER:LOST"),
         (Released(), 1, "released", None, ""),
     ]
     for outcome, attempt, name, status, code in cases:

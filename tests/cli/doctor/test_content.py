@@ -100,7 +100,8 @@ def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> 
 
 def test_rows_that_lost_their_job(queue: Rowcall, folder: Path, examine: Examine) -> None:
     job = queue.enqueue("hello", tags=["a", "b"])
-    change(folder, "pragma foreign_keys = off", f"delete from rowcall_job where id = {job.id}")
+    drop = "drop trigger rowcall_job_belongings"
+    change(folder, "pragma foreign_keys = off", drop, f"delete from rowcall_job where id = {job.id}")
     found = examine()
     assert (found.exit_code, found.level["foreign keys"]) == (1, "problem")
     assert "2 in rowcall_job_tag" in found.what["foreign keys"]

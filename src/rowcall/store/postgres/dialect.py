@@ -179,7 +179,8 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
         live = set((yield from fetch(Statement(self._sql.live, leases, rows.number_from_row))))
         ours = [row for row in settled if row.id in live]
         if ours:
-            now_ms = yield from self.now(now_ms)  # one moment for what is said of the attempt and of the job
+            if now_ms is None:  # one moment for what is said of the attempt and of the job
+                now_ms = yield from self.now(None)
             given = _document(ours)
             if any(row.attempt_recorded for row in ours):
                 yield from execute(plain(self._sql.record_attempts, now_ms, *given))
