@@ -48,7 +48,7 @@ def settle_others(size: int) -> list[Statement[object]]:
         Settlement(job, 2, "scheduled", "failed", 7, 1, 500, 0, 1, None, "A:B", "detail", "traceback", 0, 0)
         for job in ids(size)
     ]
-    found = [(job,) for job in ids(size)]
+    found: list[Row] = [(job,) for job in ids(size)]
     live, clock, *rest = statements_of(DIALECT.settle_others(retried, None), found, [(1,)], [])
     assert len(rest) == 2
     assert "rowcall_job" not in clock.sql
