@@ -16,7 +16,7 @@ from rowcall import Rowcall
 from rowcall.drivers.postgres_connection import _PLANNER
 from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.statement import Statement, fetch
+from rowcall.store.statement import Row, Statement, fetch
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
 
