@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import COUNT_ALL, milliseconds_of, milliseconds_or_null, render, time_of
+from rowcall.store.postgres.record_tables import COUNT_ALL
+from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import IS_FINISHED

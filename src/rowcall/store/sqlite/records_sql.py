@@ -5,7 +5,8 @@ from __future__ import annotations
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED
 from rowcall.store.sqlite.groups import groups_of
-from rowcall.store.sqlite.schema import COUNT_ALL, render
+from rowcall.store.sqlite.record_tables import COUNT_ALL
+from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 
 # what is asked of those that wait is all in these indexes
