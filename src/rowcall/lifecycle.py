@@ -158,6 +158,18 @@ class Transition(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+OUTCOMES = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.LOSE: "failed",
+    Move.RECOVER: "lost",
+    Move.RETRY: "retried",
+    Move.SNOOZE: "snoozed",
+    Move.RELEASE: "released",
+    Move.CANCEL: "cancelled",
+}
+"""How the end of an attempt is called wherever attempts are counted."""
+
 LOST_CODE = "WORKER:LOST"
 TIMEOUT_CODE = "TIMEOUT:HANDLER"
 EXPIRED_CODE = "EXPIRED:NOT_STARTED"

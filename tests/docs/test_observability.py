@@ -9,6 +9,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from rowcall import Rowcall
+from rowcall.lifecycle import OUTCOMES
 from rowcall.observe import counts, logs, meter, tracing
 from rowcall.observe.endpoint import DEFAULT_HOST
 from tests.docs.pages import DOCS, read, section
@@ -46,9 +47,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert f"kept for {counts.FRESH_SECONDS:g} s" in metrics
     assert f"`{meter.OTHER}`" in metrics
     assert f'metrics_host="{DEFAULT_HOST}"' in metrics
-    assert {f"`{outcome}`" for outcome in (*meter.OUTCOMES.values(), meter.DROPPED)} <= set(
-        re.findall(r"`\w+`", metrics)
-    )
+    assert {f"`{outcome}`" for outcome in (*OUTCOMES.values(), meter.DROPPED)} <= set(re.findall(r"`\w+`", metrics))
 
 
 def test_every_attribute_and_every_field_is_told() -> None:

@@ -7,21 +7,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from rowcall.lifecycle import SUCCESS, Move, Transition
+from rowcall.lifecycle import OUTCOMES, SUCCESS, Transition
 from rowcall.store.dialect import Ready
 
 MOST_PAIRS = 200
 OTHER = "other"
 BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 SUCCEEDED, DROPPED = "succeeded", "dropped"
-OUTCOMES = {
-    Move.SUCCEED: SUCCEEDED,
-    Move.FAIL: "failed",
-    Move.RETRY: "retried",
-    Move.SNOOZE: "snoozed",
-    Move.CANCEL: "cancelled",
-    Move.RELEASE: "released",
-}
 
 Pair = tuple[str, str]
 
@@ -144,4 +136,4 @@ def _outcome(transition: Transition | None) -> str:
     if transition is SUCCESS:
         return SUCCEEDED
     assert transition is not None
-    return OUTCOMES.get(transition.move, transition.move.value)
+    return OUTCOMES[transition.move]

@@ -14,8 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from rowcall.config import VERSION
 from rowcall.context import logger
 from rowcall.job import Job
-from rowcall.lifecycle import Move, Transition
-from rowcall.observe.meter import OUTCOMES
+from rowcall.lifecycle import OUTCOMES, Move, Transition
 from rowcall.store.dialect import NewJob, Ready
 
 _propagator = TraceContextTextMapPropagator()
@@ -96,7 +95,7 @@ class _Processing:
         if not self._span.is_recording():
             return  # ended before, when it was given up; or nobody wants to know
         if transition is not None:
-            self._span.set_attribute("rowcall.outcome", OUTCOMES.get(transition.move, transition.move.value))
+            self._span.set_attribute("rowcall.outcome", OUTCOMES[transition.move])
             if transition.move in _FAILURES:
                 self._describe(transition)
         with _harmless():

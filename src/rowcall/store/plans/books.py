@@ -7,22 +7,9 @@ from collections.abc import Sequence
 
 from rowcall.histogram import bucket_of
 from rowcall.job import FINISHED, Job
-from rowcall.lifecycle import EXPIRED_CODE, Move, Transition
+from rowcall.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
 from rowcall.moments import milliseconds_of
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
-
-_OUTCOMES = {
-    Move.SUCCEED: "succeeded",
-    Move.FAIL: "failed",
-    Move.LOSE: "failed",
-    Move.RECOVER: "lost",
-    Move.RETRY: "retried",
-    Move.SNOOZE: "snoozed",
-    Move.RELEASE: "released",
-    Move.CANCEL: "cancelled",
-}
-
-OUTCOMES = (*dict.fromkeys(_OUTCOMES.values()), "expired")
 
 
 class Books:
@@ -68,7 +55,7 @@ class Books:
         return Tally(
             queue=queue,
             type=kind,
-            outcome=_OUTCOMES[transition.move],
+            outcome=OUTCOMES[transition.move],
             status=transition.status if final else None,
             error_code=(transition.error_code or "") if final else "",
             attempt=min(attempt, MOST_ATTEMPTS_COUNTED),

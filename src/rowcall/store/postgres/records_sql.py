@@ -30,7 +30,7 @@ _LAST_SIGN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.cre
 _OF_CODE = "status = 'failed' and coalesce(error_code, '') = given.code"
 
 
-def _items(parameter: str, *types: str) -> str:
+def _items(*types: str) -> str:
     """The fields of each array in a JSON array of them."""
     return ", ".join(f"(item ->> {place})::{kind}" for place, kind in enumerate(types))
 
@@ -55,7 +55,7 @@ class RecordsSql:
     now = f"select {milliseconds_of('(select <now>)')}"
     tally = f"""
         insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
-        select moment.now, {_items("item", *["text"] * 5, "int", "bigint", "text", "text")}
+        select moment.now, {_items(*["text"] * 5, "int", "bigint", "text", "text")}
         from (select <now> as now) as moment, jsonb_array_elements($2::text::jsonb) as item"""
     tally_on_loan = f"{tally} returning id"
     totals = """
@@ -107,7 +107,7 @@ class RecordsSql:
     # in one order, so that no two wait for each other
     add_totals = f"""
         insert into <total> as total (status, queue, type, error_code, attempt, jobs)
-        select {_items("item", "text", "text", "text", "text", "int", "bigint")}
+        select {_items("text", "text", "text", "text", "int", "bigint")}
         from jsonb_array_elements($1::text::jsonb) as item order by 1, 2, 3, 4, 5
         on conflict (status, queue, type, error_code, attempt) do update set jobs = total.jobs + excluded.jobs"""
     drop_empty_totals = """

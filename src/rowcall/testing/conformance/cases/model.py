@@ -13,7 +13,7 @@ from rowcall.testing.conformance.store import Store
 
 # derandomized and without a memory of its own: the same walk each time, so that nothing fails only now and then
 SETTINGS = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=40,
     derandomize=True,
     database=None,
