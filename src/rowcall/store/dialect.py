@@ -10,7 +10,8 @@ The contract
   writer locks the rows in `ready_jobs` and skips those that are locked.
 * **Cost.** Staging, claiming, settling and recovering cost in proportion to the rows they touch, whatever waits, is
   finished or lies in the future.
-* Order of a claim: highest priority first, then lowest id, within one queue.
+* Order of a claim: highest priority first, then lowest id, within one queue; a job that was blocked counts as if it had
+  been enqueued when it was unblocked.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     chain_index: int | None
     expires_at_ms: int | None
     trace_context: str | None
+    limits: str | None = None
+    place: int = 0
+    """Its turn among those of its queue and priority."""
 
     @property
     def bufferable(self) -> bool:
@@ -102,11 +106,18 @@ class Look(msgspec.Struct, frozen=True):
     expires_at_ms: int | None
     registered: bool
     ready: list[tuple[str, str]]
+    wake_at_ms: int | None = None
+    """When the next schedule or limit of rate is to be looked at."""
+    paused: list[tuple[str, str]] = []
+    """What is paused: ("queue", its name) or ("task", its name)."""
+    edges_open: bool = False
+    edges_unsure: bool = False
+    slots: bool = False
 
     @property
     def next_at_ms(self) -> int | None:
         """When something falls due by itself."""
-        times = [at for at in (self.due_at_ms, self.expires_at_ms) if at is not None]
+        times = [at for at in (self.due_at_ms, self.expires_at_ms, self.wake_at_ms) if at is not None]
         return min(times) if times else None
 
 
@@ -117,6 +128,8 @@ class Glance(NamedTuple):
     any_ready: bool
     due_at_ms: int | None
     expires_at_ms: int | None
+    wake_at_ms: int | None
+    edges_unsure: bool
 
 
 class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):

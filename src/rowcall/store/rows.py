@@ -116,13 +116,28 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def look_from_row(row: Row) -> Look:
-    now_ms, due_at, expires_at, registered, ready = cast("tuple[int, int | None, int | None, int, str]", row)
-    return Look(now_ms, due_at, expires_at, bool(registered), _pairs.decode(ready))
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int]", row
+    )
+    return Look(
+        now_ms,
+        due_at,
+        expires_at,
+        bool(registered),
+        _pairs.decode(ready),
+        wake_at,
+        _pairs.decode(paused),
+        bool(edges_open),
+        bool(edges_unsure),
+        bool(slots),
+    )
 
 
 def glance_from_row(row: Row) -> Glance:
-    now_ms, any_ready, due_at, expires_at = cast("tuple[int, int, int | None, int | None]", row)
-    return Glance(now_ms, bool(any_ready), due_at, expires_at)
+    now_ms, any_ready, due_at, expires_at, wake_at, unsure = cast(
+        "tuple[int, int, int | None, int | None, int | None, int]", row
+    )
+    return Glance(now_ms, bool(any_ready), due_at, expires_at, wake_at, bool(unsure))
 
 
 def peer_from_row(row: Row) -> Peer:

@@ -9,22 +9,34 @@ from rowcall.store.dialect import Filter
 
 
 class Source(NamedTuple):
-    """An index whose entries are in the order of the ids within each group of equal `columns`."""
+    """An index whose entries are in the order of the ids within each group of equal `columns`.
+
+    Where it is in the order of something else, that is what is `ordered`: the same as the id, for all that fit.
+    """
 
     name: str
     proof: str
     columns: tuple[str, ...]
+    ordered: str = "id"
+    fitting: str = ""
 
 
-_READY = Source("ready", "status = 'pending' and held is null", ("queue", "type", "priority desc"))
+_READY = Source(
+    "ready",
+    "status = 'pending' and held is null",
+    ("queue", "type", "priority desc"),
+    "coalesce(turn, id)",
+    "and turn is null",
+)
+_TURNED = Source("turned", "status = 'pending' and held is null and turn is not null", ("queue", "type"))
 _HELD = Source("held", "status = 'pending' and held is not null", ("queue", "type"))
 _SCHEDULED = Source("scheduled", "status = 'scheduled'", ("queue", "type"))
 _BLOCKED = Source("blocked", "status = 'blocked'", ("queue", "type"))
 FINISHED_SOURCE = Source("finished", "finished_at is not null", ("status", "queue", "type"))
 
-SOURCES = (_READY, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE)
+SOURCES = (_READY, _TURNED, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE)
 _BY_STATUS: dict[Status, tuple[Source, ...]] = {
-    Status.PENDING: (_READY, _HELD),
+    Status.PENDING: (_READY, _TURNED, _HELD),
     Status.SCHEDULED: (_SCHEDULED,),
     Status.BLOCKED: (_BLOCKED,),
     Status.RUNNING: (),

@@ -312,8 +312,8 @@ def _always(found: list[Row]) -> bool:
     return True
 
 
-def _by_priority(job: Ready) -> tuple[int, int]:
-    return -job.priority, job.id
+def _by_priority(job: Ready) -> tuple[int, int, int]:
+    return -job.priority, job.place, job.id
 
 
 def _document(settled: Sequence[Success | Settlement]) -> tuple[str, str]:

@@ -99,7 +99,8 @@ def _first_ids(source: Source, wanted: Filter) -> str:
     )
     return f"""{groups}
         select head.id from found cross join lateral (
-          select id from <job> as job where {source.proof} and {equal} and id < $2::bigint
+          select id from <job> as job
+          where {source.proof} {source.fitting} and {equal} and {source.ordered} < $2::bigint
           order by {_backwards(source)} limit $1::int) as head
         where true {of_status} {_asked(wanted, "found.")}"""
 
@@ -130,7 +131,7 @@ def _backwards(source: Source) -> str:
         ", ".join(
             column.removesuffix(" desc") if column.endswith(" desc") else f"{column} desc" for column in source.columns
         )
-        + ", id desc"
+        + f", {source.ordered} desc"
     )
 
 

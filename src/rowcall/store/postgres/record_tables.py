@@ -76,7 +76,7 @@ _SETTING = "create table <setting> (name text primary key, value text not null) 
 _IS_FINISHED = "status operator(pg_catalog.=) any (array['succeeded', 'failed', 'cancelled'])"
 
 
-def _count(rows: str, sign: str) -> str:
+def counted(rows: str, sign: str) -> str:
     return f"""
     insert into <schema>.<tally> (at, queue, type, status, error_code, attempt, jobs)
     select pg_catalog.clock_timestamp(), queue, type, status, coalesce(error_code, ''),
@@ -93,7 +93,7 @@ begin
     return null;
   end if;
   if exists (select from inserted where {_IS_FINISHED}) then
-    {_count("inserted", "+")}
+    {counted("inserted", "+")}
     update <schema>.<job> set finished_at = created_at
     where finished_at is null and id operator(pg_catalog.=) any (array(
       select id from inserted where {_IS_FINISHED} and finished_at is null));
@@ -116,7 +116,7 @@ _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  {_count("deleted", "-")}
+  {counted("deleted", "-")}
   return null;
 end
 $body$

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall.store.postgres import record_tables, views
+from rowcall.store.postgres import flow_tables, record_tables, views
 from rowcall.store.postgres.blob_tables import BLOB_TABLES
 
 # never now(): in a long transaction that is when it began
@@ -23,6 +23,14 @@ TABLES = (
     "setting",
     "blob_ref",
     "blob_pin",
+    "edge",
+    "slot",
+    "start",
+    "gate",
+    "quota",
+    "pause",
+    "schedule",
+    "waiter",
     "blob",
 )
 
@@ -311,6 +319,8 @@ MIGRATIONS = (
     ),
     # older code would take a reference for the arguments
     Migration(3, 3, "large payloads by reference", BLOB_TABLES),
+    # older code knows no turns, limits or edges
+    Migration(4, 4, "flows and control", flow_tables.STATEMENTS),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

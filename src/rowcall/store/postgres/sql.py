@@ -41,10 +41,11 @@ _READY_COLUMNS = ", ".join(
         f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, {_NEXT_LEASE}, job.lost",
         f"job.priority, {milliseconds_of('job.run_at')}, {milliseconds_of('job.created_at')}, job.timeout, job.retry",
         f"job.key, job.tags::text, job.chain_id, job.chain_index, {milliseconds_of('job.expires_at')}",
-        "job.trace_context",
+        "job.trace_context, job.limits, coalesce(job.turn, job.id)",
     ]
 )
 _READY = "status = 'pending' and held is null"
+_PLACE = "coalesce(turn, id), id"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
@@ -59,6 +60,13 @@ _NEXT_EXPIRY = (
     f"(select {milliseconds_after('expires_at')} from <job>"
     f" where expires_at is not null and attempt = 0 and {_WAITING} order by expires_at limit 1)"
 )
+
+# when a limit of rate or a schedule is to be looked at
+_NEXT_WAKE = f"""
+          least((select {milliseconds_after("min(opens_at)")} from <gate>),
+                (select {milliseconds_after("next_run_at")} from <schedule>
+                 where paused = 0 and next_run_at is not null order by next_run_at limit 1))"""
+_ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
     "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
@@ -120,7 +128,9 @@ def _look(registered: str, more: str = "") -> str:
             order by queue, type limit 1) as next
         ){more}
         select {milliseconds_of("(select <now>)")}, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
-          (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found)"""
+          (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
+          (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
+          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>)"""
 
 
 class Sql:
@@ -182,8 +192,8 @@ class Sql:
     look_and_hold = _look("select from held", ", held as (select 1 from <worker> where name = $2::text for key share)")
     glance = f"""
         select {milliseconds_of("(select <now>)")},
-          (select true from <job> where {_READY} order by queue, type, priority desc, id limit 1) is not null,
-          {_NEXT_DUE}, {_NEXT_EXPIRY}"""
+          (select true from <job> where {_READY} order by queue, type, priority desc, {_PLACE} limit 1) is not null,
+          {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
     stage = """
         with staged as (
           update <job> as job set status = 'pending' where id = any (array(
@@ -206,25 +216,26 @@ class Sql:
     ready_of_type = f"""
         select {_READY_COLUMNS} from <job> as job
         where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
-        order by priority desc, id limit $3::int for update skip locked"""
+        order by priority desc, {_PLACE} limit $3::int for update skip locked"""
     # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
     ready_of_types = f"""
         with first as (
-          select wanted.type, head.priority, head.id
+          select wanted.type, head.priority, head.place, head.id
           from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
-            select priority, id from <job> where {_READY} and queue = $2::text and type = wanted.type
-            order by priority desc, id limit $3::int) as head
-          order by head.priority desc, head.id limit $3::int
+            select priority, coalesce(turn, id) as place, id from <job>
+            where {_READY} and queue = $2::text and type = wanted.type
+            order by priority desc, {_PLACE} limit $3::int) as head
+          order by head.priority desc, head.place, head.id limit $3::int
         ), share as materialized (select type, count(*) as jobs from first group by type)
         select mine.* from share cross join lateral (
           select {_READY_COLUMNS} from <job> as job
           where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
-          order by priority desc, id limit share.jobs for update skip locked) as mine"""
+          order by priority desc, {_PLACE} limit share.jobs for update skip locked) as mine"""
     rest_of_types = f"""
         select mine.* from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
           select {_READY_COLUMNS} from <job> as job
           where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
-          order by priority desc, id limit $3::int for update skip locked) as mine"""
+          order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
     mark_claimed = f"""
         update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {_NEXT_LEASE}, worker = $2::text,
           claimed_at = moment.now,

@@ -58,3 +58,20 @@ select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
        round(progress * 100) || ' %' || coalesce(': ' || progress_message, '')
 from <job> where progress is not null and heartbeat_at is not null
 """
+
+# a retry may have come later than what ended the wait: the last of the edges says when that was
+TIMELINE_WITH_FLOWS = f"""{TIMELINE_WITH_PROGRESS.rstrip()}
+union all
+select id, created_at, 0, 1, 'BLOCKED', null,
+       'by ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
+from <job> as job where exists (select from <edge> as edge where edge.job_id = job.id)
+union all
+select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null
+from <job> as job where status <> 'blocked' and exists (select from <edge> as edge where edge.job_id = job.id)
+  and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state in ('open', 'failed'))
+union all
+select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
+       error_code || coalesce(': ' || error_detail, '')
+from <job> where finished_at is not null and claimed_at is null
+  and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED')
+"""

@@ -313,8 +313,8 @@ def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
     return packed, others
 
 
-def _by_priority(job: Ready) -> tuple[int, int]:
-    return -job.priority, job.id
+def _by_priority(job: Ready) -> tuple[int, int, int]:
+    return -job.priority, job.place, job.id
 
 
 def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:

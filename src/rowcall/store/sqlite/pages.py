@@ -78,7 +78,7 @@ class SqlitePages:
             numbers = range(3 + group * len(names), 3 + (group + 1) * len(names))
             conditions = " and ".join(f"{name} = ?{number}" for name, number in zip(names, numbers, strict=True))
             arms.append(
-                f"select id from <job> indexed by <prefix>job_{source.name}"
-                f" where {source.proof} and {conditions} and id < ?2"
+                f"select {source.ordered} as found from <job> indexed by <prefix>job_{source.name}"
+                f" where {source.proof} and {conditions} and {source.ordered} < ?2 {source.fitting}"
             )
-        return render(f"{' union all '.join(arms)} order by id desc limit ?1", self._prefix)
+        return render(f"{' union all '.join(arms)} order by found desc limit ?1", self._prefix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall.store.sqlite import record_tables, views
+from rowcall.store.sqlite import flow_tables, record_tables, views
 from rowcall.store.sqlite.blob_tables import BLOB_TABLES
 from rowcall.store.sqlite.record_tables import TAGS_CHECK
 
@@ -24,6 +24,14 @@ TABLES = (
     "setting",
     "blob_ref",
     "blob_pin",
+    "edge",
+    "slot",
+    "start",
+    "gate",
+    "quota",
+    "pause",
+    "schedule",
+    "waiter",
 )
 
 
@@ -241,6 +249,7 @@ MIGRATIONS = (
         record_tables.STATEMENTS,
     ),
     Migration(4, "large payloads by reference", BLOB_TABLES),
+    Migration(5, "flows and control", flow_tables.STATEMENTS),
 )
 
 NEWEST_VERSION = MIGRATIONS[-1].version

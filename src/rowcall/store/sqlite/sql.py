@@ -17,10 +17,17 @@ JOB_COLUMNS = (
 _READY_COLUMNS = (
     "job.id, job.type, job.queue, job.payload, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost,"
     " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.trace_context"
+    " job.chain_index, job.expires_at, job.trace_context, job.limits,"
+    " coalesce(job.turn, job.id)"
 )
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
+# when a limit of rate or a schedule is to be looked at
+_WAKE = """(select min(at) from (
+            select min(opens_at) as at from <gate>
+            union all
+            select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
+            where paused = 0 and next_run_at is not null))"""
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
 _OWNED_COLUMNS = f"id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type"
 
@@ -73,12 +80,15 @@ class Sql:
           (select min(expires_at) from <job> indexed by <prefix>job_expiry
            where expires_at is not null and attempt = 0 and {_WAITING}),
           exists (select 1 from <worker> where name = ?2),
-          (select json_group_array(json(pair)) from found where pair is not null)"""
+          (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
+          (select json_group_array(json_array(kind, name)) from <pause>),
+          exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
+          exists (select 1 from <slot>)"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
           (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
           (select min(expires_at) from <job> indexed by <prefix>job_expiry
-           where expires_at is not null and attempt = 0 and {_WAITING})"""
+           where expires_at is not null and attempt = 0 and {_WAITING}), {_WAKE}, 0"""
     stage = """
         update <job> set status = 'pending' where id in (
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
@@ -245,12 +255,13 @@ class Sql:
 
     def ready_jobs(self, types: int) -> str:
         """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""
-        arm = f"select priority, id from {_READY} and queue = ?2 and type = "
+        arm = f"select priority, coalesce(turn, id) as place, id from {_READY} and queue = ?2 and type = "
         arms = " union all ".join(f"{arm}?{4 + number}" for number in range(types))
         return render(
             f"""
             select json_group_array(json_array({_READY_COLUMNS}))
-            from ({arms} order by priority desc, id limit ?3) as first cross join <job> as job on job.id = first.id
+            from ({arms} order by priority desc, place, id limit ?3) as first
+            cross join <job> as job on job.id = first.id
             where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)
               and max(job.attempt, job.lease) < {LARGEST}""",
             self._prefix,

@@ -1,0 +1,141 @@
+"""Flows and control: edges, limits, pauses, schedules. Names in angle brackets are filled in by `render`."""
+
+from __future__ import annotations
+
+from rowcall.store.sqlite.views import TIMELINE_WITH_FLOWS
+
+# A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
+# that it began. `unsure` is of use where two can write at once.
+_EDGE = """
+create table <edge> (
+  blocker_id integer not null,
+  of_chain integer not null default 0,
+  job_id integer not null,
+  place integer not null,
+  on_failure text not null default 'fail',
+  state text not null default 'open',
+  resolved_at integer,
+  unsure integer not null default 0,
+  primary key (blocker_id, of_chain, job_id),
+  constraint a_blocker_comes_first check (blocker_id < job_id)
+) without rowid
+"""
+
+# a job that runs under a limit: of no account once the lease of its job is another
+_SLOT = """
+create table <slot> (
+  limit_key text not null,
+  job_id integer not null,
+  lease integer not null,
+  primary key (limit_key, job_id)
+) without rowid
+"""
+
+# starts under a limit of rate, numbered in the order of their times
+_START = """
+create table <start> (
+  limit_key text not null,
+  number integer not null,
+  at integer not null,
+  until integer not null,
+  primary key (limit_key, number)
+) without rowid
+"""
+
+# when those that are held by a limit of rate may be looked at again
+_GATE = "create table <gate> (limit_key text primary key, opens_at integer not null) without rowid"
+
+_QUOTA = """
+create table <quota> (
+  name text primary key,
+  concurrency integer,
+  rate integer,
+  per_ms integer,
+  changed_at integer not null
+) without rowid
+"""
+
+_PAUSE = """
+create table <pause> (
+  kind text not null constraint kind_is_known check (kind = 'queue' or kind = 'task'),
+  name text not null,
+  actor text,
+  at integer not null,
+  primary key (kind, name)
+) without rowid
+"""
+
+_SCHEDULE = """
+create table <schedule> (
+  name text primary key,
+  task text not null,
+  payload text not null default '{}',
+  options text not null default '{}',
+  cron text,
+  every_ms integer,
+  zone text not null default 'UTC',
+  catch_up text not null default 'one',
+  paused integer not null default 0,
+  actor text,
+  changed_at integer not null,
+  next_run_at integer,
+  last_run_at integer,
+  last_job_id integer
+) without rowid
+"""
+
+# who waits for the end of a job
+_WAITER = """
+create table <waiter> (
+  id integer primary key autoincrement,
+  job_id integer not null,
+  until integer not null
+)
+"""
+
+_FLOW_BELONGINGS_TRIGGER = """
+create trigger <prefix>job_belongings after delete on <job> begin
+  delete from <attempt> where job_id = old.id;
+  delete from <event> where job_id = old.id;
+  delete from <job_tag> where job_id = old.id;
+  delete from <edge> where job_id = old.id;
+  delete from <slot> where job_id = old.id;
+end
+"""
+
+STATEMENTS = (
+    "alter table <job> add column turn integer",
+    "alter table <job> add column limits text",
+    "alter table <job> add column cancel_lease integer",
+    _EDGE,
+    "create index <prefix>edge_job on <edge> (job_id, place)",
+    "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
+    _SLOT,
+    "create index <prefix>slot_job on <slot> (job_id)",
+    _START,
+    "create index <prefix>start_until on <start> (until)",
+    _GATE,
+    "create index <prefix>gate_opens on <gate> (opens_at)",
+    _QUOTA,
+    _PAUSE,
+    _SCHEDULE,
+    "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
+    _WAITER,
+    "create index <prefix>waiter_job on <waiter> (job_id)",
+    "drop index <prefix>job_ready",
+    # a job that was blocked takes its turn after those that were there before it was unblocked
+    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt)"
+    " where status = 'pending' and held is null",
+    "create index <prefix>job_turned on <job> (queue, type, id)"
+    " where status = 'pending' and held is null and turn is not null",
+    "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
+    " where status = 'pending' and held is not null",
+    "create index <prefix>job_cancelling on <job> (worker, id) where status = 'running' and cancel_lease is not null",
+    "create index <prefix>job_key on <job> (type, key, id) where key is not null",
+    "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
+    "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
+    "drop trigger <prefix>job_belongings",
+    _FLOW_BELONGINGS_TRIGGER,
+    "drop view <prefix>timeline",
+    TIMELINE_WITH_FLOWS,
+)
