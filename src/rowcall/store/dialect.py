@@ -121,6 +121,13 @@ class Look(msgspec.Struct, frozen=True):
         return min(times) if times else None
 
 
+class Concerned(NamedTuple):
+    """Whether anybody waits for the end of a job, and whether any job runs under a limit: mostly neither."""
+
+    edges: bool
+    slots: bool
+
+
 class Glance(NamedTuple):
     """The cheapest answer to "is there anything?": for those who are asked often and mostly in vain."""
 
@@ -287,6 +294,7 @@ class Dialect(Records, Protocol):
         """
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]: ...
+    def concerned(self) -> Plan[Concerned]: ...
 
     # workers and recovery
     def register(self, worker: Registration, now_ms: int | None) -> Plan[None]: ...

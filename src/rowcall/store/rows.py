@@ -10,7 +10,7 @@ import msgspec
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
-from rowcall.store.dialect import Glance, Inserted, Look, Owned, Peer, Pin, Ready, Version
+from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Owned, Peer, Pin, Ready, Version
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -131,6 +131,10 @@ def look_from_row(row: Row) -> Look:
         bool(edges_unsure),
         bool(slots),
     )
+
+
+def concerned_from_row(row: Row) -> Concerned:
+    return Concerned(bool(row[0]), bool(row[1]))
 
 
 def glance_from_row(row: Row) -> Glance:

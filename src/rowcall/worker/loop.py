@@ -323,9 +323,7 @@ class Loop:
                 self._lookout.in_vain()
         else:
             self._lookout.in_vain()
-            self._remember(
-                Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, True, [], glance.wake_at_ms)
-            )
+            self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, True, [], glance.wake_at_ms))
 
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()

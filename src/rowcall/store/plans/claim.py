@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.store.dialect import Dialect, Look, Ready, Success
+from rowcall.store.dialect import Concerned, Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
+from rowcall.store.plans.follow import follow
 from rowcall.store.plans.recover import recover_expired
-from rowcall.store.plans.settle import Account, Ended, settle
+from rowcall.store.plans.settle import Account, Ended, write_ended
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
@@ -52,8 +53,14 @@ def round_of_work(
     now_ms: int | None,
 ) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
-    settled = yield from settle(dialect, ended, account, now_ms)
+    settled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
+    if (
+        settled
+        and (look.edges_open or look.slots)
+        and (yield from follow(dialect, settled, Concerned(look.edges_open, look.slots), now_ms))
+    ):
+        look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
         return Taken(look, settled=settled)
     taken = yield from _take(dialect, appetite, look, now_ms)

@@ -13,6 +13,7 @@ from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
+from rowcall.store.plans.follow import follow
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -34,7 +35,19 @@ Account = Callable[[set[int]], list[Tally]]
 def settle(
     dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
 ) -> Plan[set[int]]:
-    """Write what ended; gives back the ids that were still ours. Of all others nothing is changed."""
+    """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks."""
+    live = yield from write_ended(dialect, ended, account, now_ms)
+    if live:
+        concerned = yield from dialect.concerned()
+        if concerned.edges or concerned.slots:
+            yield from follow(dialect, live, concerned, now_ms)
+    return live
+
+
+def write_ended(
+    dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
+) -> Plan[set[int]]:
+    """`settle`, but for what follows."""
     if not ended:
         return set()
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]

@@ -302,6 +302,7 @@ class Sql:
           traceback = {_field(12)}
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
+    concerned = "select exists (select from <edge> where state = 'open'), exists (select from <slot>)"
     complete = f"""
         update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null,
           result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)

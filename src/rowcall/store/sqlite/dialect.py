@@ -12,6 +12,7 @@ from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
+    Concerned,
     Dialect,
     Filter,
     Glance,
@@ -214,6 +215,9 @@ class SqliteDialect(SqliteRecords, SpokenBlobs):
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
         return bool((yield from fetch(plain(self._sql.heartbeat, now_ms, job_id, lease))))
+
+    def concerned(self) -> Plan[Concerned]:
+        return only(Statement(self._sql.concerned, (), rows.concerned_from_row))
 
     def register(self, worker: Registration, now_ms: int | None) -> Plan[None]:
         return execute(

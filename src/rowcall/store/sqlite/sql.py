@@ -134,6 +134,9 @@ class Sql:
         cross join <job> as job
         where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')"""
     changes = "select changes()"
+    concerned = """
+        select exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'),
+          exists (select 1 from <slot>)"""
     mark = "savepoint rowcall_settle"
     back_to_mark = "rollback to rowcall_settle"
     settle_successes = """

@@ -1,0 +1,14 @@
+"""What follows from the end of attempts: jobs that waited for it, places that came free under a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.statement import Plan
+
+
+def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
+    """Do what follows from these attempts having ended; gives whether that made any job ready."""
+    yield from ()
+    return False
