@@ -64,8 +64,8 @@ _NEXT_EXPIRY = (
 # when a limit of rate or a schedule is to be looked at
 _NEXT_WAKE = f"""
           least((select {milliseconds_after("min(opens_at)")} from <gate>),
-                (select {milliseconds_after("next_run_at")} from <schedule>
-                 where paused = 0 and next_run_at is not null order by next_run_at limit 1))"""
+                (select {milliseconds_after("min(next_run_at)")} from <schedule>
+                 where paused = 0 and next_run_at is not null))"""
 _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
