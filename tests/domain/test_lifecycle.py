@@ -7,6 +7,7 @@ from rowcall.job import FINISHED, Status
 from rowcall.lifecycle import (
     SUCCESS,
     TABLE,
+    CancelRequested,
     Lost,
     Move,
     Outcome,
@@ -26,9 +27,27 @@ from rowcall.retry import Backoff
 
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {
-    "blocked": {"unblock": "scheduled", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "scheduled": {"stage": "pending", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "pending": {"claim": "running", "cancel": "cancelled", "expire": "cancelled", "delete": None},
+    "blocked": {
+        "unblock": "scheduled",
+        "reschedule": "blocked",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "scheduled": {
+        "stage": "pending",
+        "reschedule": "scheduled",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "pending": {
+        "claim": "running",
+        "reschedule": "scheduled",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
     "running": {
         "succeed": "succeeded",
         "retry": "scheduled",
@@ -120,6 +139,9 @@ SNOOZED = Transition(Move.SNOOZE, Status.SCHEDULED, "snoozed", 7.0, attempt_used
 CANCELLED = Transition(
     Move.CANCEL, Status.CANCELLED, "cancelled", error_code="CANCELLED:BY_HANDLER", error_detail="why"
 )
+CANCELLED_BY_HAND = Transition(
+    Move.CANCEL, Status.CANCELLED, "cancelled", error_code="CANCELLED:BY_HAND", error_detail="enough"
+)
 RELEASED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=True)
 ONLY_BUFFERED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False)
 LOST = "attempt {} of 5 was lost with its worker"
@@ -162,6 +184,7 @@ def retried_with(delay: float, code: str, detail: str) -> Transition:
         (raised(Unheard("hm")), *[failed_with("INTERNAL:Control", "hm", "Traceback …")] * 2),
         (Released(), RELEASED, RELEASED),
         (Released(started=False), ONLY_BUFFERED, ONLY_BUFFERED),
+        (CancelRequested("enough"), *[CANCELLED_BY_HAND] * 2),
         (
             Lost(),
             Transition(

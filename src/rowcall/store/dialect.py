@@ -25,6 +25,7 @@ from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.records import Records
 from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.steered import Steered
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +237,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Protocol):
+class Dialect(Records, Steered, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -328,8 +329,6 @@ class Dialect(Records, Protocol):
     def attempts(self, job_id: int) -> Plan[list[Attempt]]: ...
     def timeline(self, job_id: int) -> Plan[list[Event]]: ...
     def workers(self) -> Plan[list[WorkerInfo]]: ...
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]: ...
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]: ...
     def delete(self, job_id: int) -> Plan[None]: ...
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None

@@ -130,6 +130,8 @@ def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
     for queue, kind in look.ready:
         if appetite.queues is not None and queue not in appetite.queues:
             continue
+        if look.paused and (("queue", queue) in look.paused or ("task", kind) in look.paused):
+            continue
         if appetite.types is None or kind in appetite.types:
             wanted.setdefault(queue, []).append(kind)
     return wanted

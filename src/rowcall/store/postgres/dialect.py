@@ -35,17 +35,20 @@ from rowcall.store.postgres.records_sql import RecordsSql
 from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.steer_sql import SteerSql
+from rowcall.store.postgres.steering import PostgresSteering
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs):
+class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresSteering):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
+        self._steering = SteerSql(prefix)
         self._pages = PostgresPages(prefix)
 
     @property
@@ -290,14 +293,6 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
 
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
-
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.record_last_attempt, job_id))
-        yield from execute(plain(self._sql.keep_end, job_id))
-        yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
-
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

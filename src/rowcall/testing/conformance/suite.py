@@ -9,6 +9,11 @@ pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
+from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
+    TestCancelByFilter,
+    TestCancelRunning,
+    TestCancelSurvives,
+)
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
@@ -22,6 +27,7 @@ from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
+from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
@@ -36,6 +42,9 @@ __all__ = [
     "TestAsyncTwins",
     "TestByHand",
     "TestCancel",
+    "TestCancelByFilter",
+    "TestCancelRunning",
+    "TestCancelSurvives",
     "TestClaim",
     "TestClockJumps",
     "TestCounts",
@@ -52,6 +61,7 @@ __all__ = [
     "TestMigrations",
     "TestModel",
     "TestPace",
+    "TestPausing",
     "TestPlainSql",
     "TestProcesses",
     "TestQuestions",
