@@ -46,7 +46,7 @@ class FailedAt(NamedTuple):
 class Steered(Protocol):
     # cancelling what runs
     def ask_to_cancel(self, job_ids: Sequence[int]) -> Plan[set[int]]:
-        """Ask it of the attempts that are running now; gives those of which it was not asked before."""
+        """Of locked jobs that run; gives those of which it was not asked before."""
 
     def asked_to_cancel(self, leases: Sequence[tuple[int, int]]) -> Plan[list[Asked]]:
         """Which of these attempts (ids and leases) were asked to end; nobody can ask until the transaction ends."""

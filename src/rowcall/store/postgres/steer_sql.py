@@ -36,7 +36,7 @@ class SteerSql:
 
     ask_to_cancel = f"""
         update <job> as job set cancel_lease = lease
-        where id = {_ids("$1")} and status = 'running' and cancel_lease is distinct from lease
+        where id = {_ids("$1")} and cancel_lease is distinct from lease
         returning id"""
     # all of them are locked, those of which it was not asked too: from now on nobody can
     lock_attempts = """

@@ -22,7 +22,7 @@ class SteerSql:
 
     ask_to_cancel = """
         update <job> set cancel_lease = lease
-        where id in (select value from json_each(?1)) and status = 'running' and cancel_lease is not lease
+        where id in (select value from json_each(?1)) and cancel_lease is not lease
         returning id"""
     asked_to_cancel = f"""
         select {_ASKED} from json_each(?1) as given cross join <job> as job
