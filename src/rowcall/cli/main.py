@@ -27,6 +27,10 @@ COMMANDS = {
     "retry": "steer",
     "cancel": "steer",
     "delete": "steer",
+    "reschedule": "steer",
+    "set-priority": "steer",
+    "pause": "pause",
+    "resume": "pause",
     "workers": "workers",
     "retention": "retention",
     "prune": "prune",
@@ -50,7 +54,7 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"rowcall.cli.{COMMANDS[name]}")
-        command: click.Command = getattr(module, f"{name}_command")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

@@ -17,24 +17,24 @@ KEY_LENGTH = 512
 
 
 class Choice(TypedDict, total=False):
-    status: str
-    queue: str
-    type: str
-    tag: str
-    limit: int
+    status: str | None
+    queue: str | None
+    type: str | None
+    tag: str | None
+    limit: int | None
 
 
 class Cancelled(Choice, total=False):
     """Which jobs `cancel` is about. A `key` belongs to a `type`; `limit` is how many at most."""
 
-    key: str
+    key: str | None
 
 
 class Retried(Choice, total=False):
     """Which jobs `retry` is about, and at how many a second (`rate`) they become due."""
 
-    error_code: str
-    rate: float
+    error_code: str | None
+    rate: float | None
 
 
 def meant_to_be_cancelled(given: Mapping[str, object]) -> Wanted:

@@ -115,10 +115,6 @@ CASES = {
         [BY_ID],
         position=2,
     ),
-    "failed with one code": Case(
-        lambda size: statements_of(DIALECT.failed_with("A:B", None, None, None, size)),
-        ["rowcall_job_failed(finished_at, id)"],
-    ),
     "heartbeat": Case(lambda size: statements_of(DIALECT.heartbeat(LAST_ID, 2, None)), [BY_ID]),
     "owned by": Case(lambda size: statements_of(DIALECT.owned_by("worker1", size)), ["rowcall_job_owned(worker)"]),
     "orphans": Case(

@@ -31,9 +31,16 @@ from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
-from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
+from rowcall.testing.conformance.cases.steering import (  # noqa: E402
+    TestCancel,
+    TestDelete,
+    TestPriority,
+    TestReschedule,
+    TestRetry,
+)
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
@@ -63,10 +70,13 @@ __all__ = [
     "TestPace",
     "TestPausing",
     "TestPlainSql",
+    "TestPriority",
     "TestProcesses",
     "TestQuestions",
+    "TestReschedule",
     "TestRetention",
     "TestRetry",
+    "TestRetryByFilter",
     "TestSecrets",
     "TestSettle",
     "TestStage",
