@@ -73,7 +73,11 @@ def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
     assert json.loads(run("cancel", "app:jobs", "--queue", "mail", "--json").stdout) == {"count": 2}
     retried = run("retry", "app:jobs", "--status", "cancelled", "--error-code", "CANCELLED:*", "--rate", "1")
     assert retried.stdout == "3 jobs will run again\n"
-    assert queue.stats().by_status == {**dict.fromkeys(Status, 0), "pending": 2, "scheduled": 2}
+    assert queue.stats().by_status == {
+        **{status.value: 0 for status in Status},
+        "pending": 2,
+        "scheduled": 2,
+    }
     assert queue.get(other.id).status == "pending"
 
 
