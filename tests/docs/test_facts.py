@@ -25,6 +25,7 @@ from rowcall import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     Retention,
@@ -80,7 +81,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
 }
