@@ -24,6 +24,7 @@ import msgspec
 from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.records import Records
+from rowcall.store.schedules import Schedules
 from rowcall.store.statement import Plan, Row, Statement
 
 
@@ -113,6 +114,10 @@ class Look(msgspec.Struct, frozen=True):
     edges_open: bool = False
     edges_unsure: bool = False
     slots: bool = False
+
+    @property
+    def is_wake_due(self) -> bool:
+        return self.wake_at_ms is not None and self.wake_at_ms <= self.now_ms
 
     @property
     def next_at_ms(self) -> int | None:
@@ -236,7 +241,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Protocol):
+class Dialect(Records, Schedules, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""

@@ -33,19 +33,22 @@ from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
 from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
+from rowcall.store.postgres.schedules_sql import SchedulesSql
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.speech import as_json, only, plain
+from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs):
+class PostgresDialect(PostgresRecords, PostgresBlobs, SpokenSchedules):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
+        self._schedules = SchedulesSql(prefix)
         self._pages = PostgresPages(prefix)
 
     @property
