@@ -35,7 +35,14 @@ async def thumbnail(ctx: Context, path: Path, size: int = 256) -> str:
 def flaky() -> None: ...
 
 
+@jobs.schedule("0 9 * * *", tz="Europe/Berlin", catch_up="all")
+@jobs.task
+def digest(ctx: Context, copies: int = 1) -> int:
+    return copies
+
+
 # right: no error below
+digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
 send_email.enqueue("a@example.com", subject="Order confirmed")
 send_email.using(priority=10, delay=60, tags=["a"]).enqueue("a@example.com", "x")
