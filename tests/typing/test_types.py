@@ -81,6 +81,8 @@ send_email.using(priority="high")  # arg-type
 send_email.using(prority=3)  # call-arg
 send_email.using(retry=lambda attempt, error: 5.0)  # arg-type
 thumbnail.enqueue("a.png")  # arg-type
+digest.enqueue(copies="two")  # arg-type
+jobs.schedule("0 9 * * *", catch_up="two")  # arg-type
 thumbnail.enqueue(Path("a.png"), size="large")  # arg-type
 thumbnail.using(delay=5).enqueue(5)  # arg-type
 send_email(42)  # arg-type
@@ -141,7 +143,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 17
+    assert len(findings.errors) == 19
     assert findings.revealed == REVEALED
 
 
