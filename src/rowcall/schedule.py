@@ -92,7 +92,7 @@ def next_tick(timing: Timing, after_ms: int) -> int | None:
     if timing.cron is None:
         raise InvalidOption("cron", "there is neither a line nor a period")
     after = time_of(after_ms)
-    zone = zoneinfo.ZoneInfo(timing.zone)
+    zone = _zone(timing.zone)
     found = _next_fixed(timing.cron, zone, after) if _is_fixed(timing.cron) else _next_wild(timing.cron, zone, after)
     return None if found is None else milliseconds_of(found)
 
@@ -194,8 +194,13 @@ def _zone_name(tz: object) -> str:
     name = tz.key if isinstance(tz, zoneinfo.ZoneInfo) else tz
     if not isinstance(name, str):
         raise InvalidOption("tz", f"wants the name of a time zone such as 'Europe/Berlin', not {tz!r}")
+    _zone(name)
+    return name
+
+
+def _zone(name: str) -> zoneinfo.ZoneInfo:
     try:
-        zoneinfo.ZoneInfo(name)
+        return zoneinfo.ZoneInfo(name)
     except (LookupError, ValueError, OSError):
         known = zoneinfo.available_timezones()
         if not known:
@@ -203,7 +208,6 @@ def _zone_name(tz: object) -> str:
         close = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ", such as 'Europe/Berlin' or 'UTC'"
         raise InvalidOption("tz", f"{name!r} is no time zone that is known here{hint}") from None
-    return name
 
 
 def _is_fixed(line: str) -> bool:

@@ -26,10 +26,31 @@ from rowcall.retry import Backoff
 
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {
-    "blocked": {"unblock": "scheduled", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "scheduled": {"stage": "pending", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "pending": {"claim": "running", "cancel": "cancelled", "expire": "cancelled", "delete": None},
+    "blocked": {
+        "unblock": "pending",
+        "defer": "scheduled",
+        "break": "failed",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "scheduled": {
+        "stage": "pending",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "pending": {
+        "claim": "running",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
     "running": {
+        "complete": "succeeded",
         "succeed": "succeeded",
         "retry": "scheduled",
         "snooze": "scheduled",
@@ -40,8 +61,8 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "cancel": "cancelled",
     },
     "succeeded": {"rerun": "pending", "delete": None},
-    "failed": {"rerun": "pending", "delete": None},
-    "cancelled": {"rerun": "pending", "delete": None},
+    "failed": {"rerun": "pending", "reblock": "blocked", "delete": None},
+    "cancelled": {"rerun": "pending", "reblock": "blocked", "delete": None},
 }
 BEGINNINGS = {"enqueue": "pending", "postpone": "scheduled", "block": "blocked"}
 

@@ -17,10 +17,13 @@ from rowcall.payload import payload_from_row
 from rowcall.queue.core import Core
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.options import ENQUEUE_OPTIONS, checked
+from rowcall.queue.ordering import with_key
 from rowcall.queue.steering import this_person
 from rowcall.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, timing_of
+from rowcall.store.dialect import NewJob
 from rowcall.store.plans import inspect
 from rowcall.store.plans import schedule as plans
+from rowcall.store.plans.orders import Order
 from rowcall.store.schedules import Entry, ScheduleRow
 from rowcall.store.statement import Plan
 from rowcall.task import BaseTask
@@ -165,18 +168,8 @@ class Schedules(Enqueueing):
         if len(payload) > self.blobs.inline_length:
             problem = f"{len(payload):,} characters are more than a schedule can hold ({self.blobs.inline_length:,})"
             raise InvalidArguments(kind, f"{problem}; keep the data elsewhere and pass where it is")
-        options = {
-            option: value
-            for option, value in msgspec.structs.asdict(job).items()
-            if option not in ("type", "run_at_ms") and value is not None
-        }
-        entry = Entry(
-            name=_name(name),
-            task=kind,
-            payload=payload,
-            options=msgspec.json.encode(options).decode(),
-            timing=timing,
-        )
+        job = with_key(Order(job=job, payload=payload)).job
+        entry = Entry(name=_name(name), task=kind, payload=payload, options=_options(job), timing=timing)
         declared = self.declared_schedules.get(entry.name)
         if declared is not None and not plans.alike(declared, entry):
             raise InvalidOption("name", f"a schedule {name!r} is declared already, and differs; give one another name")
@@ -188,6 +181,13 @@ class Schedules(Enqueueing):
         if not task.is_of(self):
             raise InvalidOption("task", f"{task.name!r} is declared on another queue")
         return task.name
+
+
+def _options(job: NewJob) -> str:
+    """What a job of it is written with, as far as that is not what most jobs have."""
+    plain = msgspec.structs.asdict(NewJob(type=job.type, queue=""))
+    given = msgspec.structs.asdict(job)
+    return msgspec.json.encode({option: given[option] for option in given if given[option] != plain[option]}).decode()
 
 
 def _shown(row: ScheduleRow) -> Schedule:

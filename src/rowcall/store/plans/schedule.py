@@ -8,8 +8,10 @@ import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import ScheduleNotFound
+from rowcall.payload import value_from_row
 from rowcall.schedule import due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.plans.orders import Order, place_orders
 from rowcall.store.schedules import Entry, ScheduleRow
 from rowcall.store.statement import Plan
 
@@ -37,17 +39,24 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
         return 0
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
-        inserted = yield from _enqueue(dialect, row, job, at_ms, now_ms)
-        last = at_ms, inserted.id
+        ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
+        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms))
     yield from dialect.move_on(row.name, due.following_ms, *last)
     return len(due.ticks)
 
 
-def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, at_ms: int, now_ms: int | None) -> Plan[Inserted]:
-    job = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
-    inserted = yield from dialect.insert(job, row.payload, now_ms)
-    yield from dialect.record_event(inserted.id, "TICK", None, row.name, now_ms)
-    return inserted
+def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[int]:
+    """Gives the job's id; where its key is taken, that of the job that has it."""
+    if job.is_alone:
+        inserted: Inserted | None = yield from dialect.insert(job, row.payload, now_ms)
+    else:
+        (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
+        if placed.existing is not None:
+            return placed.existing.id
+        inserted = placed.inserted
+    assert inserted is not None
+    yield from dialect.record_event(inserted.id, event, actor, row.name, now_ms)
+    return inserted.id
 
 
 def job_of(row: Entry) -> NewJob:
@@ -57,6 +66,8 @@ def job_of(row: Entry) -> NewJob:
     complaint = name_complaint(job.type) or name_complaint(job.queue)
     if complaint or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
         raise ValueError(complaint or "priority and max_attempts are out of range")
+    if job.unique is not None and job.unique.on_duplicate == "raise":  # there is nobody to tell
+        return msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="return"))
     return job
 
 
@@ -74,8 +85,8 @@ def alike(one: Entry, other: Entry) -> bool:
     """Whether they say the same; a database may have written their JSON in another way."""
     return (
         (one.task, one.timing) == (other.task, other.timing)
-        and msgspec.json.decode(one.payload) == msgspec.json.decode(other.payload)
-        and msgspec.json.decode(one.options) == msgspec.json.decode(other.options)
+        and value_from_row(one.payload) == value_from_row(other.payload)
+        and value_from_row(one.options) == value_from_row(other.options)
     )
 
 
@@ -90,10 +101,9 @@ def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan
     row = yield from _locked(dialect, name)
     now_ms = yield from dialect.now(now_ms)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
-    inserted = yield from dialect.insert(job, row.payload, now_ms)
-    yield from dialect.record_event(inserted.id, "RUN_NOW", actor, name, now_ms)
-    yield from dialect.move_on(name, row.next_run_at_ms, now_ms, inserted.id)
-    return inserted.id
+    job_id = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
+    yield from dialect.move_on(name, row.next_run_at_ms, now_ms, job_id)
+    return job_id
 
 
 def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:

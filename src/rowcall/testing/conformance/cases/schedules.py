@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 
 from rowcall import Job, Rowcall, ScheduleNotFound, Status
+from rowcall.queue.schedules import publish_schedules
 from rowcall.schedule import CatchUp
 from rowcall.store.plans.schedule import TICKS_AT_ONCE
 from rowcall.testing.clock import FakeClock
@@ -204,6 +206,44 @@ class TestDeclaredSchedules:
         undeclared.remove_schedule("digest")
         clock.advance(DAY)
         assert len(ticks(undeclared)) == 4
+
+    @pytest.mark.parametrize("on_duplicate", ["return", "raise"])
+    def test_a_key_keeps_ticks_apart_from_jobs_that_have_not_ended(
+        self, jobs: Rowcall, clock: FakeClock, on_duplicate: Literal["return", "raise"]
+    ) -> None:
+        task = jobs.task(name="digest", key="digest", on_duplicate=on_duplicate)(lambda: None)
+        jobs.schedule(every=60, catch_up="all")(task)
+        publish_schedules(jobs)
+        clock.advance(60)
+        (running,) = jobs.claim("hand", limit=10)
+        assert running.key == "digest"
+        clock.advance(120)
+        assert jobs.claim("hand", limit=10) == []
+        told = jobs.schedules()[0]
+        assert (told.last_job_id, told.last_run_at) == (running.id, clock.now())
+        assert jobs.run_schedule_now("digest").id == running.id
+        jobs.complete(running)
+        clock.advance(60)
+        assert [job.run_at for job in jobs.claim("hand", limit=10)] == [clock.now()]
+
+    def test_the_options_of_the_task_are_those_of_its_jobs(self, jobs: Rowcall, clock: FakeClock) -> None:
+        options = {
+            "queue": "mail",
+            "priority": 3,
+            "max_attempts": 2,
+            "delay": 30,
+            "expires_in": 600,
+            "tags": ["a", "b"],
+        }
+        task = jobs.task(name="digest", **options)(lambda: None)  # type: ignore[call-overload]
+        jobs.schedule(every=60)(task)
+        jobs.schedule(every=60, name="urgent", queue="express", priority=9)(task)
+        publish_schedules(jobs)
+        clock.advance(90)
+        urgent, usual = sorted(jobs.claim("hand", limit=10), key=lambda job: job.queue)
+        assert (usual.queue, usual.priority, usual.max_attempts, usual.tags) == ("mail", 3, 2, ("a", "b"))
+        assert (usual.run_at, usual.expires_at) == (clock.now(), clock.now() + timedelta(seconds=600))
+        assert (urgent.queue, urgent.priority, urgent.max_attempts) == ("express", 9, 2)
 
     def test_a_pause_outlives_a_restart(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         first, second = open_queue(clock=clock), open_queue(clock=clock)
