@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from datetime import datetime, timedelta
 
@@ -111,15 +112,20 @@ def test_an_idle_worker_is_woken_by_a_new_schedule_and_by_each_tick(url: str) ->
         assert found == [found[0] + SECOND / 5 * number for number in range(len(found))]
 
 
-def test_who_cannot_read_lines_leaves_them_to_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_cannot_read_lines_leaves_them_to_others(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = FakeClock()
     with Rowcall(url, clock=clock) as jobs:
         jobs.task(name="send")(lambda: None)
         jobs.add_schedule("line", "send", cron="* * * * *", catch_up="all")
         jobs.add_schedule("period", "send", every=60, catch_up="all")
         clock.advance(120)
-        monkeypatch.setattr(plans, "has_cron", lambda: False)
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "cronsim", None)
+            assert jobs.drain().succeeded == 2
+            assert "cron lines, which this worker cannot read: pip install 'rowcall[cron]'" in caplog.text
+            assert jobs.schedules()[0].problem is None
+        caplog.clear()
         assert jobs.drain().succeeded == 2
-        assert jobs.schedules()[0].problem is None
-        monkeypatch.undo()
-        assert jobs.drain().succeeded == 2
+        assert caplog.text == ""

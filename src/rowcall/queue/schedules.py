@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from rowcall.config import name_complaint
+from rowcall.context import logger
 from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job, Schedule
 from rowcall.moments import time_or_none
@@ -19,7 +20,7 @@ from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.options import ENQUEUE_OPTIONS, checked
 from rowcall.queue.ordering import with_key
 from rowcall.queue.steering import this_person
-from rowcall.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, timing_of
+from rowcall.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans import inspect
 from rowcall.store.plans import schedule as plans
@@ -38,6 +39,8 @@ def publish_schedules(core: Core) -> None:
     if core.declared_schedules:
         entries = list(core.declared_schedules.values())
         core.write(lambda: plans.put_all(core.dialect, entries, core.now_ms()))
+    if not has_cron() and any(row.timing.cron is not None for row in core.read(core.dialect.schedules())):
+        logger.warning("there are cron lines, which this worker cannot read: pip install 'rowcall[cron]'")
 
 
 class Schedules(Enqueueing):

@@ -350,7 +350,9 @@ class Loop:
 
     def _wait(self) -> None:
         listening = self._room() > 0
-        seconds = min(LONGEST_WAIT_SECONDS, self._due_in() if listening or self.stopping else self._wakes_in())
+        seconds = LONGEST_WAIT_SECONDS
+        if not self.stopping:
+            seconds = min(seconds, self._due_in() if listening else self._wakes_in())
         if self._dispatcher.buffered:
             seconds = min(seconds, STALE_SECONDS)
         if self._outcomes.any_completed:
