@@ -141,14 +141,12 @@ class Run:
 
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        self._refuse_completed("complete")
         given = result_to_json(self.ready.type, result)
         self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
         self.completed = True
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        self._refuse_completed("complete")
         given = result_to_json(self.ready.type, result)
         await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
         self.completed = True
@@ -157,14 +155,11 @@ class Run:
         assert self._completion is not None
         if self.finished_at or self.settled:
             raise RuntimeError("continue_with was called after the handler had ended")
-        self._refuse_completed("continue")
+        if self.completed:
+            raise WrongState(self.ready.id, "completed", "continue", [str(Status.RUNNING)])
         if self.then is not None:
             raise WrongState(self.ready.id, "about to continue already", "continue", ["without a next step"])
         self.then = self._completion.next_step(self.ready, task, arguments, options)
-
-    def _refuse_completed(self, move: str) -> None:
-        if self.completed:
-            raise WrongState(self.ready.id, "completed", move, [str(Status.RUNNING)])
 
     def blockers(self) -> list[object]:
         assert self._completion is not None
