@@ -111,7 +111,7 @@ def test_a_move_leads_where_the_table_says_or_nowhere(source: Status, move: Move
 
 
 def test_only_a_person_moves_a_finished_job() -> None:
-    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "delete"}
+    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "reblock", "delete"}
 
 
 def test_no_running_job_is_deleted() -> None:

@@ -12,8 +12,9 @@ from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job
 from rowcall.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
+from rowcall.queue.flows import Bound, Flows
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
-from rowcall.queue.ordering import Ordering, written_job
+from rowcall.queue.ordering import written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
 from rowcall.store.plans.orders import Order
@@ -21,7 +22,7 @@ from rowcall.store.plans.orders import Order
 _UNDECLARED = Options()
 
 
-class Enqueueing(Ordering):
+class Enqueueing(Flows):
     def enqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
@@ -38,6 +39,22 @@ class Enqueueing(Ordering):
         """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
         given = checked(options, ENQUEUE_OPTIONS)
         return await self.aput(*self._named(task, arguments, given), connection=given.connection)
+
+    def bound(self, task: object, args: tuple[object, ...], arguments: dict[str, object]) -> Bound:
+        """A call of a task, of one with options, or of one that is known by its name alone."""
+        if isinstance(task, Bound):
+            if args or arguments:
+                raise InvalidOption("task", "is bound to its arguments already")
+            return task
+        if isinstance(task, str):
+            if args:
+                raise InvalidOption("task", f"{task!r} is only a name: give its arguments by name")
+            return Bound(*self._named(task, arguments, _UNDECLARED))
+        bind = getattr(task, "bind", None)
+        if bind is None:
+            raise InvalidOption("task", f"wants a task, a task with options or a name, not {task!r}")
+        call: Bound = bind(*args, **arguments)
+        return call
 
     def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
         if complaint := name_complaint(task):

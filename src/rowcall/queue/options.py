@@ -222,10 +222,10 @@ def _after(value: object) -> tuple[Awaited, ...]:
     if value is None:
         return ()
     given = [value] if isinstance(value, Job | Chain | int | str) or not isinstance(value, Iterable) else list(value)
-    return tuple({awaited.blocker: awaited for awaited in map(_awaited, given)}.values())
+    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, given)}.values())
 
 
-def _awaited(value: object) -> Awaited:
+def awaited_of(value: object) -> Awaited:
     match value:
         case Job(id=job_id, type=kind, created_at=created_at):
             return Awaited(Blocker(job_id), kind, milliseconds_of(created_at))

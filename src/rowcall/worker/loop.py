@@ -12,7 +12,7 @@ from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
 from rowcall.observe.meter import Meter
-from rowcall.queue.core import Core
+from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.wake.watch import Bell
@@ -40,7 +40,7 @@ class Loop:
 
     def __init__(
         self,
-        core: Core,
+        core: Enqueueing,
         settings: Settings,
         dispatcher: Dispatcher,
         bell: Bell,

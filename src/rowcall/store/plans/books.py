@@ -77,6 +77,10 @@ def cancelled_by_hand(job: Job, error_code: str) -> Tally:
     return _change(job, 1, status="cancelled", error_code=error_code, outcome="cancelled")
 
 
+def completed_by_hand(job: Job) -> Tally:
+    return _change(job, 1, status="succeeded", error_code="", outcome=None)
+
+
 def revived(job: Job) -> Tally:
     """A finished job that is finished no longer."""
     return _change(job, -1, status=job.status, error_code=job.error_code or "", outcome=None)
