@@ -33,6 +33,7 @@ FIRST_STUCK_SECONDS = 0.05
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
+SWEEP_SECONDS = 1.0
 
 
 class Loop:
@@ -335,7 +336,14 @@ class Loop:
 
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock."""
-        return self._seconds_until(self._look.next_at_ms if self._look is not None else None)
+        if self._look is None:
+            return LONGEST_WAIT_SECONDS
+        # an edge stays unsure for as long as somebody is at its blocker
+        since = time.monotonic() - self._looked_at
+        sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
+        if self._look.next_at_ms is None:
+            return max(0.0, sweep_in)
+        return max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
 
     def _wakes_in(self) -> float:
         """Seconds until a schedule or a limit of rate is to be looked at."""
