@@ -26,6 +26,7 @@ from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
 from rowcall.queue.pausing import Pausing
+from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
 from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
@@ -51,7 +52,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering, Pausing):
+class Rowcall(Schedules, Enqueueing, ByHand, Looking, Observing, Keeping, Steering, Pausing):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")

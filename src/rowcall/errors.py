@@ -8,14 +8,17 @@ RowcallError
 ├── DuplicateTask (ValueError)        two tasks of one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
+├── ScheduleNotFound (LookupError)    no schedule of that name
 ├── JobFailed                         the job whose result was asked for has failed
 ├── JobCancelled                      the job whose result was asked for was cancelled
 ├── LeaseLost                         the attempt belongs to somebody else by now
 ├── WrongState                        the job's state does not allow that
+├── StillNeeded                       other jobs wait for it, or for the chain
 ├── SchemaMismatch                    the tables are missing, or of another version than this code
 └── StoreUnavailable                  the database cannot be opened, read or written now
     ├── Conflict                      somebody else was at the same rows; nothing was written
     └── DataRefused                   it is there, and refuses the values
+        └── StepTaken                 a chain has that step already
 
 Control                               raised by handlers, to say how an attempt ends
 ├── Retry · Snooze · Fail · Cancel
@@ -74,6 +77,12 @@ class JobNotFound(RowcallError, LookupError):
         self.job_id = job_id
 
 
+class ScheduleNotFound(RowcallError, LookupError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+        self.name = name
+
+
 class JobFailed(RowcallError):
     def __init__(self, job_id: int, error_code: str, error_detail: str | None) -> None:
         super().__init__(f"job {job_id} failed with {error_code}" + (f": {error_detail}" if error_detail else ""))
@@ -109,6 +118,14 @@ class WrongState(RowcallError):
         self.problem = problem
 
 
+class StillNeeded(RowcallError):
+    def __init__(self, job_id: int, needed_by: list[int]) -> None:
+        some = ", ".join(map(str, needed_by[:5])) + (", …" if len(needed_by) > 5 else "")
+        super().__init__(f"cannot delete job {job_id}: {len(needed_by)} others wait for it ({some})")
+        self.job_id = job_id
+        self.needed_by = needed_by
+
+
 class SchemaMismatch(RowcallError):
     def __init__(self, found: int, wanted: int, advice: str) -> None:
         super().__init__(f"the tables are at version {found}, this code needs {wanted}: {advice}")
@@ -129,6 +146,14 @@ class Conflict(StoreUnavailable):
 
 class DataRefused(StoreUnavailable):
     """The database is well, and does not take these values: too large, or against a rule of its tables."""
+
+    error_code = "INVALID_OUTPUT:NOT_STORABLE"
+
+
+class StepTaken(DataRefused):
+    """The chain has that step already, so that nothing can go on from here."""
+
+    error_code = "CHAIN:STEP_TAKEN"
 
 
 class Control(Exception):

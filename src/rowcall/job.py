@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -90,6 +90,34 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps of which each goes on from the one before. Its id is that of its first job, and so is its type.
+
+    `length` counts the steps there are so far, `current` is the first that has not succeeded, or the last; `result` is
+    that of the last. Only `jobs.chain(id)` fills in `steps`.
+    """
+
+    id: int
+    type: str
+    queue: str
+    status: Status
+    length: int
+    current: int
+    created_at: datetime
+    finished_at: datetime | None = None
+    result: object = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    steps: tuple[Job, ...] = ()
+
+
+class ChainPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some chains, newest first; `next_cursor` is None on the last page."""
+
+    chains: list[Chain]
+    next_cursor: str | None = None
+
+
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A worker process that is registered now."""
 
@@ -105,6 +133,27 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     lock_path: str | None
     running: int
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it was when it was read. It ticks by a `cron` line in the zone `tz`, or `every` so often.
+
+    `next_run_at` is None while it is paused, and where a `problem` keeps it from ticking.
+    """
+
+    name: str
+    task: str
+    arguments: dict[str, object]
+    cron: str | None = None
+    every: timedelta | None = None
+    tz: str = "UTC"
+    catch_up: str = "one"
+    paused: bool = False
+    paused_by: str | None = None
+    next_run_at: datetime | None = None
+    last_run_at: datetime | None = None
+    last_job_id: int | None = None
+    problem: str | None = None
 
 
 class Percentiles(msgspec.Struct, frozen=True):

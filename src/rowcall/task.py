@@ -12,6 +12,7 @@ from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
+from rowcall.queue.flows import Bound
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
 
@@ -61,6 +62,13 @@ class Enqueuer(Generic[P]):
         payload = self._declared.arguments.to_json(args, kwargs)
         return await self._jobs.aput(self._new_job, payload, connection=self._connection)
 
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
+        """A call that is not enqueued yet: a step of a chain, or a job of a flow.
+
+        >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
+        """
+        return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
+
     def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
         """Write one job for each dict of arguments, all in one transaction.
 
@@ -94,6 +102,10 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
     @property
     def name(self) -> str:
         return self._declared.name
+
+    def is_of(self, jobs: Enqueueing) -> bool:
+        """Whether it is declared there."""
+        return self._jobs is jobs
 
     def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P]:
         """The same task with other options.

@@ -32,6 +32,7 @@ from rowcall import (
     RetentionReport,
     Retries,
     Rowcall,
+    Schedule,
     Stats,
     Status,
     Summary,
@@ -83,6 +84,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
+    "schedules.md": (Schedule,),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
 }
 

@@ -28,8 +28,11 @@ from rowcall.retry import Backoff
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {
     "blocked": {
-        "unblock": "scheduled",
         "reschedule": "blocked",
+        "unblock": "pending",
+        "defer": "scheduled",
+        "break": "failed",
+        "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
         "delete": None,
@@ -37,6 +40,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
     "scheduled": {
         "stage": "pending",
         "reschedule": "scheduled",
+        "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
         "delete": None,
@@ -44,11 +48,13 @@ PROMISED: dict[str, dict[str, str | None]] = {
     "pending": {
         "claim": "running",
         "reschedule": "scheduled",
+        "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
         "delete": None,
     },
     "running": {
+        "complete": "succeeded",
         "succeed": "succeeded",
         "retry": "scheduled",
         "snooze": "scheduled",
@@ -59,8 +65,8 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "cancel": "cancelled",
     },
     "succeeded": {"rerun": "pending", "delete": None},
-    "failed": {"rerun": "pending", "delete": None},
-    "cancelled": {"rerun": "pending", "delete": None},
+    "failed": {"rerun": "pending", "reblock": "blocked", "delete": None},
+    "cancelled": {"rerun": "pending", "reblock": "blocked", "delete": None},
 }
 BEGINNINGS = {"enqueue": "pending", "postpone": "scheduled", "block": "blocked"}
 
@@ -109,7 +115,7 @@ def test_a_move_leads_where_the_table_says_or_nowhere(source: Status, move: Move
 
 
 def test_only_a_person_moves_a_finished_job() -> None:
-    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "delete"}
+    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "reblock", "delete"}
 
 
 def test_no_running_job_is_deleted() -> None:

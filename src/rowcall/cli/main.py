@@ -31,6 +31,7 @@ COMMANDS = {
     "set-priority": "steer",
     "pause": "pause",
     "resume": "pause",
+    "schedules": "schedules",
     "workers": "workers",
     "retention": "retention",
     "prune": "prune",

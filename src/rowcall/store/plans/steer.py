@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from rowcall.errors import DuplicateJob, RowcallError, WrongState
@@ -44,6 +44,8 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
     found: dict[int, RowcallError] = {}
     if not concerned:
         return found
+    for kind, keys in sorted(_keys_of(concerned.values()).items()):
+        yield from dialect.lock_keys(kind, sorted(keys))
     for job_id, kind, other_id in (yield from dialect.obstacles(list(concerned))):
         job = concerned[job_id]
         if kind == "key":
@@ -52,6 +54,14 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
             problem = f"it is a step of chain {job.chain_id}, and job {other_id} came after it: retry the last step"
             found.setdefault(job_id, WrongState(job_id, job.status, "retry", [], problem))
     return found
+
+
+def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:
+    keys: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.key is not None:
+            keys.setdefault(job.type, set()).add(job.key)
+    return keys
 
 
 # cancelled

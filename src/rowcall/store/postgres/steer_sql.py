@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
-from rowcall.store.postgres.schema import MOST_COUNT, MOST_LEASE, milliseconds_of, render, time_of
-from rowcall.store.postgres.sql import JOB_COLUMNS
+from rowcall.store.postgres.schema import MOST_COUNT, milliseconds_of, render, time_of
+from rowcall.store.postgres.sql import JOB_COLUMNS, NEXT_LEASE
 
-_NEXT_LEASE = f"least(job.lease, {MOST_LEASE - 1}) + 1"
 _UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
@@ -52,7 +51,7 @@ class SteerSql:
         order by worker, id"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> as job where id = {_ids('$1')} order by id for update"
     cancel_waiting = f"""
-        update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
+        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
           error_detail = $4::text
         where id = {_ids("$2")}"""
     unfinished_with_key = f"""
@@ -77,7 +76,7 @@ class SteerSql:
     rerun = f"""
         with given as materialized (select $2::text::jsonb as document)
         update <job> as job set status = case when {_RERUN_AT} > moment.now then 'scheduled' else 'pending' end,
-          lease = {_NEXT_LEASE}, run_at = coalesce({_RERUN_AT}, moment.now),
+          lease = {NEXT_LEASE}, run_at = coalesce({_RERUN_AT}, moment.now),
           max_attempts = least(job.max_attempts + ({_of_job(0)})::int, {MOST_COUNT}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
           held = null, cancel_lease = null, result = null, error_code = null, error_detail = null, traceback = null

@@ -80,7 +80,8 @@ create table <schedule> (
   changed_at integer not null,
   next_run_at integer,
   last_run_at integer,
-  last_job_id integer
+  last_job_id integer,
+  problem text
 ) without rowid
 """
 
@@ -132,7 +133,8 @@ STATEMENTS = (
     "create index <prefix>waiter_job on <waiter> (job_id)",
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
-    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt, turn)"
+    "create index <prefix>job_ready on <job>"
+    " (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt, turn)"
     " where status = 'pending' and held is null",
     "create index <prefix>job_turned on <job> (queue, type, id)"
     " where status = 'pending' and held is null and turn is not null",

@@ -32,6 +32,11 @@ from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E4
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
+from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
+    TestDeclaredSchedules,
+    TestScheduleRaces,
+    TestSchedules,
+)
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import (  # noqa: E402
@@ -56,6 +61,7 @@ __all__ = [
     "TestClockJumps",
     "TestCounts",
     "TestCrash",
+    "TestDeclaredSchedules",
     "TestDelete",
     "TestEnqueue",
     "TestExpiry",
@@ -77,6 +83,8 @@ __all__ = [
     "TestRetention",
     "TestRetry",
     "TestRetryByFilter",
+    "TestScheduleRaces",
+    "TestSchedules",
     "TestSecrets",
     "TestSettle",
     "TestStage",
