@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
+from rowcall.lifecycle import (
+    BLOCKER_CANCELLED_CODE,
+    BLOCKER_FAILED_CODE,
+    CHAIN_COMPLETED_CODE,
+    EXPIRED_CODE,
+    LOST_CODE,
+)
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 
 _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
+_OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}'"
 _UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
@@ -50,10 +57,14 @@ class SteerSql:
     # what only the row said of its end is kept as an event
     keep_ends = f"""
         insert into <event> (job_id, at, event, detail)
-        select id, coalesce(finished_at, created_at), case when status = 'failed' then 'FAILED' else 'EXPIRED' end,
-               case when status = 'failed' then error_code else error_detail end
+        select id, coalesce(finished_at, created_at),
+               case when status = 'failed' then 'FAILED' when error_code = '{EXPIRED_CODE}' then 'EXPIRED'
+                    else 'CANCELLED' end,
+               case error_code when '{LOST_CODE}' then error_code when '{EXPIRED_CODE}' then error_detail
+                    else error_code || coalesce(': ' || error_detail, '') end
         from <job> where id in (select value from json_each(?1))
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
+          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}')
+               or (claimed_at is null and error_code in ({_OF_OTHERS})))"""
     rerun = """
         update <job> set status = case when coalesce(given.run_at, <now>) > <now> then 'scheduled' else 'pending' end,
           lease = lease + 1, run_at = coalesce(given.run_at, <now>), max_attempts = max_attempts + given.more,

@@ -13,6 +13,7 @@ from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
     TestCancelRunning,
     TestCancelSurvives,
+    TestCancelTakesAlong,
 )
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
@@ -57,6 +58,7 @@ __all__ = [
     "TestCancelByFilter",
     "TestCancelRunning",
     "TestCancelSurvives",
+    "TestCancelTakesAlong",
     "TestClaim",
     "TestClockJumps",
     "TestCounts",

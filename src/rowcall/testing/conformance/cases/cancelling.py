@@ -216,6 +216,39 @@ class TestCancelSurvives:
         assert len(notes.read("started")) == 1
 
 
+class TestCancelTakesAlong:
+    """What depends on a job that is cancelled can never run."""
+
+    @pytest.mark.parametrize("by_filter", [False, True])
+    def test_what_waits_for_a_waiting_job(self, jobs: Rowcall, by_filter: bool) -> None:
+        blocker = jobs.enqueue("send", delay=60, queue="first")
+        after = jobs.enqueue("send", after=[blocker])
+        last = jobs.enqueue("send", after=[after])
+        if by_filter:
+            assert jobs.cancel(queue="first") == 1
+        else:
+            jobs.cancel(blocker.id)
+        assert {(jobs.get(job.id).status, jobs.get(job.id).error_code) for job in (after, last)} == {
+            (Status.CANCELLED, "BLOCKER:CANCELLED")
+        }
+
+    def test_what_waits_for_a_running_job_once_that_has_ended(self, jobs: Rowcall) -> None:
+        blocker = jobs.enqueue("send")
+        after = jobs.enqueue("send", after=[blocker])
+        claimed = jobs.claim("hand")[0]
+        jobs.cancel(blocker.id)
+        assert jobs.get(after.id).status is Status.BLOCKED
+        jobs.fail(claimed, "TEST:CODE")
+        assert jobs.get(after.id).error_code == "BLOCKER:CANCELLED"
+
+    def test_a_blocked_job_itself(self, jobs: Rowcall) -> None:
+        blocker = jobs.enqueue("send")
+        after = jobs.enqueue("send", after=[blocker])
+        assert jobs.cancel(after.id).status is Status.CANCELLED
+        jobs.complete(jobs.claim("hand")[0])
+        assert jobs.get(after.id).status is Status.CANCELLED
+
+
 class TestCancelByFilter:
     def test_waiting_ones_are_cancelled_and_running_ones_asked(self, jobs: Rowcall) -> None:
         pending = [jobs.enqueue("send", queue="mail").id for _ in range(3)]
@@ -243,6 +276,11 @@ class TestCancelByFilter:
         left = {kind: [job.id for job in jobs.list(type=kind, status="pending").jobs] for kind in ("send", "fetch")}
         assert len(left["send"]) == 1
         assert sorted(left["fetch"]) == ids["fetch", "old"]
+
+    def test_by_key(self, jobs: Rowcall) -> None:
+        wanted, other = (jobs.enqueue("send", key=key).id for key in ("order-1", "order-2"))
+        assert jobs.cancel(type="send", key="order-1") == 1
+        assert [jobs.get(job_id).status for job_id in (wanted, other)] == ["cancelled", "pending"]
 
     def test_more_than_fit_into_one_transaction(self, jobs: Rowcall) -> None:
         @jobs.task

@@ -104,6 +104,16 @@ class TestReschedule:
         assert now.status is Status.PENDING
         assert jobs.dequeue("hand") is not None
 
+    def test_a_blocked_one_has_it_when_it_is_blocked_no_longer(self, jobs: Rowcall, clock: FakeClock) -> None:
+        blocker = jobs.enqueue("send")
+        job = jobs.enqueue("send", after=[blocker])
+        later = jobs.reschedule(job.id, delay=60)
+        assert (later.status, later.run_at) == (Status.BLOCKED, clock.now() + timedelta(seconds=60))
+        jobs.complete(_claim(jobs))
+        assert jobs.get(job.id).status is Status.SCHEDULED
+        clock.advance(60)
+        assert _claim(jobs).id == job.id
+
     def test_who_did_it_and_what_it_was(self, jobs: Rowcall) -> None:
         job = jobs.enqueue("send", run_at=datetime(2030, 1, 2, 3, 4, 5, 678000, UTC))
         jobs.reschedule(job.id, run_at=datetime(2031, 1, 1, tzinfo=UTC), actor="ann")
