@@ -58,6 +58,7 @@ class Enqueueing(Core):
             return sending.written(self._put(sending.job, payload, connection))
 
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
+        connection = self.destination(connection)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -75,6 +76,7 @@ class Enqueueing(Core):
             return sending.written(await self._aput(sending.job, payload, connection))
 
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
+        connection = self.destination(connection)
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -92,6 +94,7 @@ class Enqueueing(Core):
             return self._put_many(sending.job, payloads, connection)
 
     def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:
@@ -112,6 +115,7 @@ class Enqueueing(Core):
             return await self._aput_many(sending.job, payloads, connection)
 
     async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:

@@ -135,6 +135,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
 
 def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all that was kept long enough; `noted` is told of each batch."""
+    core.check_outside_block()
     core.ensure_schema()
     publish_rules(core)
     connection = core.database.connect()
@@ -179,6 +180,7 @@ class Keeping(Core):
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted, as far as that hinders nobody; gives the bytes that were freed."""
+        self.check_outside_block()
         self.ensure_schema()
         return self.database.vacuum()
 

@@ -30,6 +30,7 @@ from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
+from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -63,6 +64,8 @@ __all__ = [
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
+    "TestTransaction",
+    "TestTransactionCrash",
     "clock",
     "jobs",
     "notes",
