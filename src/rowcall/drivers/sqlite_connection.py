@@ -45,11 +45,6 @@ class SqliteConnection:
                 f"SQLite {sqlite3.sqlite_version} is too old: 3.35 is the oldest that works",
                 "Use a newer Python or system SQLite",
             )
-        if path in _in_transaction_when_forked:
-            raise StoreUnavailable(
-                f"this process was forked while a transaction on {path} was open, and cannot use the file",
-                "Fork before the block, or after it",
-            )
         self._path = path
         self._told_of_gate = False
         self._gate = Gate(side_folder, config.gate_seconds, path)
@@ -204,6 +199,11 @@ class SqliteConnection:
             _in_transaction_when_forked.add(self._path)
 
     def _enter_gate(self) -> None:
+        if self._path in _in_transaction_when_forked:
+            raise StoreUnavailable(
+                f"this process was forked inside a transaction on {self._path}, and cannot write to that file",
+                "Fork before the block, or after it",
+            )
         try:
             self._gate.enter()
         except OSError as error:
