@@ -24,6 +24,7 @@ from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.results import Results
 from rowcall.queue.steering import Steering
 from rowcall.queue.transacting import Transacting
 from rowcall.retention import Retention
@@ -50,7 +51,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Transacting, ByHand, Looking, Observing, Keeping, Steering):
+class Rowcall(Transacting, ByHand, Looking, Results, Observing, Keeping, Steering):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")

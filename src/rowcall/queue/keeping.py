@@ -127,6 +127,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
         lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
         lambda: tidy.thin_out(core.dialect, core.now_ms()),
         lambda: tidy.forget(core.dialect, core.now_ms()),
+        lambda: core.dialect.forget_waiters(core.now_ms()),
     ]
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.store.dialect import Concerned, Dialect, Look, Ready, Success
+from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.recover import recover_expired
@@ -55,11 +55,7 @@ def round_of_work(
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
     settled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
-    if (
-        settled
-        and (look.edges_open or look.slots)
-        and (yield from follow(dialect, settled, Concerned(look.edges_open, look.slots), now_ms))
-    ):
+    if settled and any(look.concerned) and (yield from follow(dialect, settled, look.concerned, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
         return Taken(look, settled=settled)
@@ -84,6 +80,8 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
         stuck = not (expired or staged)
         look = yield from dialect.look(appetite.worker, now_ms)
+        if expired and look.waiters:
+            yield from dialect.tell_waiters(None)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck)
     wanted = wanted_types(appetite, look)

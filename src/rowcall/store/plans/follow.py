@@ -10,5 +10,6 @@ from rowcall.store.statement import Plan
 
 def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
     """Do what follows from these attempts having ended; gives whether that made any job ready."""
-    yield from ()
+    if concerned.waiters:
+        yield from dialect.tell_waiters(settled)
     return False

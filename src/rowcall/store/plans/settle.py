@@ -39,7 +39,7 @@ def settle(
     live = yield from write_ended(dialect, ended, account, now_ms)
     if live:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, live, concerned, now_ms)
     return live
 

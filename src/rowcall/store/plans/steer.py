@@ -26,12 +26,14 @@ def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None,
     yield from dialect.cancel(job_id, CANCELLED_BY_HAND_CODE, reason, now_ms)
     yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE)], now_ms)
     yield from dialect.record_event(job_id, "CANCELLED", actor, reason, now_ms)
+    yield from dialect.tell_waiters([job_id])
     return (yield from get(dialect, job_id))
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     yield from _allowed(dialect, job_id, Move.DELETE, "delete")
     yield from dialect.delete(job_id)
+    yield from dialect.tell_waiters([job_id])
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:

@@ -35,11 +35,13 @@ from rowcall.store.postgres.records_sql import RecordsSql
 from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.waiting import PostgresWaiting
+from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs):
+class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresWaiting):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -47,6 +49,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._pages = PostgresPages(prefix)
+        self._waiting = WaitingSql(prefix)
 
     @property
     def newest_version(self) -> int:
@@ -192,7 +195,11 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        given = (now_ms, job_id, lease, result, started_age_ms)
+        completed = yield from fetch(Statement(self._sql.complete, given, rows.end_from_row))
+        if any(somebody_waits for _, somebody_waits in completed):
+            yield from self.tell_waiters([job_id])
+        return bool(completed)
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         existing = yield from fetch(Statement(self._sql.existing, (_array(job_ids),), rows.number_from_row))

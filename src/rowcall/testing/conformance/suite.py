@@ -25,6 +25,7 @@ from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, Te
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
@@ -56,6 +57,7 @@ __all__ = [
     "TestPlainSql",
     "TestProcesses",
     "TestQuestions",
+    "TestResults",
     "TestRetention",
     "TestRetry",
     "TestSecrets",
