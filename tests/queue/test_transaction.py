@@ -15,7 +15,10 @@ from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
 from tests.support import PythonProcess
 
-CUT = "select pg_terminate_backend(pid) from pg_stat_activity where state = 'idle in transaction'"
+CUT = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where state = 'idle in transaction' and datname = current_database()
+"""
 
 FORK_IN_A_BLOCK = """
 import os, sys

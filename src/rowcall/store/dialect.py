@@ -127,9 +127,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Concerned(NamedTuple):
-    """Whether any job waits for the end of another, runs under a limit, or has somebody who wants to be told of its end:
-    mostly none does.
-    """
+    """Whether any job waits for another, runs under a limit, or has somebody who waits for its end: mostly none."""
 
     edges: bool
     slots: bool
