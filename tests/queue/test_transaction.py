@@ -136,6 +136,8 @@ def test_a_block_in_which_the_database_failed_is_undone_even_if_nobody_minds(eit
         broken()
         with pytest.raises(InvalidOption, match="earlier call"):
             either.enqueue("b")
+        with pytest.raises(InvalidOption, match="earlier call"), either.transaction():
+            pass
     with either.transaction():
         either.enqueue("c")
         with pytest.raises(StoreUnavailable, match="nothing of this block"), either.transaction() as tx:

@@ -96,6 +96,9 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ground = self._leave()
+        if not ground.is_alive:  # nor is its thread, in a forked child
+            self._end(ground, kept=kind is None)
+            return
         try:
             await ground.hop(lambda: self._end(ground, kept=kind is None))
         finally:
@@ -107,6 +110,7 @@ class Transaction:
 
     async def arun(self, plan: Plan[T]) -> T:
         ground = self._known_ground()
+        ground.check(self)
         return await ground.hop(lambda: ground.run(self, plan))
 
     def belongs_to(self, core: Core) -> bool:
@@ -130,6 +134,7 @@ class Transaction:
         ground.check_alive()
         with ground.lock:
             if ground.blocks:
+                ground.check(ground.blocks[-1])
                 self._mark = f"rowcall_block_{len(ground.blocks)}"
                 ground.do(lambda transaction: transaction.mark(self._mark))
             else:
@@ -227,11 +232,15 @@ class Ground:
             return "a block inside it is still open"
         return None if self.broken is None else f"an earlier call in it failed ({self.broken})"
 
+    def check(self, block: Transaction) -> None:
+        self.check_alive()
+        if (reason := self.reason_against(block)) is not None:
+            raise InvalidOption("transaction", f"cannot be used: {reason}")
+
     def run(self, block: Transaction, plan: Plan[T]) -> T:
         self.check_alive()  # before the lock: in a forked child, that may never be free
         with self.lock:
-            if (reason := self.reason_against(block)) is not None:
-                raise InvalidOption("transaction", f"cannot be used: {reason}")
+            self.check(block)
             return self.do(lambda transaction: transaction.run(plan))
 
     def do(self, step: Callable[[database.Transaction], T]) -> T:

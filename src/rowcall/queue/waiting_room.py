@@ -80,6 +80,9 @@ class WaitingRoom:
                 self._watch(outlook, bell)
             finally:
                 outlook.close()
+        except RowcallError as error:
+            self._leave(bell, even_if_wanted=True)
+            self._dismiss(error)
         except BaseException as error:
             logger.exception("waiting for the end of jobs failed because of an error of its own")
             self._leave(bell, even_if_wanted=True)
@@ -107,6 +110,9 @@ class WaitingRoom:
             if told is None or told:
                 outlook.looked(in_vain=not ended)
             self._resolve(ended)
+            if ended:
+                told = ()
+                continue  # nobody need be told of those any more
             if wanted:
                 wanted_at = time.monotonic()
             elif (self._closed or time.monotonic() - wanted_at > LINGER_SECONDS) and self._leave(bell):

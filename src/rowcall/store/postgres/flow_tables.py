@@ -88,9 +88,10 @@ create table <schedule> (
 ) with (fillfactor = 50)
 """
 
-# who wants to be told of the end of a job: its row lasts a minute, unless it says so again
+# Who wants to be told of the end of a job: its row lasts a minute, unless it says so again. It is not logged, so that a
+# wait costs no write to the disk; after a crash of the server they look by themselves until they say so again.
 _WAITER = """
-create table <waiter> (
+create unlogged table <waiter> (
   job_id bigint not null,
   until timestamptz not null,
   name text collate "C" not null,

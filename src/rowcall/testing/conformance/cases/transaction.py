@@ -216,6 +216,8 @@ class TestTransaction:
             send.enqueue("a")
         with pytest.raises(InvalidOption, match="over"):
             send.using(connection=block).enqueue("late")
+        with pytest.raises(InvalidOption, match="over"):
+            asyncio.run(send.using(connection=block).aenqueue("late"))
         with pytest.raises(InvalidOption, match="used already"), block:
             pass
         with jobs.transaction() as outer, jobs.transaction():
