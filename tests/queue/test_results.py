@@ -206,7 +206,7 @@ class TestOnAServer:
         with connected(url, autocommit=False) as connection:
             connection.execute("select from rowcall_job for update")
             connection.commit()
-        assert jobs.read(jobs.dialect.ends_of([job.id])).unsure == {job.id}
+        assert jobs.read(jobs.dialect.awaited_ends([job.id])).unsure == {job.id}
         asked = 0
         read = jobs.database.read
 

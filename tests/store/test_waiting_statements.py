@@ -18,7 +18,7 @@ PLAIN_TYPES = {"text", "bigint"}
 
 def test_on_sqlite_each_job_is_found_by_its_id(tmp_path: Path) -> None:
     with migrated(tmp_path / "app.db") as connection:
-        steps = query_plan(connection, render(of_sqlite.ENDS_OF, "rowcall_"))
+        steps = query_plan(connection, render(of_sqlite.AWAITED_ENDS, "rowcall_"))
     assert any("SEARCH rowcall_job USING INTEGER PRIMARY KEY" in step for step in steps), steps
 
 

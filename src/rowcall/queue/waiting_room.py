@@ -124,7 +124,7 @@ class WaitingRoom:
 
     def _look(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
         core = self._core
-        return core.database.read(core.dialect.ends_of(sorted(job_ids))) if job_ids else (set(), set())
+        return core.database.read(core.dialect.awaited_ends(sorted(job_ids))) if job_ids else (set(), set())
 
     def _resolve(self, job_ids: Collection[int]) -> None:
         with self._lock:

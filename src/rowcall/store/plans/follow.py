@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.plans.flow import resolve_ended
 from rowcall.store.statement import Plan
 
 
 def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
     """Do what follows from these attempts having ended; gives whether that made any job ready."""
-    if concerned.waiters:
-        yield from dialect.tell_waiters(settled)
-    return False
+    any_ready = False
+    if concerned.edges:
+        any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    if concerned.waiters:  # of others, too, that came to their end by it
+        yield from dialect.tell_waiters(None if concerned.edges else settled)
+    return any_ready

@@ -34,7 +34,7 @@ class WaitingSql:
         select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter> as waiter
         where not exists (select from <job> where id = waiter.job_id and status not in ({_FINISHED}))"""
     # who has changed the row, and may not have committed yet, stands in xmax; so does who has only locked it
-    ends_of = f"""
+    awaited_ends = f"""
         select given.id, (found.id is null or found.status in ({_FINISHED}))::int
         from unnest($1::text::bigint[]) as given (id)
         left join lateral (

@@ -13,7 +13,7 @@ from rowcall.store.statement import Plan, Statement
 
 _FINISHED = ", ".join(f"'{status.value}'" for status in FINISHED)
 
-ENDS_OF = f"""
+AWAITED_ENDS = f"""
         select json_group_array(given.value) from json_each(?1) as given
         where not exists (select 1 from <job> where id = given.value and status not in ({_FINISHED}))"""
 
@@ -34,6 +34,6 @@ class SqliteWaiting:
     def tell_waiters(self, job_ids: Collection[int] | None) -> Plan[None]:
         yield from ()
 
-    def ends_of(self, job_ids: Sequence[int]) -> Plan[Ends]:
-        statement = Statement(render(ENDS_OF, self._prefix), (as_json(job_ids),), rows.ids_from_row)
+    def awaited_ends(self, job_ids: Sequence[int]) -> Plan[Ends]:
+        statement = Statement(render(AWAITED_ENDS, self._prefix), (as_json(job_ids),), rows.ids_from_row)
         return Ends((yield from only(statement)), set())

@@ -148,6 +148,17 @@ class TestResults:
                 assert waiting.result(LONG) == expected
                 assert waiting_async.result(LONG) == [expected, expected]
 
+    def test_one_that_ends_because_of_another(self, jobs: Rowcall, open_queue: OpenQueue) -> None:
+        first = jobs.enqueue("send", max_attempts=1)
+        second = jobs.enqueue("send", after=[first])
+        elsewhere = open_queue()
+        with ThreadPoolExecutor(1) as others:
+            waiting = others.submit(elsewhere.result, second, timeout=LONG)
+            eventually(lambda: room_of(elsewhere, second.id) == 1, message="one who waits")
+            fail_for_good(jobs)
+            with pytest.raises(JobFailed, match="BLOCKER:FAILED"):
+                waiting.result(LONG)
+
     def test_attempts_that_do_not_end_the_job_wake_nobody_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send")
         with ThreadPoolExecutor(1) as others:

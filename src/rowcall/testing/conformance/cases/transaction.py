@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rowcall import InvalidArguments, InvalidOption, Rowcall, Transaction
+from rowcall import DuplicateJob, InvalidArguments, InvalidOption, Rowcall, Transaction
 from rowcall.task import Task
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
@@ -89,6 +89,25 @@ class TestTransaction:
                 tx.enqueue("send", {"to": "x"}, priority="high")  # type: ignore[arg-type]
             send.enqueue("b")
         assert self.written(jobs) == ["a", "b"]
+
+    def test_keys_chains_and_blockers_are_part_of_it(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        taken = send.using(key="order-1").enqueue("a")
+        with jobs.transaction():
+            with pytest.raises(DuplicateJob):
+                send.using(key="order-1", on_duplicate="raise").enqueue("refused")
+            assert send.using(key="order-1").enqueue("returned").id == taken.id
+            first = send.using(key="order-2").enqueue("b")
+            assert send.using(key="order-2").enqueue("returned").id == first.id
+            send.using(after=[first]).enqueue("c")
+            jobs.start_chain([send.bind("d"), send.bind("e")])
+            assert self.written(jobs) == ["a"]
+        assert self.written(jobs) == ["a", "b", "c", "d", "e"]
+        with undone(), jobs.transaction():
+            send.using(key="order-3").enqueue("undone")
+            jobs.start_chain([send.bind("undone"), send.bind("undone")])
+            raise Undo
+        assert not send.using(key="order-3").enqueue("f").duplicate
+        assert self.written(jobs) == ["a", "b", "c", "d", "e", "f"]
 
     def test_workers_are_told_once_it_is_committed(self, open_queue: OpenQueue) -> None:
         jobs, ran = open_queue(), threading.Event()
