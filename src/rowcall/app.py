@@ -21,6 +21,7 @@ from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.failures import CodeFunction
+from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
@@ -121,7 +122,9 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
         self.tasks[declared.name] = declared
-        declared.failures = self.failures
+        declared.failures, declared.core = self.failures, self
+        if declared.options.isolated:
+            remember(declared)
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
 
     def declared_task(self, name: str) -> Declared:

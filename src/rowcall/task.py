@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
@@ -12,8 +13,12 @@ from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
+from rowcall.queue.isolation import home_of
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
+
+if TYPE_CHECKING:
+    from rowcall.queue.core import Core
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -22,10 +27,19 @@ NOTHING_GIVEN = Options()
 _ONLY_CONNECTION = {"connection"}
 
 
+class Lane(enum.Enum):
+    """Where a handler runs."""
+
+    THREAD = "thread"
+    LOOP = "loop"
+    PROCESS = "process"
+
+
 class Declared:
     """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
 
     failures = Failures()  # its queue's, once it is declared there
+    core: Core | None = None
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name
@@ -34,6 +48,7 @@ class Declared:
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004
         )
+        self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
         self.arguments = Arguments(name, function, skip_first=self.takes_context)
 
@@ -140,4 +155,6 @@ def declare(function: Callable[..., object], options: Options) -> Declared:
     name = options.name or getattr(function, "__name__", None)
     if not name or name == "<lambda>":
         raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+    if options.isolated:
+        home_of(function)
     return Declared(name, function, options)

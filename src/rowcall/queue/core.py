@@ -30,6 +30,9 @@ MIGRATION_PATIENCE_SECONDS = 60.0
 
 
 class Core:
+    app_module: str | None = None
+    """The module that `rowcall work` was given: what child processes import first."""
+
     def __init__(self, config: Config, clock: Clock) -> None:
         self.config = config
         self.clock = clock

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
 from rowcall.moments import milliseconds_of
+from rowcall.queue.isolation import checked_isolation, checked_memory_limit
 from rowcall.retention import Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import NewJob
@@ -42,6 +43,8 @@ class TaskOptions(Common, total=False):
     name: str
     retry: RetryPolicy
     retention: Retention
+    isolation: Literal["thread", "process"]
+    memory_limit: int | str
 
 
 class EnqueueOptions(Common, total=False):
@@ -54,7 +57,7 @@ class EnqueueOptions(Common, total=False):
 
 
 _COMMON = set(Common.__annotations__)
-TASK_OPTIONS = _COMMON | {"name", "retry", "retention"}
+TASK_OPTIONS = _COMMON | {"name", "retry", "retention", "isolation", "memory_limit"}
 ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "connection"}
 
 
@@ -74,6 +77,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | None = None
     connection: object = None
     retention: Retention | None = None
+    isolated: bool = False
+    memory_limit: int | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
@@ -104,6 +109,8 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         tags=_tags(given.get("tags")),
         connection=given.get("connection"),
         retention=_retention(given.get("retention")),
+        isolated=checked_isolation(given.get("isolation")),
+        memory_limit=checked_memory_limit(given.get("memory_limit"), given.get("isolation")),
     )
 
 

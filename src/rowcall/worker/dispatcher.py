@@ -7,13 +7,17 @@ import itertools
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from rowcall.lifecycle import Released, TimedOut
+from rowcall.lifecycle import Outcome, Released, TimedOut
+from rowcall.task import Declared, Lane
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
+from rowcall.worker.process_lane import ProcessLane
 from rowcall.worker.run import Run
+
+NO_TASKS: Mapping[str, Declared] = {}
 
 
 class Dispatcher:
@@ -26,6 +30,8 @@ class Dispatcher:
         async_lane: AsyncLane | None,
         *,
         limited_queues: bool = False,
+        tasks: Mapping[str, Declared] = NO_TASKS,
+        app: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
@@ -45,6 +51,9 @@ class Dispatcher:
         self._threads = ThreadLane(self.finished)
         self._loop = async_lane or AsyncLane(None)
         self._loop.connect(self.finished, self.overdue)
+        self._tasks = tasks
+        self._app = app
+        self._processes: ProcessLane | None = None
 
     # what the loop asks
 
@@ -132,7 +141,10 @@ class Dispatcher:
             if not run.settled and run.timeout_seconds is not None:
                 outcome = TimedOut(run.timeout_seconds)
                 run.stop(outcome)
-                self.abandon(run, outcome)
+                if run.task.lane is Lane.PROCESS:
+                    self._child_processes().drop(run)
+                else:
+                    self.abandon(run, outcome)
 
     def overdue(self, run: Run) -> None:
         """An async handler that was cancelled for its time-out, and goes on all the same."""
@@ -153,11 +165,29 @@ class Dispatcher:
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
         for run in self.running():
-            if run.stopped_because is None:
-                run.stop(Released())
+            self.cancel(run, Released())
+
+    def cancel(self, run: Run, because: Outcome) -> None:
+        """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
+        once and killed after a grace period, a thread can only look at `ctx.cancelled`.
+        """
+        if run.stopped_because is not None:
+            return
+        run.stop(because)
+        match run.task.lane:
+            case Lane.LOOP:
                 self._loop.cancel(run)
+            case Lane.PROCESS:
+                self._child_processes().cancel(run)
+
+    def warm_up(self) -> None:
+        """Start a first child process, if there is a task for one."""
+        if any(task.lane is Lane.PROCESS for task in self._tasks.values()):
+            self._child_processes().warm_up()
 
     def close(self) -> None:
+        if self._processes is not None:
+            self._processes.close()
         self._threads.close()
         self._loop.close()
 
@@ -181,7 +211,7 @@ class Dispatcher:
         if run_next is None:
             return None
         self._watch(run_next)
-        if run_next.task.is_async is run.task.is_async:
+        if run_next.task.lane is run.task.lane:
             return run_next
         self._hand_over(run_next)
         return None
@@ -206,10 +236,29 @@ class Dispatcher:
         self._hand_over(run)
 
     def _hand_over(self, run: Run) -> None:
-        (self._loop if run.task.is_async else self._threads).start(run)
+        match run.task.lane:
+            case Lane.LOOP:
+                self._loop.start(run)
+            case Lane.THREAD:
+                self._threads.start(run)
+            case Lane.PROCESS:
+                self._child_processes().start(run)
+
+    def _child_processes(self) -> ProcessLane:
+        with self._lock:
+            if self._processes is None:
+                self._processes = ProcessLane(
+                    self.finished, self._watch_now, self._concurrency, self._tasks.values(), self._app
+                )
+            return self._processes
 
     def _watch(self, run: Run) -> None:
-        if run.timeout_seconds is not None and not run.task.is_async:
+        """The event loop watches its own runs, and a process may still have to be started."""
+        if run.timeout_seconds is not None and run.task.lane is Lane.THREAD:
+            self._watch_now(run)
+
+    def _watch_now(self, run: Run) -> None:
+        if run.timeout_seconds is not None:
             with self._lock:
                 if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
                     self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]

@@ -14,6 +14,7 @@ from rowcall.job import Job
 from rowcall.lifecycle import (
     SUCCESS,
     Outcome,
+    Raised,
     Released,
     Reported,
     Succeeded,
@@ -79,6 +80,10 @@ class Run:
         self._completion = completion
 
     @property
+    def worker(self) -> str:
+        return self._worker
+
+    @property
     def waited_ms(self) -> int:
         """How long the job was due before it was claimed."""
         return self.claimed_at_ms - self.ready.run_at_ms
@@ -111,6 +116,13 @@ class Run:
 
         `PayloadUnfit` where the row does not fit.
         """
+        self.begin()
+        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+            return None
+        return self.arguments()
+
+    def begin(self) -> None:
+        """Before its handler is called, where it is called."""
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
@@ -118,9 +130,6 @@ class Run:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
-        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
-            return None
-        return self.arguments()
 
     def fetch_payload(self) -> None:
         assert self._completion is not None
@@ -191,7 +200,8 @@ class Run:
         if not self.settled:
             self.transition = self._decide(outcome)
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        """Its handler has ended with an exception, or with what is told of one."""
         if self.settled:
             return
         try:
@@ -200,15 +210,17 @@ class Run:
             outcome = self.task.failures.unfit(broken)
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
         if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
             self.transition = self._decide(self.task.failures.unfit(error, error.code))
-        else:
+        elif isinstance(error, BaseException):
             self.transition = self._decide(self.task.failures.raised(error))
+        else:
+            self.transition = self._decide(error)
 
     def free_place(self) -> None:
         """The attempt is settled: nobody will ask any more whether it had begun."""
@@ -229,7 +241,7 @@ class Run:
             self.trace.end(None if of_rollback else self.transition)
             self.trace.leave()
 
-    def stop(self, because: TimedOut | Released) -> None:
+    def stop(self, because: Outcome) -> None:
         """Tell the handler that nobody waits for it any more."""
         self.stopped_because = because
         self.cancelled = True

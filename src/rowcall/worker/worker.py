@@ -20,6 +20,7 @@ from rowcall.queue.core import Core
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
+from rowcall.worker.bootstrap import refuse_while_importing
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.janitor import Janitor
@@ -159,6 +160,7 @@ class Worker:
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        refuse_while_importing()
         self._core.ensure_schema()
         if self._endpoint is not None:
             self._endpoint.open(self._settings.concurrency, self._busy)
@@ -169,7 +171,10 @@ class Worker:
             AsyncLane(loop) if loop is not None else None,
             limited_queues=self._settings.queues is not None,
             monotonic=self._core.clock.monotonic,
+            tasks=self._core.tasks,
+            app=self._core.app_module,
         )
+        self._dispatcher.warm_up()
         try:
             self._register()
             self._loop = Loop(
