@@ -25,7 +25,7 @@ from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
-from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.options import TASK_OPTIONS, BatchOptions, TaskOptions, checked
 from rowcall.queue.steering import Steering
 from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
@@ -49,6 +49,12 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class BatchDecorator(Protocol):
+    """A job of a batch is enqueued with what one item of the function's list takes, which no type can say."""
+
+    def __call__(self, function: Callable[..., R], /) -> Task[..., R]: ...
 
 
 class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
@@ -110,8 +116,10 @@ class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    @overload
+    def task(self, /, **options: Unpack[BatchOptions]) -> BatchDecorator: ...
 
-    def task(self, function: Callable[..., object] | None = None, /, **options: Unpack[TaskOptions]) -> object:
+    def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
         given = checked(options, TASK_OPTIONS)
         if function is not None:

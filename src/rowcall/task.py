@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
+from rowcall.items import ItemArguments
 from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
@@ -50,7 +51,8 @@ class Declared:
         )
         self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
-        self.arguments = Arguments(name, function, skip_first=self.takes_context)
+        kind = Arguments if options.batch is None else ItemArguments
+        self.arguments = kind(name, function, skip_first=self.takes_context)
 
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""

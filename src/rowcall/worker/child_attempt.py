@@ -35,6 +35,9 @@ class ChildAttempt:
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._order.worker, self._order.claimed_at_ms)
 
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
+
     def report(self, share: float, message: str | None) -> None:
         self._send(Progressed(share, message))
 

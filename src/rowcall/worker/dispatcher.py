@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.lifecycle import Outcome, Released, TimedOut
 from rowcall.task import Declared, Lane
+from rowcall.worker.batch import Batch
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
@@ -54,6 +55,8 @@ class Dispatcher:
         self._tasks = tasks
         self._app = app
         self._processes: ProcessLane | None = None
+        self._batches: tuple[int, dict[str, int]] = (0, {})
+        self._gathering: dict[str, Batch] = {}
 
     # what the loop asks
 
@@ -77,11 +80,28 @@ class Dispatcher:
     def in_flight(self, queue: str) -> int:
         return self._in_queue[queue]
 
-    def accept(self, started: Sequence[Run], buffered: Sequence[Run]) -> None:
+    @property
+    def batches(self) -> Mapping[str, int]:
+        """How many jobs of a task one slot takes together, for those tasks that take several."""
+        if self._batches[0] != len(self._tasks):
+            sizes = {name: task.options.batch for name, task in self._tasks.items() if task.options.batch is not None}
+            self._batches = (len(self._tasks), sizes)
+        return self._batches[1]
+
+    def rides(self) -> dict[str, int]:
+        """How many more jobs those batches would take that wait for some."""
+        if not self._gathering:
+            return {}
+        with self._lock:
+            return {name: batch.room for name, batch in self._gathering.items()}
+
+    def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
+        if self.batches:
+            started = self._gather(started, riding)
         with self._lock:
             self._running.update(started)
             if self._limited_queues:
-                self._in_queue.update(run.ready.queue for run in (*started, *buffered))
+                self._in_queue.update(run.ready.queue for run in (*started, *buffered) if run.members is None)
             self._buffer.extend(buffered)
         for run in started:
             self._start(run)
@@ -107,14 +127,27 @@ class Dispatcher:
                 self._in_queue.subtract(run.ready.queue for run in runs)
         return runs
 
+    def take_gathered(self) -> list[Run]:
+        """Empty the batches that wait for more: what was never started is given back."""
+        with self._lock:
+            batches = list(self._gathering.values())
+            self._gathering.clear()
+            self._running.difference_update(batches)
+            if self._limited_queues:
+                self._in_queue.subtract(batch.ready.queue for batch in batches)
+        return [run for batch in batches for run in batch.members]
+
     def running(self) -> list[Run]:
         with self._lock:
-            return list(self._running)
+            return self._members()
 
     def held(self) -> list[Run]:
         """All that runs, waits for its turn or has ended since the last time that was asked."""
         with self._lock:
-            return [*self._running, *self._buffer, *self._ended]
+            return [*self._members(), *self._buffer, *self._ended]
+
+    def _members(self) -> list[Run]:
+        return [member for run in self._running for member in run.members or (run,)]
 
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
@@ -130,9 +163,15 @@ class Dispatcher:
 
     def seconds_to_deadline(self) -> float | None:
         with self._lock:
-            return max(0.0, self._deadlines[0][0] - time.monotonic()) if self._deadlines else None
+            times = [batch.due_at for batch in self._gathering.values()]
+            if self._deadlines:
+                times.append(self._deadlines[0][0])
+            return max(0.0, min(times) - time.monotonic()) if times else None
 
     def give_up_overdue(self) -> None:
+        """Also start the batches that have waited for long enough."""
+        if self._gathering:
+            self._start_due()
         while True:
             with self._lock:
                 if not self._deadlines or self._deadlines[0][0] > time.monotonic():
@@ -159,21 +198,34 @@ class Dispatcher:
             run.settled = True
             self._abandoned += 1
         run.give_up(outcome)
-        self._ended.append(run)
+        self._put_ended(run)
         self._ring()
+
+    def abandon_all(self, outcome: Released) -> None:
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
+            self.abandon(run, outcome)
 
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
-        for run in self.running():
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
             self.cancel(run, Released())
 
     def cancel(self, run: Run, because: Outcome) -> None:
         """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
-        once and killed after a grace period, a thread can only look at `ctx.cancelled`.
+        once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
+        nobody waits for any of its jobs.
         """
         if run.stopped_because is not None:
             return
         run.stop(because)
+        if run.batch is not None:
+            if all(member.stopped_because is not None for member in run.batch.members or ()):
+                self.cancel(run.batch, because)
+            return
         match run.task.lane:
             case Lane.LOOP:
                 self._loop.cancel(run)
@@ -200,7 +252,10 @@ class Dispatcher:
                 self._abandoned -= 1
             else:
                 run.settled = True
-                self._ended.append(run)
+                if run.members is None:
+                    self._ended.append(run)
+                else:
+                    self._put_ended(run)
             self._running.discard(run)
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
@@ -215,6 +270,53 @@ class Dispatcher:
             return run_next
         self._hand_over(run_next)
         return None
+
+    def _put_ended(self, run: Run) -> None:
+        for member in run.members or (run,):
+            member.settled = True
+            self._ended.append(member)
+
+    # batches
+
+    def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
+        """Put those of batch tasks into the batch that waits for them; gives what starts now."""
+        ready: list[Run] = []
+        waiting = deque(riding)
+        with self._lock:
+            self._fill(waiting, ready)
+            for run in started:
+                if run.task.options.batch is None:
+                    ready.append(run)
+                    continue
+                batch = self._gathering[run.task.name] = Batch(run, time.monotonic())
+                self._running.add(batch)
+                if self._limited_queues:
+                    self._in_queue[run.ready.queue] += 1
+                self._fill(waiting, ready)
+        return ready
+
+    def _fill(self, waiting: deque[Run], ready: list[Run]) -> None:
+        """Let those join that have a batch to join."""
+        for _ in range(len(waiting)):
+            run = waiting.popleft()
+            batch = self._gathering.get(run.task.name)
+            if batch is None or batch.room == 0:
+                waiting.append(run)
+            else:
+                batch.add(run)
+        for batch in list(self._gathering.values()):
+            if batch.room == 0:
+                del self._gathering[batch.task.name]
+                ready.append(batch)
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [batch for batch in self._gathering.values() if batch.due_at <= now]
+            for batch in due:
+                del self._gathering[batch.task.name]
+        for batch in due:
+            self._start(batch)
 
     def _next_into_free_slot(self) -> Run | None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
@@ -53,6 +53,10 @@ class Run:
     """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
+    members: Sequence[Run] | None = None
+    """Of a batch: the runs that one call serves."""
+    batch: Run | None = None
+    """The batch that serves this run, if any."""
     _context: Context | None = None
 
     def __init__(
@@ -110,6 +114,9 @@ class Run:
 
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self.claimed_at_ms)
+
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.

@@ -276,8 +276,7 @@ class Worker:
         loop.stopping = True
         loop.release_buffered()
         if self._forced:
-            for run in self._dispatcher.running():
-                self._dispatcher.abandon(run, Released())
+            self._dispatcher.abandon_all(Released())
         busy = self._dispatcher.busy  # asked first: a run has ended before it is no longer running
         if self._dispatcher.has_ended or loop.unsettled:
             return self._is_overdue(loop)
