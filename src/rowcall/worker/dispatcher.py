@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.lifecycle import Outcome, Released, TimedOut
@@ -281,33 +281,38 @@ class Dispatcher:
     def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
         """Put those of batch tasks into the batch that waits for them; gives what starts now."""
         ready: list[Run] = []
-        waiting = deque(riding)
+        riders: defaultdict[str, deque[Run]] = defaultdict(deque)
+        for run in riding:
+            riders[run.task.name].append(run)
         with self._lock:
-            self._fill(waiting, ready)
+            for name in [*self._gathering]:
+                self._fill(name, riders[name], ready)
             for run in started:
                 if run.task.options.batch is None:
                     ready.append(run)
-                    continue
-                batch = self._gathering[run.task.name] = Batch(run, time.monotonic())
-                self._running.add(batch)
-                if self._limited_queues:
-                    self._in_queue[run.ready.queue] += 1
-                self._fill(waiting, ready)
+                else:
+                    riders[run.task.name].appendleft(run)
+                    self._fill(run.task.name, riders[run.task.name], ready)
+            for name, left in riders.items():
+                while left:
+                    self._fill(name, left, ready)
         return ready
 
-    def _fill(self, waiting: deque[Run], ready: list[Run]) -> None:
-        """Let those join that have a batch to join."""
-        for _ in range(len(waiting)):
-            run = waiting.popleft()
-            batch = self._gathering.get(run.task.name)
-            if batch is None or batch.room == 0:
-                waiting.append(run)
-            else:
+    def _fill(self, name: str, riders: deque[Run], ready: list[Run]) -> None:
+        """Let them join one batch of their task: the one that waits, or else a new one."""
+        batch = self._gathering.get(name)
+        while riders and (batch is None or batch.room > 0):
+            run = riders.popleft()
+            if batch is not None:
                 batch.add(run)
-        for batch in list(self._gathering.values()):
-            if batch.room == 0:
-                del self._gathering[batch.task.name]
-                ready.append(batch)
+                continue
+            batch = self._gathering[name] = Batch(run, time.monotonic())
+            self._running.add(batch)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] += 1
+        if batch is not None and batch.room == 0:
+            del self._gathering[name]
+            ready.append(batch)
 
     def _start_due(self) -> None:
         now = time.monotonic()

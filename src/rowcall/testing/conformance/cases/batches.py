@@ -137,10 +137,9 @@ class TestBatches:
             calls.append(items)
 
         with jobs.worker(concurrency=1):
-            for number in range(3):
-                job = take.enqueue(number)
-                _wait_for(jobs, job, "running", "succeeded")
-            _wait_for(jobs, job, "succeeded")
+            for number in range(2):
+                _wait_for(jobs, take.enqueue(number), "running")
+            _wait_for(jobs, take.enqueue(2), "succeeded")
         assert calls == [[0, 1, 2]]
 
     def test_those_that_wait_are_given_back_and_have_used_no_attempt(self, open_queue: OpenQueue) -> None:
