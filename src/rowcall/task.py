@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, Unpack
+from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
@@ -14,12 +14,10 @@ from rowcall.job import Job
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
+from rowcall.queue.flows import Bound
 from rowcall.queue.isolation import home_of
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
-
-if TYPE_CHECKING:
-    from rowcall.queue.core import Core
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -40,7 +38,7 @@ class Declared:
     """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
 
     failures = Failures()  # its queue's, once it is declared there
-    core: Core | None = None
+    core: Enqueueing | None = None
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name
@@ -77,6 +75,13 @@ class Enqueuer(Generic[P]):
         """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
         return await self._jobs.aput(self._new_job, payload, connection=self._connection)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
+        """A call that is not enqueued yet: a step of a chain, or a job of a flow.
+
+        >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
+        """
+        return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
         """Write one job for each dict of arguments, all in one transaction.

@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from rowcall import Cancel, Context, Fail, Retry, Snooze, current
+from rowcall import Cancel, Context, Fail, Retry, Snooze, WrongState, current
 
 SIGNALLED = 128 + signal.SIGTERM
 served = 0
@@ -65,6 +65,17 @@ def end_as(way: str) -> object:
             return object()
         case "large":
             return "x" * 300_000
+    return None
+
+
+def go_on(ctx: Context, by_name: bool) -> object:
+    if not by_name:
+        return [ctx.previous, ctx.blockers]
+    ctx.continue_with("go_on", by_name=False)
+    try:
+        ctx.continue_with("go_on", by_name=False)
+    except WrongState as error:
+        return f"refused: {error.move}"
     return None
 
 

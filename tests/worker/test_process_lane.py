@@ -60,7 +60,7 @@ def test_a_child_of_the_worker_serves_one_job_after_the_other(jobs: Rowcall) -> 
 
 def test_an_async_handler_runs_there_too(jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.where_async)
-    jobs.drain()
+    jobs.drain(concurrency=1)
     assert jobs.get(job.id).result not in (None, os.getpid())
 
 
@@ -70,7 +70,7 @@ def test_it_knows_its_job_and_is_heard(
     caplog.set_level(logging.INFO, logger="rowcall")
     jobs.task(isolation="process", tags=["x"])(isolated.tell)
     job = jobs.enqueue("tell", {"words": ["all"]})
-    jobs.drain()
+    jobs.drain(concurrency=1)
     assert jobs.get(job.id).result == [job.id, 1, ["x"], True, {"words": ["all"]}]
     (record,) = (record for record in caplog.records if record.getMessage() == "told all")
     assert (record.levelname, vars(record)["shade"], vars(record)["job_id"]) == ("WARNING", "red", job.id)
@@ -82,31 +82,28 @@ def test_it_knows_its_job_and_is_heard(
 # how they end
 
 
-@pytest.mark.parametrize(
-    ("way", "status", "code", "detail"),
-    [
-        ("retry", "failed", "RETRY:REQUESTED", "later"),
-        ("snooze", "scheduled", None, None),
-        ("fail", "failed", "A:B", "said so"),
-        ("cancel", "cancelled", "CANCELLED:BY_HANDLER", "not needed"),
-        ("busy", "failed", "INTERNAL:TooBusy", "busy for 42.0 s"),
-        ("os", "failed", "OS:ENOENT", "[Errno 2] gone"),
-        ("exit", "failed", "INTERNAL:SystemExit", "3"),
-        ("no json", "failed", "INVALID_OUTPUT:NOT_JSON", None),
-    ],
-)
-def test_an_end_counts_as_it_does_in_a_thread(
-    jobs: Rowcall, way: str, status: str, code: str | None, detail: str | None
-) -> None:
-    job = enqueue(jobs, isolated.end_as, way=way)
-    jobs.drain()
-    found = jobs.get(job.id)
-    assert (found.status, found.error_code) == (status, code)
-    if detail is not None:
-        assert found.error_detail == detail
-    if status == "failed" and way not in ("retry", "no json"):
-        traceback = jobs.attempts(job.id)[0].traceback or ""
-        assert "in end_as" in traceback
+def test_an_end_counts_as_it_does_in_a_thread(jobs: Rowcall) -> None:
+    expected: dict[str, tuple[str, str | None, str | None]] = {
+        "retry": ("failed", "RETRY:REQUESTED", "later"),
+        "snooze": ("scheduled", None, None),
+        "fail": ("failed", "A:B", "said so"),
+        "cancel": ("cancelled", "CANCELLED:BY_HANDLER", "not needed"),
+        "busy": ("failed", "INTERNAL:TooBusy", "busy for 42.0 s"),
+        "os": ("failed", "OS:ENOENT", "[Errno 2] gone"),
+        "exit": ("failed", "INTERNAL:SystemExit", "3"),
+        "no json": ("failed", "INVALID_OUTPUT:NOT_JSON", None),
+        "large": ("succeeded", None, None),
+    }
+    made = {way: enqueue(jobs, isolated.end_as, way=way) for way in expected}
+    jobs.drain(concurrency=1)
+    for way, (status, code, detail) in expected.items():
+        found = jobs.get(made[way].id)
+        assert (way, found.status, found.error_code) == (way, status, code)
+        if detail is not None:
+            assert found.error_detail == detail
+        if way in ("fail", "busy", "os", "exit"):
+            assert "in end_as" in (jobs.attempts(found.id)[0].traceback or "")
+    assert jobs.get(made["large"].id).result == "x" * 300_000
 
 
 def test_policies_and_codes_of_the_app_see_the_error_and_its_attributes(jobs: Rowcall) -> None:
@@ -119,50 +116,51 @@ def test_policies_and_codes_of_the_app_see_the_error_and_its_attributes(jobs: Ro
     jobs.error_code(isolated.TooBusy, "UPSTREAM:BUSY")
     jobs.task(isolation="process", retry=after)(isolated.end_as)
     job = jobs.enqueue("end_as", {"way": "busy"})
-    jobs.drain()
+    jobs.drain(concurrency=1)
     assert seen == [(1, isolated.TooBusy, 42.0)]
     assert (jobs.get(job.id).status, jobs.get(job.id).error_code) == ("scheduled", "UPSTREAM:BUSY")
+
+
+def test_a_chain_goes_on_from_a_child_and_reads_what_came_before(jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.go_on, by_name=True)
+    assert jobs.drain().succeeded == 2
+    assert jobs.get(job.id).result == "refused: continue"
+    (last,) = (one for one in jobs.list(type="go_on").jobs if one.id != job.id)
+    assert (last.chain_id, last.chain_index, last.result) == (job.id, 1, ["refused: continue", []])
 
 
 def test_secrets_are_scrubbed_before_they_are_stored(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db", scrub=lambda text: text.replace("said so", "***")) as jobs:
         job = enqueue(jobs, isolated.end_as, way="fail")
-        jobs.drain()
+        jobs.drain(concurrency=1)
         assert jobs.get(job.id).error_detail == "***"
         assert "said so" not in (jobs.attempts(job.id)[0].traceback or "")
-
-
-def test_a_large_result_and_a_large_payload_go_through(jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.end_as, way="large")
-    there = enqueue(jobs, isolated.tell, words=["y" * 300_000])
-    jobs.drain()
-    assert jobs.get(job.id).result == "x" * 300_000
-    assert jobs.get(there.id).status == "succeeded"
 
 
 def test_a_payload_that_does_not_fit_is_told_as_ever(place: Place, jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.where, number=1)
     with closing(sqlite3.connect(place.database)) as connection, connection:
         connection.execute('update rowcall_job set payload = \'{"number": "one"}\'')
-    jobs.drain()
+    jobs.drain(concurrency=1)
     assert jobs.get(job.id).error_code == "INVALID_INPUT:SCHEMA_MISMATCH"
     assert "number" in (jobs.get(job.id).error_detail or "")
 
 
-@pytest.mark.parametrize(("way", "how"), [("exit", "exit code 7"), ("kill", "SIGKILL"), ("segfault", "SIGSEGV")])
-def test_a_child_that_dies_is_a_failed_attempt(jobs: Rowcall, way: str, how: str) -> None:
-    job = enqueue(jobs, isolated.die, way=way)
-    after = enqueue(jobs, isolated.where)
+def test_a_child_that_dies_is_a_failed_attempt_and_the_next_job_has_another(jobs: Rowcall) -> None:
+    ways = {"exit": "exit code 7", "kill": "SIGKILL", "segfault": "SIGSEGV"}
+    made = {way: enqueue(jobs, isolated.die, way=way) for way in ways}
+    after = enqueue(jobs, isolated.tell, words=["y" * 300_000])
     jobs.drain(concurrency=1)
-    failed = jobs.get(job.id)
-    assert (failed.status, failed.error_code) == ("failed", "PROCESS:DIED")
-    assert how in (failed.error_detail or "")
+    for way, how in ways.items():
+        failed = jobs.get(made[way].id)
+        assert (failed.status, failed.error_code) == ("failed", "PROCESS:DIED")
+        assert how in (failed.error_detail or "")
     assert jobs.get(after.id).status == "succeeded"
 
 
 def test_what_a_handler_leaves_behind_goes_with_its_child(place: Place, jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.start_a_sleeper, folder=str(place.folder))
-    jobs.drain()
+    jobs.drain(concurrency=1)
     assert jobs.get(job.id).error_code == "PROCESS:DIED"
     eventually(lambda: is_gone(int(place.lines[0].split()[1])))
 
@@ -277,6 +275,8 @@ def parent() -> int:
 def complete(ctx: Context) -> None:
     import sqlite3
 
+    ctx.continue_with(parent)
+
     connection = sqlite3.connect("queue.db")
     with connection:
         ctx.complete({"done": os.getpid()}, connection=connection)
@@ -286,10 +286,11 @@ def complete(ctx: Context) -> None:
 if __name__ == "__main__":
     made = [task.enqueue() for task in (odd, parent, complete)]
 if GUARD:
-    jobs.drain()
+    jobs.drain(concurrency=1)
 if __name__ == "__main__":
     for job in made:
         print(jobs.get(job.id).status, jobs.get(job.id).error_code, jobs.get(job.id).result)
+    print([step.result for step in jobs.list(type="parent").jobs])
 """
 
 
@@ -297,8 +298,9 @@ def test_the_tasks_of_a_script_are_found_in_its_file(place: Place) -> None:
     with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), "app.py") as script:
         assert script.wait() == 0
         lines = script.output.splitlines()
-    assert lines[-3:-1] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
-    assert lines[-1].startswith("succeeded None {'done': ")
+    assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
+    assert lines[-2].startswith("succeeded None {'done': ")
+    assert lines[-1] == f"[{script.pid}, {script.pid}]"
 
 
 def test_a_script_without_a_guard_is_told_and_starts_no_workers_without_end(place: Place) -> None:

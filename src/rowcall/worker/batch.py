@@ -166,6 +166,15 @@ class Batch(Run):
         for run in self._called:
             run.report(share, message)
 
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        raise RuntimeError("ctx.continue_with goes on from one job, and this handler has a batch of them")
+
+    def blockers(self) -> list[object]:
+        raise RuntimeError("ctx.blockers is of one job, and this handler has a batch of them")
+
+    def previous(self) -> object:
+        raise RuntimeError("ctx.previous is of one job, and this handler has a batch of them")
+
     def complete(self, result: object, connection: object) -> None:
         raise RuntimeError("ctx.complete settles one job; the handler of a batch returns a list of results")
 

@@ -31,6 +31,7 @@ from rowcall.worker.child_attempt import ChildAttempt
 from rowcall.worker.child_log import forward_log
 from rowcall.worker.likeness import told
 from rowcall.worker.messages import (
+    Answered,
     Cancelled,
     Hello,
     Order,
@@ -92,6 +93,8 @@ class Child:
                         self._orders.put(order)
                     case Cancelled() if self._attempt is not None:
                         self._attempt.cancelled = True
+                    case Answered() as answer if self._attempt is not None:
+                        self._attempt.answers.put(answer)
         os.killpg(0, signal.SIGKILL)  # the worker is gone: so is what was started here
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:

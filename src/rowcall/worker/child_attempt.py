@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable
-from typing import NoReturn
 
 from rowcall.context import Context
+from rowcall.errors import InvalidOption
 from rowcall.job import Job
-from rowcall.payload import result_to_json
+from rowcall.payload import result_to_json, untyped_to_json
 from rowcall.queue.by_hand import job_of
-from rowcall.queue.core import Core
+from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.flows import Bound, step_job
+from rowcall.store.plans.settle import Then
 from rowcall.worker.completion import Completion
-from rowcall.worker.messages import Completed, Order, Progressed, ToWorker
+from rowcall.worker.likeness import likeness
+from rowcall.worker.messages import Answered, Asked, Completed, Order, Progressed, ToWorker
 
 
 class ChildAttempt:
-    def __init__(self, order: Order, core: Core | None, send: Callable[[ToWorker], None]) -> None:
+    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[ToWorker], None]) -> None:
         self.ready = order.ready
         self.cancelled = False
         self.saw_cancelled = False
@@ -24,6 +29,9 @@ class ChildAttempt:
         self._order = order
         self._core = core
         self._send = send
+        self._then: Then | None = None
+        self._asking = threading.Lock()
+        self.answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._began_at = time.monotonic()
 
     @property
@@ -43,13 +51,36 @@ class ChildAttempt:
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection)
+        completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
         self._send(Completed())
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection)
+        await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
         self._send(Completed())
+
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        if isinstance(task, str) and not arguments:
+            asked = Asked("continue_with", task=task, payload=untyped_to_json(task, options))
+        else:
+            bound = _bound(task, arguments, options)
+            asked = Asked("continue_with", job=step_job(bound), payload=bound.payload)
+        self._then = self._ask(asked).then
+
+    def blockers(self) -> list[object]:
+        value = self._ask(Asked("blockers")).value
+        return value if isinstance(value, list) else []
+
+    def previous(self) -> object:
+        return self._ask(Asked("previous")).value
+
+    def _ask(self, question: Asked) -> Answered:
+        with self._asking:
+            self._send(question)
+            answer = self.answers.get()
+        if answer.failed is not None:
+            raise likeness(answer.failed)
+        return answer
 
     @property
     def _waited_ms(self) -> int:
@@ -67,5 +98,12 @@ class ChildAttempt:
             )
         return Completion(self._core)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{name} is not possible in a child process (isolation='process')")
+
+def _bound(task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Bound:
+    bind = getattr(task, "bind", None)
+    if isinstance(task, Bound) and not (arguments or options):
+        return task
+    if bind is None:
+        raise InvalidOption("task", f"wants a task, a task with options or a name with arguments by name, not {task!r}")
+    bound: Bound = bind(*arguments, **options)
+    return bound

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.queue.isolation import Home
-from rowcall.store.dialect import Ready
+from rowcall.store.dialect import NewJob, Ready
+from rowcall.store.plans.settle import Then
 
 
 class Hello(msgspec.Struct, tag=True):
@@ -32,6 +33,14 @@ class Cancelled(msgspec.Struct, tag=True):
     """Nobody waits for what you run any more."""
 
 
+class Answered(msgspec.Struct, tag=True):
+    """What came of the child's question."""
+
+    value: object = None
+    then: Then | None = None
+    failed: Failed | None = None
+
+
 class Prepared(msgspec.Struct, tag=True):
     """The child's first words: all is imported."""
 
@@ -45,6 +54,15 @@ class Logged(msgspec.Struct, tag=True):
     level: int
     message: str
     fields: dict[str, object]
+
+
+class Asked(msgspec.Struct, tag=True):
+    """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`."""
+
+    what: str
+    task: str = ""
+    job: NewJob | None = None
+    payload: str = ""
 
 
 class Completed(msgspec.Struct, tag=True):
@@ -90,8 +108,8 @@ class Control(msgspec.Struct):
     said: str = ""
 
 
-ToChild = Hello | Order | Cancelled
-ToWorker = Prepared | Progressed | Logged | Completed | Returned | Unfitting | Failed
+ToChild = Hello | Order | Cancelled | Answered
+ToWorker = Prepared | Progressed | Logged | Asked | Completed | Returned | Unfitting | Failed
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

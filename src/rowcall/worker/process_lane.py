@@ -15,11 +15,16 @@ import msgspec
 from rowcall.blobs import reference_of
 from rowcall.context import logger
 from rowcall.lifecycle import Raised, Reported, Unfit
+from rowcall.payload import payload_from_row
+from rowcall.queue.flows import Bound
 from rowcall.queue.isolation import home_of
+from rowcall.store.dialect import NewJob
 from rowcall.task import Declared, Lane
 from rowcall.worker.child_process import DIED_CODE, ChildProcess
-from rowcall.worker.likeness import likeness
+from rowcall.worker.likeness import likeness, told
 from rowcall.worker.messages import (
+    Answered,
+    Asked,
     Cancelled,
     Completed,
     Failed,
@@ -187,6 +192,8 @@ class ProcessLane:
         match word:
             case Progressed(share=share, message=message):
                 run.report(share, message)
+            case Asked() as asked:
+                child.send(_answer(run, asked))
             case Completed():
                 run.completed = True
             case Returned(result=result, saw_cancelled=saw_cancelled):
@@ -214,6 +221,22 @@ class ProcessLane:
             run.fail(CancelledError())
         else:
             run.fail(Reported(*child.ending().outcome(run.task.options.memory_limit)))
+
+
+def _answer(run: Run, asked: Asked) -> Answered:
+    try:
+        match asked:
+            case Asked(what="previous"):
+                return Answered(run.previous())
+            case Asked(what="blockers"):
+                return Answered(run.blockers())
+            case Asked(job=None):
+                run.continue_with(asked.task, (), payload_from_row(asked.payload))
+            case Asked(job=NewJob() as job):
+                run.continue_with(Bound(job, asked.payload), (), {})
+    except Exception as error:
+        return Answered(failed=told(error, run.task.failures, is_declared=True))
+    return Answered(then=run.then)
 
 
 def _raised(run: Run, failed: Failed) -> Raised:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.plans.flow import resolve_ended
 from rowcall.store.statement import Plan
 
 
 def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
     """Do what follows from these attempts having ended; gives whether that made any job ready."""
-    yield from ()
-    return False
+    any_ready = False
+    if concerned.edges:
+        any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    return any_ready
