@@ -100,9 +100,9 @@ def hold(folder: str, name: str, *, stubborn: bool = False) -> str:
     """Until the gate opens; one that is stubborn outlives SIGTERM."""
     if stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    note(folder, "start", name, os.getpid())
     current().progress(0.5, "half way")
     try:
+        note(folder, "start", name, os.getpid())
         while not (Path(folder) / f"{name}.open").exists():
             threading.Event().wait(0.01)
     finally:

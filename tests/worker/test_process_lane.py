@@ -185,9 +185,10 @@ def test_more_memory_than_allowed_ends_the_attempt_and_not_the_worker(jobs: Rowc
 def test_a_timeout_ends_the_process_and_frees_the_slot(
     place: Place, jobs: Rowcall, stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "GRACE_SECONDS", 0.5)
+    if stubborn:
+        monkeypatch.setattr(child_process, "GRACE_SECONDS", 0.1)
     jobs.task(isolation="process", max_attempts=1)(isolated.hold)
-    job = jobs.enqueue("hold", {"folder": str(place.folder), "name": "x", "stubborn": stubborn}, timeout=0.2)
+    job = jobs.enqueue("hold", {"folder": str(place.folder), "name": "x", "stubborn": stubborn}, timeout=1.0)
     after = enqueue(jobs, isolated.where)
     with jobs.worker(concurrency=1) as worker:
         assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
@@ -211,7 +212,6 @@ def test_after_the_grace_period_they_are_terminated_and_their_jobs_released(plac
     with jobs.worker(grace=0):
         pid = started(place, "x")
     assert is_gone(pid)
-    assert "end x" in place.lines
     assert (jobs.get(job.id).status, jobs.get(job.id).attempt) == ("pending", 0)
     assert outcomes(jobs, job) == ["released"]
 
