@@ -20,10 +20,11 @@ from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.failures import CodeFunction
+from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
-from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.options import TASK_OPTIONS, BatchOptions, TaskOptions, checked
 from rowcall.queue.pausing import Pausing
 from rowcall.queue.results import Results
 from rowcall.queue.schedules import Schedules
@@ -51,6 +52,12 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class BatchDecorator(Protocol):
+    """A job of a batch is enqueued with what one item of the function's list takes, which no type can say."""
+
+    def __call__(self, function: Callable[..., R], /) -> Task[..., R]: ...
 
 
 class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
@@ -112,8 +119,10 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    @overload
+    def task(self, /, **options: Unpack[BatchOptions]) -> BatchDecorator: ...
 
-    def task(self, function: Callable[..., object] | None = None, /, **options: Unpack[TaskOptions]) -> object:
+    def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
         given = checked(options, TASK_OPTIONS)
         if function is not None:
@@ -124,7 +133,9 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
         self.tasks[declared.name] = declared
-        declared.failures = self.failures
+        declared.failures, declared.core = self.failures, self
+        if declared.options.isolated:
+            remember(declared)
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
 
     def declared_task(self, name: str) -> Declared:

@@ -39,6 +39,9 @@ class Place(Protocol):
 
 
 class Core:
+    app_module: str | None = None
+    """The module that `rowcall work` was given: what child processes import first."""
+
     def __init__(self, config: Config, clock: Clock) -> None:
         self.config = config
         self.clock = clock

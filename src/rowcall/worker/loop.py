@@ -108,7 +108,7 @@ class Loop:
         elif time.monotonic() - self._progress_at > STALE_SECONDS:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
             self._observe(0, time.monotonic())
-            self.release_buffered()
+            self._outcomes.release(self._dispatcher.take_buffered())
         self._outcomes.take(ended)
 
     @property
@@ -202,7 +202,7 @@ class Loop:
     def _round(self) -> None:
         runs = self._outcomes.group()
         now = self._core.clock.monotonic()
-        self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
+        self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(
@@ -222,8 +222,8 @@ class Loop:
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
-        taken_any = bool(taken.started or taken.buffered)
-        self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
+        taken_any = bool(taken.started or taken.buffered or taken.riding)
+        self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
         if taken_any:
@@ -232,7 +232,7 @@ class Loop:
         elif self._told:
             self._lookout.in_vain()
         self._told = False
-        if appetite.room > 0:
+        if appetite.wants_any:
             self._warn_of_unknown(taken.look)
 
     def _dispatch(self, taken: Taken) -> None:
@@ -243,6 +243,7 @@ class Loop:
         self._dispatcher.accept(
             [self._run_of(ready, now_ms, buffered=False) for ready in taken.started],
             [self._run_of(ready, now_ms, buffered=True) for ready in taken.buffered],
+            [self._run_of(ready, now_ms, buffered=ready.bufferable) for ready in taken.riding],
         )
 
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
@@ -266,10 +267,14 @@ class Loop:
                 for queue, limit in queues.items()
             },
             first_queue=self._turn,
+            batches=self._dispatcher.batches,
+            rides={} if self.stopping else self._dispatcher.rides(),
         )
 
     def _room(self) -> int:
-        return 0 if self.stopping else self._dispatcher.free_slots + self._buffer_room()
+        if self.stopping:
+            return 0
+        return self._dispatcher.free_slots + self._buffer_room() + sum(self._dispatcher.rides().values())
 
     def _buffer_room(self) -> int:
         return max(0, self._pace.buffer_size - self._dispatcher.buffered)
@@ -411,7 +416,7 @@ class Loop:
             logger.error(
                 "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
             )
-        for run in self._dispatcher.take_buffered():
+        for run in (*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()):
             run.settled = True
         self._dispatcher.stop_all()
         self._worker = self._register()
@@ -423,14 +428,13 @@ class Loop:
         self.stopping = True
         self.release_buffered()
         self._dispatcher.stop_all()
-        for run in self._dispatcher.running():
-            self._dispatcher.abandon(run, Released())
+        self._dispatcher.abandon_all(Released())
         self._outcomes.take(self._dispatcher.take_ended())
         self._outcomes.write_what_can_be()
 
     def release_buffered(self) -> None:
         """Give back, from this loop's own thread, what was never started."""
-        self._outcomes.release(self._dispatcher.take_buffered())
+        self._outcomes.release((*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()))
 
     def _warn_of_unknown(self, look: Look) -> None:
         for queue, kind in look.ready:

@@ -28,20 +28,30 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, int | None] | None = None
     first_queue: int = 0
     lease_ms: int | None = None
+    batches: Mapping[str, int] = {}
+    """How many jobs of these types one slot takes together."""
+    rides: Mapping[str, int] = {}
+    """How many more jobs of these types are wanted by batches that have a slot already."""
 
     @property
     def room(self) -> int:
         return self.slots + self.buffer
 
+    @property
+    def wants_any(self) -> bool:
+        return self.room > 0 or any(self.rides.values())
+
 
 class Taken(msgspec.Struct):
-    """What a round brought. `more` says that another round would find something at once, `stuck` that what is due is
-    in somebody else's hands.
+    """What a round brought; those in `riding` join the batch of one that was started. `more` says that another round
+    would find something at once, `stuck` that what is due is in somebody else's hands.
     """
 
     look: Look
     started: list[Ready] = []
     buffered: list[Ready] = []
+    riding: list[Ready] = []
+    rides: dict[str, int] = {}
     settled: set[int] = set()
     more: bool = False
     stuck: bool = False
@@ -89,7 +99,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         stuck = not (expired or staged or ticked)
         look = yield from dialect.look(appetite.worker, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
-    taken = Taken(look, stuck=stuck)
+    taken = Taken(look, stuck=stuck, rides=dict(appetite.rides))
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
@@ -106,7 +116,7 @@ def _take_shares(
     now_ms: int | None,
 ) -> Plan[list[str]]:
     """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
-    already = len(taken.started), len(taken.buffered)
+    already = len(taken.started), len(taken.buffered), len(taken.riding)
     plenty = []
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
@@ -124,8 +134,36 @@ def _take_shares(
             appetite.lease_ms,
             now_ms,
         )
+    if taken.riding[already[2] :]:
+        yield from _mark_riders(dialect, appetite, taken.riding[already[2] :], now_ms)
+    if taken.rides:
+        yield from _take_riders(dialect, appetite, wanted, taken, now_ms)
     taken.more = bool(plenty)
     return plenty if len(taken.started) + len(taken.buffered) < appetite.room else []
+
+
+def _take_riders(
+    dialect: Dialect, appetite: Appetite, wanted: Mapping[str, Sequence[str]], taken: Taken, now_ms: int | None
+) -> Plan[None]:
+    """Fill up the batches that have a slot."""
+    for queue, kinds in wanted.items():
+        for kind in kinds:
+            if taken.rides.get(kind):
+                ready = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
+                taken.rides[kind] -= len(ready)
+                taken.riding += ready
+                if ready:
+                    yield from _mark_riders(dialect, appetite, ready, now_ms)
+
+
+def _mark_riders(dialect: Dialect, appetite: Appetite, riders: Sequence[Ready], now_ms: int | None) -> Plan[None]:
+    yield from dialect.mark_claimed(
+        appetite.worker,
+        [job.id for job in riders if not job.bufferable],
+        [job.id for job in riders if job.bufferable],
+        appetite.lease_ms,
+        now_ms,
+    )
 
 
 def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
@@ -159,10 +197,15 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
 
 
 def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> int:
-    before = len(taken.started) + len(taken.buffered)
+    before = len(taken.started) + len(taken.buffered) + len(taken.riding)
     for job in ready:
-        if len(taken.started) < appetite.slots:
+        if taken.rides and taken.rides.get(job.type):
+            taken.rides[job.type] -= 1
+            taken.riding.append(job)
+        elif len(taken.started) < appetite.slots:
             taken.started.append(job)
-        elif len(taken.buffered) < appetite.buffer and job.bufferable:
+            if job.type in appetite.batches:
+                taken.rides[job.type] = appetite.batches[job.type] - 1
+        elif len(taken.buffered) < appetite.buffer and job.bufferable and job.type not in appetite.batches:
             taken.buffered.append(job)
-    return len(taken.started) + len(taken.buffered) - before
+    return len(taken.started) + len(taken.buffered) + len(taken.riding) - before

@@ -8,6 +8,7 @@ import pytest
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
+from rowcall.testing.conformance.cases.batches import TestBatches  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
@@ -55,6 +56,7 @@ from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue,
 
 __all__ = [
     "TestAsyncTwins",
+    "TestBatches",
     "TestByHand",
     "TestCancel",
     "TestCancelByFilter",
