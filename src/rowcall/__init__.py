@@ -40,6 +40,7 @@ from rowcall.job import (
     Summary,
     WorkerInfo,
 )
+from rowcall.limits import Limit
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
@@ -67,6 +68,7 @@ __all__ = [
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",
+    "Limit",
     "Pace",
     "Page",
     "Percentiles",

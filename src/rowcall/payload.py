@@ -54,6 +54,7 @@ class Arguments:
                 fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
         self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
         self._defaults = any(p.default is not p.empty for p in parameters)
         try:
             struct = msgspec.defstruct(
@@ -63,6 +64,18 @@ class Arguments:
         except (TypeError, NameError, RuntimeError) as error:
             raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error
         self._encoder = msgspec.json.Encoder(enc_hook=_encode_custom, decimal_format="string")
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._if_missing)
+
+    def value_if_missing(self, name: str) -> object:
+        """What a payload would hold of an argument that is not given; None where it has to be, or JSON has no such."""
+        try:
+            value: object = msgspec.json.decode(self._encoder.encode(self._if_missing[name]))
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        return value
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         """The payload of a call; `InvalidArguments` where it does not fit."""

@@ -136,6 +136,7 @@ class ByHand(Core):
             queues=None if names is None else dict.fromkeys(names),
             first_queue=next(self._turns),
             lease_ms=lease_ms,
+            limits=self.limits.declared,
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict, TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
+from rowcall.limits import Limit, checked_limits
 from rowcall.moments import milliseconds_of
 from rowcall.retention import Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
@@ -23,7 +24,7 @@ SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
 # named in the documentation, and not possible in this version
-_LATER = ("key", "key_scope", "key_window", "on_duplicate", "after", "limit")
+_LATER = ("key", "key_scope", "key_window", "on_duplicate", "after")
 
 
 class Common(TypedDict, total=False):
@@ -34,6 +35,7 @@ class Common(TypedDict, total=False):
     timeout: float | timedelta
     expires_in: float | timedelta
     tags: Iterable[str]
+    limit: Limit | Sequence[Limit]
 
 
 class TaskOptions(Common, total=False):
@@ -74,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | None = None
     connection: object = None
     retention: Retention | None = None
+    limits: tuple[Limit, ...] | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
@@ -104,6 +107,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         tags=_tags(given.get("tags")),
         connection=given.get("connection"),
         retention=_retention(given.get("retention")),
+        limits=checked_limits(given.get("limit")),
     )
 
 

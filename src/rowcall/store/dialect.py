@@ -23,6 +23,8 @@ import msgspec
 
 from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
+from rowcall.limits import Bound
+from rowcall.store.limiting import Limiting
 from rowcall.store.records import Records
 from rowcall.store.statement import Plan, Row, Statement
 
@@ -42,6 +44,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     retry: str | None = None
     tags: str | None = None
     trace_context: str | None = None
+    limits: tuple[Bound, ...] | None = None
+    """What it runs under; None where that is left to the declaration of whoever claims it."""
 
     @property
     def is_plain(self) -> bool:
@@ -55,6 +59,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             and self.retry is None
             and self.tags is None
             and self.trace_context is None
+            and self.limits is None
         )
 
 
@@ -236,7 +241,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Protocol):
+class Dialect(Records, Limiting, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -246,8 +251,12 @@ class Dialect(Records, Protocol):
     def newest_version(self) -> int: ...
 
     # enqueue
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]: ...
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]: ...
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
+        """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
+
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]: ...
 
     # claim
     def look(self, worker: str | None, now_ms: int | None, *, hold: bool = False) -> Plan[Look]:
@@ -261,6 +270,9 @@ class Dialect(Records, Protocol):
         """Gives queue and type of each that was not started in time."""
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        """`ready_jobs`, only to look at: none of them is kept from others."""
+
     def mark_claimed(
         self,
         worker: str,

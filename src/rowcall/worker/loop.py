@@ -30,6 +30,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
 FIRST_STUCK_SECONDS = 0.05
+LEFT_SECONDS = 0.02
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
@@ -77,6 +78,7 @@ class Loop:
         self._unsure = False
         self._sure_at = math.inf
         self._stuck_seconds = 0.0
+        self._again_at = math.inf
         self._told = False
         self.stopping = False
         self.lost = False
@@ -127,7 +129,8 @@ class Loop:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        if self.unsettled or self._maybe_work or self._due_in() == 0 or self._dispatcher.busy:
+        tried = self._again_at == math.inf
+        if self.unsettled or self._maybe_work or not tried or self._due_in() == 0 or self._dispatcher.busy:
             return False
         return not self._dispatcher.has_ended  # asked last: a run has ended before it is no longer running
 
@@ -215,6 +218,7 @@ class Loop:
         self._remember(taken.look)
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
+        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * LEFT_SECONDS if taken.left else math.inf
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
         taken_any = bool(taken.started or taken.buffered)
         self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
@@ -260,6 +264,7 @@ class Loop:
                 for queue, limit in queues.items()
             },
             first_queue=self._turn,
+            limits=self._core.limits.declared,
         )
 
     def _room(self) -> int:
@@ -329,12 +334,13 @@ class Loop:
         self._look, self._looked_at = look, time.monotonic()
 
     def _due_in(self) -> float:
-        """Seconds until something falls due by itself, by the database's clock."""
+        """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
+        again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
         if self._look is None or self._look.next_at_ms is None:
-            return LONGEST_WAIT_SECONDS
+            return again_in
         since = time.monotonic() - self._looked_at
         seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - since
-        return max(0.0, seconds, self._stuck_seconds - since)
+        return min(again_in, max(0.0, seconds, self._stuck_seconds - since))
 
     def _wait(self) -> None:
         listening = self._room() > 0

@@ -9,6 +9,8 @@ import msgspec
 from rowcall.store.dialect import Concerned, Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.follow import follow
+from rowcall.store.plans.holding import open_gates
+from rowcall.store.plans.limits import Admission, DeclaredLimits, Seats
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.settle import Account, Ended, write_ended
 from rowcall.store.statement import Plan
@@ -26,6 +28,7 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, int | None] | None = None
     first_queue: int = 0
     lease_ms: int | None = None
+    limits: DeclaredLimits = DeclaredLimits()
 
     @property
     def room(self) -> int:
@@ -34,7 +37,7 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 
 class Taken(msgspec.Struct):
     """What a round brought. `more` says that another round would find something at once, `stuck` that what is due is
-    in somebody else's hands.
+    in somebody else's hands, `left` that so is the limit of some jobs, for a moment.
     """
 
     look: Look
@@ -43,6 +46,7 @@ class Taken(msgspec.Struct):
     settled: set[int] = set()
     more: bool = False
     stuck: bool = False
+    left: bool = False
 
 
 def round_of_work(
@@ -82,14 +86,20 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         if expired:
             yield from dialect.tally(tallies_of_expired(expired), now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        stuck = not (expired or staged)
+        opened = 0
+        if look.wake_at_ms is not None and look.wake_at_ms <= look.now_ms:
+            opened = yield from open_gates(dialect, now_ms)
+        stuck = not (expired or staged or opened)
         look = yield from dialect.look(appetite.worker, now_ms)
+    admission = Admission(appetite.limits, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck)
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
-        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, now_ms)
+        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, admission, now_ms)
+    taken.left = admission.left
+    taken.more |= admission.again or (admission.crowded and admission.moved)
     return taken
 
 
@@ -99,6 +109,7 @@ def _take_shares(
     wanted: Mapping[str, Sequence[str]],
     queues: Sequence[str],
     taken: Taken,
+    admission: Admission,
     now_ms: int | None,
 ) -> Plan[list[str]]:
     """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
@@ -107,9 +118,15 @@ def _take_shares(
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
-            ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            ready = found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            held = admission.held
+            if ready and appetite.limits.concern(ready):
+                seats = Seats(appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered))
+                ready = yield from admission.admit(dialect, found, seats)
+                if admission.held > held and len(found) == share:
+                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in ready})
             seated = _seat(ready, appetite, taken)
-            if seated and len(ready) == share:
+            if (seated or admission.held > held) and len(found) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -121,7 +138,7 @@ def _take_shares(
             now_ms,
         )
     taken.more = bool(plenty)
-    return plenty if len(taken.started) + len(taken.buffered) < appetite.room else []
+    return plenty if len(taken.started) + len(taken.buffered) < appetite.room and not admission.enough else []
 
 
 def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.plans.holding import free
 from rowcall.store.statement import Plan
 
 
 def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
     """Do what follows from these attempts having ended; gives whether that made any job ready."""
-    yield from ()
-    return False
+    return concerned.slots and (yield from free(dialect, settled))

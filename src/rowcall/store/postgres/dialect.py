@@ -29,6 +29,8 @@ from rowcall.store.dialect import (
 )
 from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
+from rowcall.store.postgres.limits import PostgresLimits
+from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
@@ -39,13 +41,14 @@ from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs):
+class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
 
     @property
@@ -84,10 +87,10 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
 
     # enqueue
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             return self._insert_plain(job, payload)
-        return self._insert(job, payload, now_ms)
+        return self._insert(job, payload, now_ms, limits)
 
     def _insert_plain(self, job: NewJob, payload: str) -> Plan[Inserted]:
         parameters = (job.type, payload, job.queue, job.priority, job.max_attempts)
@@ -98,16 +101,20 @@ class PostgresDialect(PostgresRecords, PostgresBlobs):
         job_id, created_at_ms = found[0][:2]
         return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
 
-    def _insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
-        parameters = _insert_parameters(job, payload, now_ms)
+    def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
+        parameters = (*_insert_parameters(job, payload, now_ms), limits)
         found = yield Statement(self._sql.insert, parameters, no_row, _somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        parameters = _insert_parameters(job, f"[{','.join(payloads)}]", now_ms)
-        return (
-            yield from only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, _somebody_listens))
-        )
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]:
+        sql, given = self._sql.insert_many, payloads
+        if limits is not None:
+            sql = self._sql.insert_many_limited
+            given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
+        parameters = _insert_parameters(job, f"[{','.join(given)}]", now_ms)
+        return (yield from only(Statement(sql, parameters, inserted_many_from_row, _somebody_listens)))
 
     # claim
 
