@@ -18,6 +18,7 @@ from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.limits import TestLimits, TestLimitsOfProcesses, TestRateLimits  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -47,6 +48,8 @@ __all__ = [
     "TestFence",
     "TestHistory",
     "TestLeasesByHand",
+    "TestLimits",
+    "TestLimitsOfProcesses",
     "TestListing",
     "TestLostWorkers",
     "TestMigrations",
@@ -55,6 +58,7 @@ __all__ = [
     "TestPlainSql",
     "TestProcesses",
     "TestQuestions",
+    "TestRateLimits",
     "TestRetention",
     "TestRetry",
     "TestSecrets",
