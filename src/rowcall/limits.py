@@ -12,7 +12,7 @@ from rowcall.errors import InvalidOption, seconds_of
 
 LONGEST_NAME = 100
 LONGEST_VALUE = 200
-LONGEST_KEY = 600
+LONGEST_KEY = 1000
 MOST = 1_000_000
 SHORTEST_PERIOD_SECONDS = 0.01
 HELD_PREFIX = "limit:"

@@ -15,7 +15,7 @@ from rowcall.task import Task
 from rowcall.testing import FakeClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-LATER = ("key", "key_scope", "key_window", "on_duplicate", "after", "limit")
+LATER = ("key", "key_scope", "key_window", "on_duplicate", "after")
 
 
 @pytest.fixture
@@ -139,8 +139,9 @@ def test_an_unknown_option_is_refused_and_the_known_ones_are_named(jobs: Rowcall
         with pytest.raises(InvalidOption) as caught:
             enqueue({"prority": 3})
         assert caught.value.option == "prority"
-        assert "is no option; there are connection, delay, expires_at, expires_in, max_attempts, priority" in str(
-            caught.value
+        assert (
+            "is no option; there are connection, delay, expires_at, expires_in, limit, max_attempts, priority"
+            in str(caught.value)
         )
     with pytest.raises(InvalidOption, match=r"attempts: is no option; there are .*max_attempts, name, priority"):
         jobs.task(attempts=3)(lambda: None)  # type: ignore[call-overload]

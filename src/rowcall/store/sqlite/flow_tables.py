@@ -105,7 +105,8 @@ end
 
 STATEMENTS = (
     "alter table <job> add column turn integer",
-    "alter table <job> add column limits text",
+    "alter table <job> add column limits text"
+    " constraint limits_is_text check (limits is null or typeof(limits) = 'text')",
     "alter table <job> add column cancel_lease integer",
     _EDGE,
     "create index <prefix>edge_job on <edge> (job_id, place)",
