@@ -221,12 +221,12 @@ def place_of(url: str | Path | None) -> str | Server:
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url} or pass a pathlib.Path")
 
 
-def name_complaint(name: object) -> str | None:
+def name_complaint(name: object, longest: int = _NAME_LENGTH) -> str | None:
     """What is wrong with the name of a queue or a task, if anything."""
     if not isinstance(name, str):
         return f"wants a text, not {type(name).__name__}"
-    if not name or len(name) > _NAME_LENGTH:
-        return f"wants 1 to {_NAME_LENGTH} characters, not {len(name)}"
+    if not name or len(name) > longest:
+        return f"wants 1 to {longest} characters, not {len(name)}"
     if "\0" in name:
         return "cannot hold a NUL character"
     try:

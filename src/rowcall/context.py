@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -26,8 +26,21 @@ class Attempted(Protocol):
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
     def report(self, share: float, message: str | None) -> None: ...
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None: ...
+    def blockers(self) -> list[object]: ...
+    def previous(self) -> object: ...
     def complete(self, result: object, connection: object) -> None: ...
     async def acomplete(self, result: object, connection: object) -> None: ...
+
+
+class Bindable(Protocol):
+    """A task, or one with options: what can be bound to arguments."""
+
+    @property
+    def bind(self) -> Callable[..., object]: ...
+
+
+NOT_READ = object()
 
 
 class Context:
@@ -43,6 +56,8 @@ class Context:
     def __init__(self, attempt: Attempted) -> None:
         self._attempt = attempt
         self._job: Job | None = None
+        self._previous: object = NOT_READ
+        self._blockers: list[object] | None = None
 
     @property
     def job(self) -> Job:
@@ -66,6 +81,34 @@ class Context:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise InvalidOption("share", f"wants a number from 0 to 1, not {share!r}")
         self._attempt.report(float(share), None if message is None else storable(str(message), DETAIL_LENGTH))
+
+    def continue_with(self, task: Bindable | str, *args: object, **arguments: object) -> None:
+        """Go on with another job once this one has succeeded: it is written in the same transaction, or not at all.
+
+            ctx.continue_with(ship, order_id=order_id)
+            ctx.continue_with(ship.using(delay=60), order_id=order_id)
+
+        Both are steps of one chain then, `ctx.previous` of the next is what this one returns, and the result of the
+        chain is that of its last step.
+        """
+        self._attempt.continue_with(task, args, arguments)
+
+    @property
+    def previous(self) -> object:
+        """What the step before this one returned, or None for the first. It is read when it is first asked for."""
+        if self._previous is NOT_READ:
+            self._previous = self._attempt.previous()
+        return self._previous
+
+    @property
+    def blockers(self) -> list[object]:
+        """The results of what this job waited for, in the order of `after`; None for one that failed.
+
+        They are read when they are first asked for.
+        """
+        if self._blockers is None:
+            self._blockers = self._attempt.blockers()
+        return self._blockers
 
     def complete(self, result: object = None, *, connection: object) -> None:
         """Settle this job inside the handler's own transaction: its writes and the success commit together.

@@ -12,10 +12,12 @@ RowcallError
 ├── JobCancelled                      the job whose result was asked for was cancelled
 ├── LeaseLost                         the attempt belongs to somebody else by now
 ├── WrongState                        the job's state does not allow that
+├── StillNeeded                       other jobs wait for it, or for the chain
 ├── SchemaMismatch                    the tables are missing, or of another version than this code
 └── StoreUnavailable                  the database cannot be opened, read or written now
     ├── Conflict                      somebody else was at the same rows; nothing was written
     └── DataRefused                   it is there, and refuses the values
+        └── StepTaken                 a chain has that step already
 
 Control                               raised by handlers, to say how an attempt ends
 ├── Retry · Snooze · Fail · Cancel
@@ -106,6 +108,14 @@ class WrongState(RowcallError):
         self.allowed = allowed
 
 
+class StillNeeded(RowcallError):
+    def __init__(self, job_id: int, needed_by: list[int]) -> None:
+        some = ", ".join(map(str, needed_by[:5])) + (", …" if len(needed_by) > 5 else "")
+        super().__init__(f"cannot delete job {job_id}: {len(needed_by)} others wait for it ({some})")
+        self.job_id = job_id
+        self.needed_by = needed_by
+
+
 class SchemaMismatch(RowcallError):
     def __init__(self, found: int, wanted: int, advice: str) -> None:
         super().__init__(f"the tables are at version {found}, this code needs {wanted}: {advice}")
@@ -126,6 +136,14 @@ class Conflict(StoreUnavailable):
 
 class DataRefused(StoreUnavailable):
     """The database is well, and does not take these values: too large, or against a rule of its tables."""
+
+    error_code = "INVALID_OUTPUT:NOT_STORABLE"
+
+
+class StepTaken(DataRefused):
+    """The chain has that step already, so that nothing can go on from here."""
+
+    error_code = "CHAIN:STEP_TAKEN"
 
 
 class Control(Exception):

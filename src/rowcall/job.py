@@ -90,6 +90,34 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps of which each goes on from the one before. Its id is that of its first job, and so is its type.
+
+    `length` counts the steps there are so far, `current` is the first that has not succeeded, or the last; `result` is
+    that of the last. Only `jobs.chain(id)` fills in `steps`.
+    """
+
+    id: int
+    type: str
+    queue: str
+    status: Status
+    length: int
+    current: int
+    created_at: datetime
+    finished_at: datetime | None = None
+    result: object = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    steps: tuple[Job, ...] = ()
+
+
+class ChainPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some chains, newest first; `next_cursor` is None on the last page."""
+
+    chains: list[Chain]
+    next_cursor: str | None = None
+
+
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A worker process that is registered now."""
 

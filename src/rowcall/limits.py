@@ -86,7 +86,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return Numbers(self.concurrency, self.rate, self.per_ms)
 
 
-class Bound(msgspec.Struct, frozen=True):
+class LimitOf(msgspec.Struct, frozen=True):
     """A limit of one task. `missing` is the value of its argument where a job does not give one."""
 
     limit: Limit

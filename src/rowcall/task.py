@@ -9,10 +9,11 @@ from typing import Generic, ParamSpec, TypeVar, Unpack
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job
-from rowcall.limits import Bound, Limit
+from rowcall.limits import Limit, LimitOf
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
+from rowcall.queue.flows import Bound
 from rowcall.queue.limits import KnownLimits, bound_to, limited
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
@@ -40,7 +41,7 @@ class Declared:
         self.arguments = Arguments(name, function, skip_first=self.takes_context)
         self.limits = bound_to(options.limits or (), name, self.arguments)
 
-    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[Bound, ...] | None:
+    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
         """The limits of a job: those given with it, else those of the task; None if it has none."""
         if given is None:
             return self.limits or None
@@ -70,6 +71,13 @@ class Enqueuer(Generic[P]):
         """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
         return await self._jobs.aput(self._new_job, payload, connection=self._connection)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
+        """A call that is not enqueued yet: a step of a chain, or a job of a flow.
+
+        >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
+        """
+        return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
         """Write one job for each dict of arguments, all in one transaction.

@@ -26,10 +26,31 @@ from rowcall.retry import Backoff
 
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {
-    "blocked": {"unblock": "scheduled", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "scheduled": {"stage": "pending", "cancel": "cancelled", "expire": "cancelled", "delete": None},
-    "pending": {"claim": "running", "cancel": "cancelled", "expire": "cancelled", "delete": None},
+    "blocked": {
+        "unblock": "pending",
+        "defer": "scheduled",
+        "break": "failed",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "scheduled": {
+        "stage": "pending",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
+    "pending": {
+        "claim": "running",
+        "complete": "succeeded",
+        "cancel": "cancelled",
+        "expire": "cancelled",
+        "delete": None,
+    },
     "running": {
+        "complete": "succeeded",
         "succeed": "succeeded",
         "retry": "scheduled",
         "snooze": "scheduled",
@@ -40,8 +61,8 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "cancel": "cancelled",
     },
     "succeeded": {"rerun": "pending", "delete": None},
-    "failed": {"rerun": "pending", "delete": None},
-    "cancelled": {"rerun": "pending", "delete": None},
+    "failed": {"rerun": "pending", "reblock": "blocked", "delete": None},
+    "cancelled": {"rerun": "pending", "reblock": "blocked", "delete": None},
 }
 BEGINNINGS = {"enqueue": "pending", "postpone": "scheduled", "block": "blocked"}
 
@@ -90,7 +111,7 @@ def test_a_move_leads_where_the_table_says_or_nowhere(source: Status, move: Move
 
 
 def test_only_a_person_moves_a_finished_job() -> None:
-    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "delete"}
+    assert {move for status in FINISHED for move in PROMISED[status]} == {"rerun", "reblock", "delete"}
 
 
 def test_no_running_job_is_deleted() -> None:

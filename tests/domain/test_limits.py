@@ -13,7 +13,7 @@ from rowcall import InvalidOption, Limit, Rowcall
 from rowcall.limits import (
     LONGEST_KEY,
     LONGEST_NAME,
-    Bound,
+    LimitOf,
     Numbers,
     entries_from_text,
     entries_to_text,
@@ -135,7 +135,7 @@ def test_however_a_database_writes_a_value_its_key_is_the_same() -> None:
 
 
 def test_what_a_row_says_is_read_back_and_nonsense_is_not() -> None:
-    bound = Bound(Limit("a", concurrency=1, rate=2, per=3, by="who"), missing="me")
+    bound = LimitOf(Limit("a", concurrency=1, rate=2, per=3, by="who"), missing="me")
     entries = [bound.entry({"who": 5}), bound.entry({}), bound.entry(None)]
     assert [entry.key for entry in entries] == ['["a",5]', '["a","me"]', '["a"]']
     assert entries_from_text(entries_to_text(entries)) == entries

@@ -217,7 +217,7 @@ def test_a_handler_that_goes_on_after_it_has_completed_holds_nobody_up(
 def test_a_time_out_after_complete(queue: Queue, end: str) -> None:
     """What was committed is done, late or not; what was not has run out of time."""
 
-    @queue.jobs.task(max_attempts=1, timeout=0.05)
+    @queue.jobs.task(max_attempts=1, timeout=0.5)
     def dawdle(ctx: Context) -> None:
         with queue.connected() as connection:
             ctx.complete("done", connection=connection)
@@ -238,7 +238,7 @@ def test_a_time_out_after_complete(queue: Queue, end: str) -> None:
 def test_a_time_out_cancels_an_async_handler_between_complete_and_commit(on_postgresql: Queue) -> None:
     queue = on_postgresql
 
-    @queue.jobs.task(max_attempts=1, timeout=0.05)
+    @queue.jobs.task(max_attempts=1, timeout=0.5)
     async def dawdle(ctx: Context) -> None:
         connection = await psycopg.AsyncConnection.connect(queue.place)
         async with connection:  # commits, unless an exception comes by
@@ -256,7 +256,7 @@ def test_a_time_out_cancels_an_async_handler_between_complete_and_commit(on_post
 def test_completing_after_the_time_is_over(on_postgresql: Queue) -> None:
     queue, caught = on_postgresql, []
 
-    @queue.jobs.task(max_attempts=1, timeout=0.05)
+    @queue.jobs.task(max_attempts=1, timeout=0.5)
     def dawdle(ctx: Context) -> None:
         eventually(lambda: queue.jobs.get(ctx.job.id).status == "failed")
         with queue.connected() as connection:

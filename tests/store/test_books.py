@@ -6,6 +6,7 @@ from rowcall import Job, Status
 from rowcall.histogram import bucket_of
 from rowcall.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
 from rowcall.moments import milliseconds_of
+from rowcall.store.flows import Touched
 from rowcall.store.plans.books import Books, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
 
@@ -98,7 +99,7 @@ def test_reviving_takes_back_what_finishing_added() -> None:
 def test_what_people_and_time_cancel() -> None:
     by_hand = cancelled_by_hand(a_job(status=Status.PENDING), "CANCELLED:BY_HAND")
     assert (by_hand.status, by_hand.outcome, by_hand.jobs) == ("cancelled", "cancelled", 1)
-    tallies = expired([("mail", "send"), ("mail", "post"), ("mail", "send")])
+    tallies = expired([Touched(1, "mail", "send", 0), Touched(2, "mail", "post", 0), Touched(3, "mail", "send", 0)])
     assert {(tally.type, tally.jobs, tally.outcome) for tally in tallies} == {
         ("send", 2, "expired"),
         ("post", 1, "expired"),

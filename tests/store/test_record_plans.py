@@ -73,10 +73,12 @@ def test_groups_of_finished_jobs_are_found_like_those_of_pages(database: sqlite3
 def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, name: str, groups: int) -> None:
     equal = " AND ".join(f"{name_of(column)}=?" for column in SOURCE_NAMES[name].columns)
     sql = PAGES.first_ids(SOURCE_NAMES[name], groups)
-    arm = f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({equal} AND id<?)"
+    last = "id" if SOURCE_NAMES[name].ordered == "id" else "<expr>"
+    arm = f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({equal} AND {last}<?)"
     assert reads(database, sql) == [arm] * groups
     assert sorts(database, sql) == []
-    assert read_from(database, sql) == []  # the id itself is no column of the index
+    # the id itself is no column of the index; nothing is read from the table
+    assert set(read_from(database, sql)) == (set() if last == "id" else {f"rowcall_job_{name}"})
 
 
 def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowcall.store.sources import SOURCES
-from rowcall.store.sqlite import records_sql
+from rowcall.store.sqlite import flows_sql, records_sql
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.sql import Sql, statements
 from tests.store.databases import migrated, parameters_of
@@ -25,11 +25,12 @@ def statements_of_pages(prefix: str) -> list[str]:
 
 
 def every_statement(prefix: str) -> list[str]:
-    sql, records = Sql(prefix), records_sql.RecordsSql(prefix)
+    sql, records, flows = Sql(prefix), records_sql.RecordsSql(prefix), flows_sql.FlowsSql(prefix)
     return [
         *(getattr(sql, name) for name in statements()),
         *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)),
         *(getattr(records, name) for name in records_sql.statements()),
+        *(getattr(flows, name) for name in flows_sql.statements()),
         *statements_of_pages(prefix),
     ]
 

@@ -15,6 +15,7 @@ from rowcall.context import logger
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.errors import InvalidArguments
 from rowcall.job import Job
+from rowcall.payload import value_from_row
 from rowcall.queue.blob_table import BlobTable
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.blobs import pinned, unpin
@@ -79,6 +80,10 @@ class Blobs:
         """What was stored; `BlobUnreadable` where it is not there any more."""
         reference = reference_of(text)
         return text if reference is None else read(self._store, reference)
+
+    def value(self, text: str | None) -> object:
+        """The value that a row holds, or refers to."""
+        return value_from_row(None if text is None else self.fetched(text))
 
     def shown(self, job: Job) -> Job:
         """The job with its real payload and result. What cannot be read is left as the reference that it is."""

@@ -9,22 +9,22 @@ import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidArguments, InvalidOption
-from rowcall.job import Job, Status
-from rowcall.limits import Bound
-from rowcall.moments import time_of, time_or_none
-from rowcall.payload import payload_from_row, tags_from_row, untyped_to_json
+from rowcall.job import Job
+from rowcall.limits import LimitOf
+from rowcall.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
-from rowcall.queue.core import Core
+from rowcall.queue.flows import Bound, Flows
 from rowcall.queue.limits import limited, limits_text, limits_texts
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.queue.ordering import written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
+from rowcall.store.plans.orders import Order
 
 _UNDECLARED = Options()
-_STATUSES = {status.value: status for status in Status}
 
 
-class Enqueueing(Core):
+class Enqueueing(Flows):
     def enqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
@@ -42,6 +42,22 @@ class Enqueueing(Core):
         given = checked(options, ENQUEUE_OPTIONS)
         return await self.aput(*self._named(task, arguments, given), connection=given.connection)
 
+    def bound(self, task: object, args: tuple[object, ...], arguments: dict[str, object]) -> Bound:
+        """A call of a task, of one with options, or of one that is known by its name alone."""
+        if isinstance(task, Bound):
+            if args or arguments:
+                raise InvalidOption("task", "is bound to its arguments already")
+            return task
+        if isinstance(task, str):
+            if args:
+                raise InvalidOption("task", f"{task!r} is only a name: give its arguments by name")
+            return Bound(*self._named(task, arguments, _UNDECLARED))
+        bind = getattr(task, "bind", None)
+        if bind is None:
+            raise InvalidOption("task", f"wants a task, a task with options or a name, not {task!r}")
+        call: Bound = bind(*args, **arguments)
+        return call
+
     def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
         if complaint := name_complaint(task):
             raise InvalidOption("name", complaint)
@@ -52,8 +68,8 @@ class Enqueueing(Core):
             return limited(job, declared.limits_for(given.limits, self.limits)), payload
         job = new_job(task, _UNDECLARED, given, self.config.default_queue)
         self.limits.check(given.limits or ())
-        bound = None if given.limits is None else tuple(Bound(limit) for limit in given.limits)
-        return limited(job, bound), untyped_to_json(task, {} if arguments is None else arguments)
+        limits = None if given.limits is None else tuple(LimitOf(limit) for limit in given.limits)
+        return limited(job, limits), untyped_to_json(task, {} if arguments is None else arguments)
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
@@ -62,15 +78,17 @@ class Enqueueing(Core):
             return sending.written(self._put(sending.job, payload, connection))
 
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
+        if not job.is_alone:
+            return self.place([Order(job=job, payload=payload)], connection)[0]
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
-            return _job(job, shown, self._put_large(member, connection))
+            return written_job(job, shown, self._put_large(member, connection))
         if connection is None:
             self.ensure_schema()
-            return _job(job, shown, self.database.write_shared(member))
+            return written_job(job, shown, self.database.write_shared(member))
         loan, dialect = self.lend(connection)
-        return _job(job, shown, loan.run(enqueue(dialect, member)))
+        return written_job(job, shown, loan.run(enqueue(dialect, member)))
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
@@ -79,15 +97,17 @@ class Enqueueing(Core):
             return sending.written(await self._aput(sending.job, payload, connection))
 
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
+        if not job.is_alone:
+            return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
-            return _job(job, shown, await self._aput_large(member, connection))
+            return written_job(job, shown, await self._aput_large(member, connection))
         if connection is None:
             await self.aensure_schema()
-            return _job(job, shown, await self.database.awrite_shared(member))
+            return written_job(job, shown, await self.database.awrite_shared(member))
         loan, dialect = await self.alend(connection)
-        return _job(job, shown, await loan.arun(enqueue(dialect, member)))
+        return written_job(job, shown, await loan.arun(enqueue(dialect, member)))
 
     def put_many(self, job: NewJob, payloads: Sequence[str], *, connection: object = None) -> list[Job]:
         if self.tracing is None or not payloads:
@@ -96,6 +116,8 @@ class Enqueueing(Core):
             return self._put_many(sending.job, payloads, connection)
 
     def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
+        if not job.is_alone:
+            return self.place([Order(job=job, payload=payload) for payload in payloads], connection)
         now_ms = self.now_ms()
         large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:
@@ -118,6 +140,8 @@ class Enqueueing(Core):
             return await self._aput_many(sending.job, payloads, connection)
 
     async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
+        if not job.is_alone:
+            return await self.aplace([Order(job=job, payload=payload) for payload in payloads], connection)
         now_ms = self.now_ms()
         large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:
@@ -164,30 +188,10 @@ def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mappin
         yield row
 
 
-def _job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:
-    run_at = time_of(inserted.run_at_ms)
-    same = inserted.created_at_ms == inserted.run_at_ms
-    return Job(
-        id=inserted.id,
-        type=job.type,
-        queue=job.queue,
-        payload=payload,
-        status=_STATUSES[inserted.status],
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        run_at=run_at,
-        created_at=run_at if same else time_of(inserted.created_at_ms),
-        expires_at=time_or_none(inserted.expires_at_ms),
-        timeout=job.timeout_seconds,
-        retry=job.retry,
-        tags=() if job.tags is None else tags_from_row(job.tags),
-    )
-
-
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
     if not inserted:
         return []
-    first = _job(job, payload_from_row(payloads[0]), inserted[0])  # all of one call share their times
+    first = written_job(job, payload_from_row(payloads[0]), inserted[0])  # all of one call share their times
     rest = [
         msgspec.structs.replace(first, id=row.id, payload=payload_from_row(payload))
         for row, payload in zip(inserted[1:], payloads[1:], strict=True)

@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
-from rowcall.limits import Bound, Limit, Numbers, checked_limits, entries_to_text
+from rowcall.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
 from rowcall.payload import Arguments, payload_from_row
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans.limits import DeclaredLimits
@@ -23,11 +23,11 @@ class KnownLimits:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Limit] = {}
-        self._of_task: dict[str, tuple[Bound, ...]] = {}
-        self._of_queue: dict[str, tuple[Bound, ...]] = {}
+        self._of_task: dict[str, tuple[LimitOf, ...]] = {}
+        self._of_queue: dict[str, tuple[LimitOf, ...]] = {}
         self.declared = DeclaredLimits(self._of_task, self._of_queue)
 
-    def declare_task(self, task: str, limits: tuple[Bound, ...]) -> None:
+    def declare_task(self, task: str, limits: tuple[LimitOf, ...]) -> None:
         self._declare([bound.limit for bound in limits])
         self._of_task[task] = limits
 
@@ -36,7 +36,7 @@ class KnownLimits:
             if limit.by is not None:
                 raise InvalidOption("limit", f"{limit.name!r}: a limit of a queue is about all its jobs, without by")
         self._declare(limits)
-        self._of_queue[queue] = tuple(Bound(limit) for limit in limits)
+        self._of_queue[queue] = tuple(LimitOf(limit) for limit in limits)
 
     def check(self, limits: Sequence[Limit]) -> None:
         """Refuse what disagrees with what is declared."""
@@ -54,33 +54,40 @@ class KnownLimits:
         return {name: limit.numbers for name, limit in sorted(self._by_name.items())}
 
 
-def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[Bound, ...]:
+def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[LimitOf, ...]:
     """The limits of a task; refused where one counts by an argument that the task does not have."""
     bound = []
     for limit in limits:
         if limit.by is None:
-            bound.append(Bound(limit))
+            bound.append(LimitOf(limit))
             continue
         if limit.by not in arguments.names:
             names = ", ".join(arguments.names) or "none"
             raise InvalidOption(
                 "limit", f"{limit.name!r} counts by {limit.by!r}, which {task} does not take (its arguments: {names})"
             )
-        bound.append(Bound(limit, arguments.value_if_missing(limit.by)))
+        bound.append(LimitOf(limit, arguments.value_if_missing(limit.by)))
     return tuple(bound)
 
 
-def limited(job: NewJob, limits: tuple[Bound, ...] | None) -> NewJob:
-    return job if limits is None else msgspec.structs.replace(job, limits=limits)
+def limited(job: NewJob, limits: tuple[LimitOf, ...] | None) -> NewJob:
+    return job if limits is None else msgspec.structs.replace(job, limited_by=limits)
 
 
 def limits_text(job: NewJob, payload: Mapping[str, object]) -> str | None:
     """What the row says of its limits."""
-    return None if job.limits is None else entries_to_text(bound.entry(payload) for bound in job.limits)
+    return None if job.limited_by is None else entries_to_text(one.entry(payload) for one in job.limited_by)
+
+
+def with_limits(job: NewJob, payload: str) -> NewJob:
+    """The job with what its row says of its limits."""
+    if job.limited_by is None:
+        return job
+    return msgspec.structs.replace(job, limits=limits_text(job, payload_from_row(payload)), limited_by=None)
 
 
 def limits_texts(job: NewJob, payloads: Sequence[str]) -> list[str | None] | None:
-    return None if job.limits is None else [limits_text(job, payload_from_row(payload)) for payload in payloads]
+    return None if job.limited_by is None else [limits_text(job, payload_from_row(payload)) for payload in payloads]
 
 
 def publish_limits(core: Core) -> None:

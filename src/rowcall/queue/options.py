@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
+from rowcall.job import Chain, Job
 from rowcall.limits import Limit, checked_limits
 from rowcall.moments import milliseconds_of
 from rowcall.retention import Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
-from rowcall.store.dialect import NewJob
+from rowcall.store.dialect import Awaited, KeyOf, NewJob
+from rowcall.store.flows import Blocker, Unique
 
 T = TypeVar("T")
 
@@ -23,8 +25,10 @@ MOST_TAGS = 50
 SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
-# named in the documentation, and not possible in this version
-_LATER = ("key", "key_scope", "key_window", "on_duplicate", "after")
+LONGEST_KEY = 512
+_SCOPES = ("active", "any")
+_ON_DUPLICATE = ("return", "replace", "raise")
+_ON_BLOCKER_FAILURE = ("fail", "run", "wait")
 
 
 class Common(TypedDict, total=False):
@@ -35,6 +39,11 @@ class Common(TypedDict, total=False):
     timeout: float | timedelta
     expires_in: float | timedelta
     tags: Iterable[str]
+    key: str | KeyOf
+    key_scope: Literal["active", "any"]
+    key_window: float | timedelta
+    on_duplicate: Literal["return", "replace", "raise"]
+    on_blocker_failure: Literal["fail", "run", "wait"]
     limit: Limit | Sequence[Limit]
 
 
@@ -52,12 +61,13 @@ class EnqueueOptions(Common, total=False):
     retry: Backoff
     run_at: datetime
     expires_at: datetime
+    after: Job | Chain | int | Iterable[Job | Chain | int]
     connection: object
 
 
 _COMMON = set(Common.__annotations__)
 TASK_OPTIONS = _COMMON | {"name", "retry", "retention"}
-ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "connection"}
+ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "after", "connection"}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,14 +86,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | None = None
     connection: object = None
     retention: Retention | None = None
+    key: str | None = None
+    key_of: KeyOf | None = None
+    key_scope: str | None = None
+    key_window_ms: int | None = None
+    on_duplicate: str | None = None
+    after: tuple[Awaited, ...] = ()
+    on_blocker_failure: str | None = None
     limits: tuple[Limit, ...] | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
     """The options given, or `InvalidOption` for the first that is unknown or does not fit."""
     for option in given:
-        if option in _LATER:
-            raise InvalidOption(option, "is not possible in this version")
         if option not in allowed:
             elsewhere = option in TASK_OPTIONS | ENQUEUE_OPTIONS
             raise InvalidOption(
@@ -107,6 +122,13 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         tags=_tags(given.get("tags")),
         connection=given.get("connection"),
         retention=_retention(given.get("retention")),
+        key=_key(given.get("key")),
+        key_of=_key_of(given.get("key")),
+        key_scope=_one_of("key_scope", given.get("key_scope"), _SCOPES),
+        key_window_ms=_window(given.get("key_window")),
+        on_duplicate=_one_of("on_duplicate", given.get("on_duplicate"), _ON_DUPLICATE),
+        after=_after(given.get("after")),
+        on_blocker_failure=_one_of("on_blocker_failure", given.get("on_blocker_failure"), _ON_BLOCKER_FAILURE),
         limits=checked_limits(given.get("limit")),
     )
 
@@ -116,6 +138,8 @@ def new_job(task: str, declared: Options, given: Options, default_queue: str) ->
     run_at_given = given.run_at_ms is not None
     expiry_given = given.expires_at_ms is not None
     tags = [*dict.fromkeys([*(declared.tags or ()), *(given.tags or ())])]
+    unique = _unique(declared, given)
+    own_key = given.key is not None or given.key_of is not None
     return NewJob(
         type=task,
         queue=_first(given.queue, declared.queue, default_queue),
@@ -128,7 +152,27 @@ def new_job(task: str, declared: Options, given: Options, default_queue: str) ->
         timeout_seconds=given.timeout_seconds,
         retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
         tags=msgspec.json.encode(tags).decode() if tags else None,
+        key=given.key if own_key else declared.key,
+        key_of=given.key_of if own_key else declared.key_of,
+        unique=unique,
+        after=given.after,
+        on_blocker_failure=_first(given.on_blocker_failure, declared.on_blocker_failure, "fail"),
     )
+
+
+def _unique(declared: Options, given: Options) -> Unique | None:
+    """What makes a duplicate, if there is a key at all."""
+    scope = _given(given.key_scope, declared.key_scope)
+    window_ms = _given(given.key_window_ms, declared.key_window_ms)
+    on_duplicate = _given(given.on_duplicate, declared.on_duplicate)
+    if all(key is None for key in (given.key, given.key_of, declared.key, declared.key_of)):
+        for option, value in (("key_scope", scope), ("key_window", window_ms), ("on_duplicate", on_duplicate)):
+            if value is not None:
+                raise InvalidOption(option, "says what a duplicate is, and there is no key: give key=…, too")
+        return None
+    if on_duplicate == "replace" and given.after:
+        raise InvalidOption("after", 'cannot go with on_duplicate="replace": what waits already keeps its blockers')
+    return Unique(scope=scope or "active", window_ms=window_ms, on_duplicate=on_duplicate or "return")
 
 
 def _given(given: T | None, declared: T | None) -> T | None:
@@ -145,6 +189,51 @@ def _name(option: str, value: object) -> str | None:
     if complaint := name_complaint(value):
         raise InvalidOption(option, complaint)
     return str(value)
+
+
+def _one_of(option: str, value: object, known: tuple[str, ...]) -> str | None:
+    if value is None:
+        return None
+    if value not in known:
+        raise InvalidOption(option, f"wants {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+    return str(value)
+
+
+def _key(value: object) -> str | None:
+    if value is None or callable(value):
+        return None
+    if complaint := name_complaint(value, LONGEST_KEY):
+        raise InvalidOption("key", complaint)
+    return str(value)
+
+
+def _key_of(value: object) -> KeyOf | None:
+    return value if callable(value) else None
+
+
+def _window(value: object) -> int | None:
+    window_ms = _milliseconds("key_window", value)
+    if window_ms is not None and window_ms < 1:
+        raise InvalidOption("key_window", f"wants more than 0 seconds, not {value!r}")
+    return window_ms
+
+
+def _after(value: object) -> tuple[Awaited, ...]:
+    if value is None:
+        return ()
+    given = [value] if isinstance(value, Job | Chain | int | str) or not isinstance(value, Iterable) else list(value)
+    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, given)}.values())
+
+
+def awaited_of(value: object) -> Awaited:
+    match value:
+        case Job(id=job_id, type=kind, created_at=created_at):
+            return Awaited(Blocker(job_id), kind, milliseconds_of(created_at))
+        case Chain(id=chain_id, type=kind, created_at=created_at):
+            return Awaited(Blocker(chain_id, of_chain=True), kind, milliseconds_of(created_at))
+        case int() if not isinstance(value, bool) and 0 < value < 2**63:
+            return Awaited(Blocker(value))
+    raise InvalidOption("after", f"wants jobs, chains or ids of jobs, not {value!r}")
 
 
 def _whole(option: str, value: object, lowest: int, highest: int) -> int | None:

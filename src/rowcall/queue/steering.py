@@ -41,15 +41,17 @@ class Steering(Core):
         task = self.tasks.get(job.type)
         declared = task.options.max_attempts if task is not None else None
         return (
-            yield from steer.retry(self.dialect, job.id, declared or DEFAULT_MAX_ATTEMPTS, _actor(actor), self.now_ms())
+            yield from steer.retry(
+                self.dialect, job.id, declared or DEFAULT_MAX_ATTEMPTS, actor_of(actor), self.now_ms()
+            )
         )
 
     def _cancel(self, job_id: int, reason: str | None, actor: str | None) -> Plan[Job]:
         reason = None if reason is None else self.failures.detail(reason)
-        return steer.cancel(self.dialect, checked_id(job_id), reason, _actor(actor), self.now_ms())
+        return steer.cancel(self.dialect, checked_id(job_id), reason, actor_of(actor), self.now_ms())
 
 
-def _actor(actor: str | None) -> str:
+def actor_of(actor: str | None) -> str:
     return this_person() if actor is None else storable(actor, CODE_LENGTH)
 
 

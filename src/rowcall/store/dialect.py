@@ -23,52 +23,14 @@ import msgspec
 
 from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.limits import Bound
+from rowcall.store.flows import Flows, Touched
 from rowcall.store.limiting import Limiting
+from rowcall.store.new_job import Awaited as Awaited
+from rowcall.store.new_job import Inserted as Inserted
+from rowcall.store.new_job import KeyOf as KeyOf
+from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
 from rowcall.store.statement import Plan, Row, Statement
-
-
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written of a job when it is enqueued, but for its payload."""
-
-    type: str
-    queue: str
-    priority: int = 0
-    max_attempts: int = 5
-    run_at_ms: int | None = None
-    delay_ms: int = 0
-    expires_at_ms: int | None = None
-    expires_in_ms: int | None = None
-    timeout_seconds: float | None = None
-    retry: str | None = None
-    tags: str | None = None
-    trace_context: str | None = None
-    limits: tuple[Bound, ...] | None = None
-    """What it runs under; None where that is left to the declaration of whoever claims it."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Due at once, and with nothing that most jobs do not have."""
-        return (
-            self.run_at_ms is None
-            and self.delay_ms == 0
-            and self.expires_at_ms is None
-            and self.expires_in_ms is None
-            and self.timeout_seconds is None
-            and self.retry is None
-            and self.tags is None
-            and self.trace_context is None
-            and self.limits is None
-        )
-
-
-class Inserted(msgspec.Struct, frozen=True, gc=False):
-    id: int
-    status: str
-    run_at_ms: int
-    created_at_ms: int
-    expires_at_ms: int | None
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -241,7 +203,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Limiting, Protocol):
+class Dialect(Records, Flows, Limiting, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -266,8 +228,8 @@ class Dialect(Records, Limiting, Protocol):
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
         """Gives how many became ready; those that others are at are left for later."""
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
-        """Gives queue and type of each that was not started in time."""
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[Touched]]:
+        """Gives those that were not started in time."""
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:

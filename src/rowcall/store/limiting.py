@@ -47,7 +47,7 @@ class Limiting(Protocol):
     def most_keys(self) -> int:
         """How many keys one transaction may lock."""
 
-    def lock_keys(self, keys: Sequence[str]) -> Plan[set[str]]:
+    def lock_limits(self, keys: Sequence[str]) -> Plan[set[str]]:
         """Those of the keys that are now ours until the transaction ends; it never waits."""
 
     def key_states(self, keys: Mapping[str, str], now_ms: int | None) -> Plan[tuple[int, dict[str, KeyState]]]:

@@ -11,6 +11,7 @@ from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Owned, Peer, Pin, Ready, Version
+from rowcall.store.flows import Touched
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -190,5 +191,5 @@ def pin_from_row(row: Row) -> Pin:
     return Pin(*cast("tuple[str, str, str]", row))
 
 
-def expired_from_row(row: Row) -> tuple[str, str, int | None]:
-    return cast("tuple[str, str, int | None]", row)
+def touched_from_row(row: Row) -> Touched:
+    return Touched(*cast("tuple[int, str, str, int]", row))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from rowcall.errors import InvalidOption
+from rowcall.job import Status
 from rowcall.lifecycle import SUCCESS
 from rowcall.queue.blobs import on_loan
-from rowcall.queue.core import Core
+from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.flows import step_job
+from rowcall.queue.limits import with_limits
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.plans.books import Books
-from rowcall.store.plans.settle import complete
+from rowcall.store.plans.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.progress import Progress
 
@@ -15,26 +21,52 @@ from rowcall.worker.progress import Progress
 class Completion:
     """Shared by all runs of a worker."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Enqueueing) -> None:
         self._core = core
         self.progress = Progress(core)
         self.blobs = core.blobs
 
-    def complete(self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object) -> None:
+    def complete(
+        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
+    ) -> None:
         loan, dialect = self._core.lend(connection)
         stored = self.blobs.stored(ready.type, result)
-        loan.run(self._plan(dialect, ready, stored, waited_ms, age_ms))
+        loan.run(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
 
     async def acomplete(
-        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object
+        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
     ) -> None:
         loan, dialect = await self._core.alend(connection)
         stored = await self.blobs.astored(ready.type, result)
-        await loan.arun(self._plan(dialect, ready, stored, waited_ms, age_ms))
+        await loan.arun(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
 
-    def _plan(self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int) -> Plan[None]:
+    def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
+        """What a handler wants to go on with, as it will be written."""
+        bound = self._core.bound(task, arguments, options)
+        job = step_job(bound)
+        if job.after:
+            raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
+        if self._core.tracing is not None:
+            job = msgspec.structs.replace(job, trace_context=self._core.tracing.carried())
+        begins = ready.chain_id is None
+        chain_id, index = (ready.id, 0) if begins else (ready.chain_id, ready.chain_index or 0)
+        job = msgspec.structs.replace(with_limits(job, bound.payload), chain_id=chain_id, chain_index=index + 1)
+        return Then(job, self.blobs.stored(job.type, bound.payload), begins)
+
+    def blockers(self, ready: Ready) -> list[object]:
+        found = self._core.read(self._core.dialect.blocker_results(ready.id))
+        return [self.blobs.value(one.result) if one.status == Status.SUCCEEDED else None for one in found]
+
+    def previous(self, ready: Ready) -> object:
+        if ready.chain_id is None or not ready.chain_index:
+            return None
+        return self.blobs.value(self._core.read(self._core.dialect.previous_result(ready.chain_id, ready.chain_index)))
+
+    def _plan(
+        self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int, then: Then | None
+    ) -> Plan[None]:
         books = Books()
         books.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self._core.now_ms()
-        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms)
-        return on_loan(dialect, [result], plan)
+        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms, then)
+        return on_loan(dialect, [result, then.payload if then is not None else None], plan)

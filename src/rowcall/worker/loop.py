@@ -12,7 +12,7 @@ from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
 from rowcall.observe.meter import Meter
-from rowcall.queue.core import Core
+from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.wake.watch import Bell
@@ -34,6 +34,7 @@ LEFT_SECONDS = 0.02
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
+SWEEP_SECONDS = 1.0
 
 
 class Loop:
@@ -41,7 +42,7 @@ class Loop:
 
     def __init__(
         self,
-        core: Core,
+        core: Enqueueing,
         settings: Settings,
         dispatcher: Dispatcher,
         bell: Bell,
@@ -336,11 +337,15 @@ class Loop:
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
         again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
-        if self._look is None or self._look.next_at_ms is None:
+        if self._look is None:
             return again_in
         since = time.monotonic() - self._looked_at
+        # an edge stays unsure for as long as somebody is at its blocker
+        sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
+        if self._look.next_at_ms is None:
+            return min(again_in, max(0.0, sweep_in))
         seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - since
-        return min(again_in, max(0.0, seconds, self._stuck_seconds - since))
+        return min(again_in, max(0.0, min(seconds, sweep_in), self._stuck_seconds - since))
 
     def _wait(self) -> None:
         listening = self._room() > 0

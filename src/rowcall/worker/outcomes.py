@@ -184,7 +184,7 @@ class Outcomes:
 
 
 def _unfit(run: Run, error: DataRefused) -> Transition:
-    outcome = Unfit("INVALID_OUTPUT:NOT_STORABLE", run.task.failures.detail(str(error)))
+    outcome = Unfit(error.error_code, run.task.failures.detail(str(error)))
     return decide(Tries(run.ready.attempt, run.ready.max_attempts), outcome)
 
 
@@ -228,7 +228,7 @@ def _enter_successes(books: Books, runs: Sequence[Run]) -> None:
 
 
 def ended_of(run: Run, now: float) -> Ended | Success:
-    if run.transition is SUCCESS:
+    if run.transition is SUCCESS and run.then is None:
         started_age = int((now - run.started_at) * 1000) if run.started_at else None
         finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
         return Success(run.ready.id, run.ready.lease, started_age, finished_age, None)
@@ -239,4 +239,4 @@ def _ended(run: Run, now: float) -> Ended:
     assert run.transition is not None
     started_age = int((now - run.started_at) * 1000) if run.started_at else None
     finished_age = int((now - run.finished_at) * 1000) if run.finished_at else 0
-    return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age)
+    return Ended(run.ready.id, run.ready.lease, run.transition, started_age, finished_age, run.then)

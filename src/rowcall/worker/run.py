@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
-from rowcall.errors import InvalidArguments
-from rowcall.job import Job
+from rowcall.errors import InvalidArguments, WrongState
+from rowcall.job import Job, Status
 from rowcall.lifecycle import (
     SUCCESS,
     Outcome,
@@ -28,6 +28,7 @@ from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
+from rowcall.store.plans.settle import Then
 from rowcall.task import Declared
 from rowcall.worker.completion import Completion
 from rowcall.worker.ledger import NO_PLACE, Ledger
@@ -50,6 +51,7 @@ class Run:
     transition: Transition | None = None
     large_result: str | None = None
     """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
+    then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
     _context: Context | None = None
@@ -140,14 +142,32 @@ class Run:
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection)
+        self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
         self.completed = True
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection)
+        await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
         self.completed = True
+
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        assert self._completion is not None
+        if self.finished_at or self.settled:
+            raise RuntimeError("continue_with was called after the handler had ended")
+        if self.completed:
+            raise WrongState(self.ready.id, "completed", "continue", [str(Status.RUNNING)])
+        if self.then is not None:
+            raise WrongState(self.ready.id, "about to continue already", "continue", ["without a next step"])
+        self.then = self._completion.next_step(self.ready, task, arguments, options)
+
+    def blockers(self) -> list[object]:
+        assert self._completion is not None
+        return self._completion.blockers(self.ready)
+
+    def previous(self) -> object:
+        assert self._completion is not None
+        return self._completion.previous(self.ready)
 
     def _age_ms(self) -> int:
         return int((self._monotonic() - self.started_at) * 1000)

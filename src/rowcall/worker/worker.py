@@ -16,7 +16,7 @@ from rowcall.errors import RowcallError, StoreUnavailable
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
-from rowcall.queue.core import Core
+from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.limits import publish_limits
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
@@ -41,7 +41,7 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, core: Core, settings: Settings, endpoint: Endpoint | None = None) -> None:
+    def __init__(self, core: Enqueueing, settings: Settings, endpoint: Endpoint | None = None) -> None:
         self._core = core
         self._settings = settings
         self._endpoint = endpoint

@@ -86,6 +86,9 @@ COLUMNS = {
     "tags": "jsonb",
     "payload": "jsonb",
     "result": "jsonb",
+    "turn": "bigint",
+    "limits": "text",
+    "cancel_lease": "bigint",
 }
 EXTREMES = {
     "lease": 4611686018427387903,

@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Status
 from rowcall.store.dialect import Filter
-from rowcall.store.postgres import records_sql
+from rowcall.store.postgres import flows_sql, records_sql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.sql import Sql, statements
 from tests.store.postgres.databases import migrated
@@ -23,6 +23,7 @@ def every_statement(prefix: str) -> dict[str, str]:
     sql, records, pages = Sql(prefix), records_sql.RecordsSql(prefix), PostgresPages(prefix)
     found = {name: getattr(sql, name) for name in statements()}
     found |= {f"records.{name}": getattr(records, name) for name in records_sql.statements()}
+    found |= {f"flows.{name}": getattr(flows_sql.FlowsSql(prefix), name) for name in flows_sql.statements()}
     del found["records.lock_tallies"]  # PREPARE does not take it; recounting is tested
     statuses: list[Status | None] = [None, *Status]
     choices = itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag"))

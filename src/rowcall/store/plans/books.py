@@ -9,6 +9,7 @@ from rowcall.histogram import bucket_of
 from rowcall.job import FINISHED, Job
 from rowcall.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
 from rowcall.moments import milliseconds_of
+from rowcall.store.flows import Touched
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
 
 
@@ -76,15 +77,28 @@ def cancelled_by_hand(job: Job, error_code: str) -> Tally:
     return _change(job, 1, status="cancelled", error_code=error_code, outcome="cancelled")
 
 
+def completed_by_hand(job: Job) -> Tally:
+    return _change(job, 1, status="succeeded", error_code="", outcome=None)
+
+
 def revived(job: Job) -> Tally:
     """A finished job that is finished no longer."""
     return _change(job, -1, status=job.status, error_code=job.error_code or "", outcome=None)
 
 
-def expired(jobs: Sequence[tuple[str, str]]) -> list[Tally]:
+def expired(jobs: Sequence[Touched]) -> list[Tally]:
     return [
         Tally(queue=queue, type=kind, outcome="expired", status="cancelled", error_code=EXPIRED_CODE, jobs=count)
-        for (queue, kind), count in Counter(jobs).items()
+        for (queue, kind), count in Counter((job.queue, job.type) for job in jobs).items()
+    ]
+
+
+def broken(jobs: Sequence[Touched], status: str, error_code: str) -> list[Tally]:
+    """Jobs that ended without an attempt because of another."""
+    alike = Counter((job.queue, job.type, min(job.attempt, MOST_ATTEMPTS_COUNTED)) for job in jobs)
+    return [
+        Tally(queue=queue, type=kind, outcome=None, status=status, error_code=error_code, attempt=attempt, jobs=count)
+        for (queue, kind, attempt), count in alike.items()
     ]
 
 

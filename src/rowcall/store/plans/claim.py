@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.store.dialect import Concerned, Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
+from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.holding import open_gates
 from rowcall.store.plans.limits import Admission, DeclaredLimits, Seats
@@ -81,10 +82,14 @@ def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> P
 
 def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) -> Plan[Taken]:
     stuck = False
+    if look.edges_unsure and (yield from sweep(dialect, now_ms)):
+        look = yield from dialect.look(appetite.worker, now_ms)
     if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         if expired:
             yield from dialect.tally(tallies_of_expired(expired), now_ms)
+            if look.edges_open:
+                yield from follow(dialect, [job.id for job in expired], Concerned(edges=True, slots=False), now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
         opened = 0
         if look.wake_at_ms is not None and look.wake_at_ms <= look.now_ms:

@@ -38,7 +38,7 @@ def alike(member: Member) -> object:
 def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
     """Write members that are alike but for their payloads."""
     first = members[0]
-    limits = None if first.job.limits is None else [member.limits for member in members]
+    limits = None if first.job.limited_by is None else [member.limits for member in members]
     return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, limits))
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.plans.flow import resolve_ended
 from rowcall.store.plans.holding import free
 from rowcall.store.statement import Plan
 
 
 def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
     """Do what follows from these attempts having ended; gives whether that made any job ready."""
-    return concerned.slots and (yield from free(dialect, settled))
+    any_ready = False
+    if concerned.edges:
+        any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    if concerned.slots:
+        any_ready |= yield from free(dialect, settled)
+    return any_ready

@@ -29,7 +29,7 @@ def open_gates(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     due = yield from dialect.due_gates(GATES_AT_ONCE, now_ms)
     if not due:
         return 0
-    locked = sorted((yield from dialect.lock_keys(due)))
+    locked = sorted((yield from dialect.lock_limits(due)))
     if not locked:
         return 0
     held = yield from dialect.first_held(locked)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from rowcall.blobs import reference_of
-from rowcall.limits import Bound, Entry, Numbers, entries_from_text
+from rowcall.limits import Entry, LimitOf, Numbers, entries_from_text
 from rowcall.payload import payload_from_row
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.limiting import Starts
@@ -26,8 +26,8 @@ REMEMBERED_MS = 3_600_000  # a period that is made longer finds the starts of th
 class DeclaredLimits(msgspec.Struct, frozen=True):
     """What this process knows of limits, by task and by queue."""
 
-    of_task: Mapping[str, tuple[Bound, ...]] = {}
-    of_queue: Mapping[str, tuple[Bound, ...]] = {}
+    of_task: Mapping[str, tuple[LimitOf, ...]] = {}
+    of_queue: Mapping[str, tuple[LimitOf, ...]] = {}
 
     def concern(self, ready: Iterable[Ready]) -> bool:
         """Whether any of these jobs may run under a limit."""
@@ -44,7 +44,7 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
         return list({entry.key: entry for entry in entries}.values())
 
 
-def entries_of(bounds: Sequence[Bound], payload: str) -> list[Entry]:
+def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
     by_value = any(bound.limit.by is not None for bound in bounds) and reference_of(payload) is None
     arguments = payload_from_row(payload) if by_value else None
     return [bound.entry(arguments) for bound in bounds]
@@ -194,7 +194,7 @@ class Admission:
             self.crowded = True
             unknown = unknown[:budget]
         if unknown:
-            locked = yield from dialect.lock_keys(unknown)
+            locked = yield from dialect.lock_limits(unknown)
             self._foreign.update(key for key in unknown if key not in locked)
             if locked:
                 names = {key: entries[key].name for key in sorted(locked)}

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import LeaseLost
+from rowcall.errors import LeaseLost, StepTaken
 from rowcall.job import FINISHED, Job, Status
 from rowcall.lifecycle import Move, Transition
-from rowcall.store.dialect import Dialect, Settlement, Success
+from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.holding import free
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
+
+
+class Then(msgspec.Struct, frozen=True):
+    """The next step of a chain, which is written together with the success of the one before."""
+
+    job: NewJob
+    payload: str
+    begins: bool
+    """Whether the job before it was not in a chain until now."""
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -27,6 +36,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     transition: Transition
     started_age_ms: int | None = None
     finished_age_ms: int = 0
+    then: Then | None = None
 
 
 Account = Callable[[set[int]], list[Tally]]
@@ -56,6 +66,9 @@ def write_ended(
     if len({row.id for row in rows}) < len(rows):
         # one job twice, after we were taken for lost: leases never fall, so the lower one is nobody's
         rows = list({row.id: row for row in rows}.values())
+    going_on = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
+    if going_on:
+        yield from _refuse_taken(dialect, list(going_on.values()))
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
@@ -64,9 +77,32 @@ def write_ended(
         yield from refer_to_results(dialect, successes, live)
     if others:
         live |= yield from dialect.settle_others(others, now_ms)
+    if going_on:
+        yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
     if live and account is not None and (tallies := account(live)):
         yield from dialect.tally(tallies, now_ms)
     return live
+
+
+def _succeeds(one: Ended) -> bool:
+    return one.transition.move is Move.SUCCEED
+
+
+def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
+    wanted = [(then.job.chain_id, then.job.chain_index) for then in steps]
+    for chain_id, chain_index in sorted((yield from dialect.taken_steps(wanted))):  # type: ignore[arg-type]
+        raise StepTaken(f"chain {chain_id} has a step {chain_index} already: it was started with it, or went on before")
+
+
+def _go_on(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
+    """Write what comes next; a job that had no chain until now is the first step of one."""
+    if not steps:
+        return
+    first = [(job_id, job_id, 0) for job_id, then in steps.items() if then.begins]
+    if first:
+        yield from dialect.mark_chains(first)
+    inserted = yield from dialect.insert_orders([(then.job, then.payload) for then in steps.values()], now_ms)
+    yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
 
 
 def complete(
@@ -77,13 +113,28 @@ def complete(
     started_age_ms: int | None,
     account: Account,
     now_ms: int | None,
+    then: Then | None = None,
 ) -> Plan[None]:
-    """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's."""
+    """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's.
+
+    What goes on from it is written along. Others that wait are seen to here only where nobody else can write: else
+    their rows would be locked for as long as the caller likes.
+    """
+    if then is not None:
+        yield from _refuse_taken(dialect, [then])
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
+    if then is not None:
+        yield from _go_on(dialect, {job_id: then}, now_ms)
     yield from dialect.tally_on_loan(account({job_id}), now_ms)
+    if not dialect.one_writer:
+        yield from dialect.doubt_edges(job_id)
+    else:
+        concerned = yield from dialect.concerned()
+        if concerned.edges or concerned.slots:
+            yield from follow(dialect, [job_id], concerned, now_ms)
 
 
 class Completions(NamedTuple):

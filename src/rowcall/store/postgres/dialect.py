@@ -27,27 +27,38 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
+from rowcall.store.flows import Touched
 from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
+from rowcall.store.postgres.flows import PostgresFlows
+from rowcall.store.postgres.flows_sql import FlowsSql
 from rowcall.store.postgres.limits import PostgresLimits
 from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
-from rowcall.store.postgres.rows import inserted_many_from_row, owned_from_row, ready_from_row, survey_from_row
+from rowcall.store.postgres.rows import (
+    array,
+    inserted_many_from_row,
+    owned_from_row,
+    ready_from_row,
+    somebody_listens,
+    survey_from_row,
+)
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
+class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, PostgresLimits):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
+        self._flows = FlowsSql(prefix)
         self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
 
@@ -97,13 +108,13 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         if self._lent:  # there a trigger tells those who listen
             found = yield Statement(self._sql.insert_plain_lent, parameters, no_row)
         else:
-            found = yield Statement(self._sql.insert_plain, parameters, no_row, _somebody_listens)
+            found = yield Statement(self._sql.insert_plain, parameters, no_row, somebody_listens)
         job_id, created_at_ms = found[0][:2]
         return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
 
     def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
         parameters = (*_insert_parameters(job, payload, now_ms), limits)
-        found = yield Statement(self._sql.insert, parameters, no_row, _somebody_listens)
+        found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
     def insert_many(
@@ -114,7 +125,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
             sql = self._sql.insert_many_limited
             given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
         parameters = _insert_parameters(job, f"[{','.join(given)}]", now_ms)
-        return (yield from only(Statement(sql, parameters, inserted_many_from_row, _somebody_listens)))
+        return (yield from only(Statement(sql, parameters, inserted_many_from_row, somebody_listens)))
 
     # claim
 
@@ -128,8 +139,8 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
         return only(Statement(self._sql.stage, (now_ms, limit), rows.number_from_row))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
-        return fetch(Statement(self._sql.expire, (now_ms, limit), rows.pair_from_row))
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[Touched]]:
+        return fetch(Statement(self._sql.expire, (now_ms, limit), rows.touched_from_row))
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) == 1:
@@ -154,14 +165,14 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         lease_ms: int | None,
         now_ms: int | None,
     ) -> Plan[None]:
-        return execute(plain(self._sql.mark_claimed, now_ms, worker, _array(started), _array(buffered), lease_ms))
+        return execute(plain(self._sql.mark_claimed, now_ms, worker, array(started), array(buffered), lease_ms))
 
     def mark_started(self, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._sql.mark_started, now_ms, *map(_array, zip(*sorted(marks), strict=True))))
+        return execute(plain(self._sql.mark_started, now_ms, *map(array, zip(*sorted(marks), strict=True))))
 
     def mark_progress(self, marks: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
         document = as_json({str(mark[0]): mark for mark in marks})
-        return execute(plain(self._sql.mark_progress, now_ms, _array([mark[0] for mark in marks]), document))
+        return execute(plain(self._sql.mark_progress, now_ms, array([mark[0] for mark in marks]), document))
 
     # settle
 
@@ -170,10 +181,10 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         plain = [row for row in settled if row.result is None]
         if plain:
             arrays = (
-                _array([row.id for row in plain]),
-                _array([row.lease for row in plain]),
-                _array([-1 if row.started_age_ms is None else row.started_age_ms for row in plain]),
-                _array([row.finished_age_ms for row in plain]),
+                array([row.id for row in plain]),
+                array([row.lease for row in plain]),
+                array([-1 if row.started_age_ms is None else row.started_age_ms for row in plain]),
+                array([row.finished_age_ms for row in plain]),
             )
             live.update((yield from fetch(Statement(self._sql.settle_plain, (now_ms, *arrays), rows.number_from_row))))
         if len(plain) < len(settled):
@@ -183,7 +194,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         return live
 
     def settle_others(self, settled: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
-        leases = _array([row.id for row in settled]), _array([row.lease for row in settled])
+        leases = array([row.id for row in settled]), array([row.lease for row in settled])
         live = set((yield from fetch(Statement(self._sql.live, leases, rows.number_from_row))))
         ours = [row for row in settled if row.id in live]
         if ours:
@@ -202,8 +213,8 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
-        existing = yield from fetch(Statement(self._sql.existing, (_array(job_ids),), rows.number_from_row))
-        known = dict((yield from fetch(Statement(self._sql.leases, (_array(job_ids),), rows.lease_from_row))))
+        existing = yield from fetch(Statement(self._sql.existing, (array(job_ids),), rows.number_from_row))
+        known = dict((yield from fetch(Statement(self._sql.leases, (array(job_ids),), rows.lease_from_row))))
         return {job_id: known.get(job_id) for job_id in existing}
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:
@@ -315,10 +326,6 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresLimits):
         return execute(plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
 
 
-def _somebody_listens(found: list[Row]) -> bool:
-    return bool(found[0][-1])
-
-
 def _always(found: list[Row]) -> bool:
     return True
 
@@ -329,16 +336,7 @@ def _by_priority(job: Ready) -> tuple[int, int, int]:
 
 def _document(settled: Sequence[Success | Settlement]) -> tuple[str, str]:
     """The ids as an array, and what is given of each under its id."""
-    return _array([row.id for row in settled]), as_json({str(row.id): row for row in settled})
-
-
-def _array(numbers: Sequence[int]) -> str:
-    """Numbers as PostgreSQL writes an array of them: text that any driver can send.
-
-    >>> _array([1, 2, 3])
-    '{1,2,3}'
-    """
-    return "{" + ",".join(map(str, numbers)) + "}"
+    return array([row.id for row in settled]), as_json({str(row.id): row for row in settled})
 
 
 def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:

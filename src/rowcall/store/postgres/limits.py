@@ -31,8 +31,8 @@ class PostgresLimits(SpokenLimits):
         found = yield from fetch(Statement(self._limits.ready_ahead, parameters, ready_from_row))
         return sorted(found, key=lambda job: (-job.priority, job.place, job.id))[:limit]
 
-    def lock_keys(self, keys: Sequence[str]) -> Plan[set[str]]:
-        return set((yield from self._json(_texts, self._limits.lock_keys, as_json(keys))))
+    def lock_limits(self, keys: Sequence[str]) -> Plan[set[str]]:
+        return set((yield from self._json(_texts, self._limits.lock_limits, as_json(keys))))
 
     def steady_slots(self, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
         return Counter((yield from self._json(_texts, self._limits.steady_slots, as_json(list(used)), _array(ours))))

@@ -28,7 +28,7 @@ class LimitsSql:
             setattr(self, name, render(template, prefix))
 
     # never waits; what others have written under a key is seen by the statements after this one
-    lock_keys = """
+    lock_limits = """
         with tried as materialized (
           select key, pg_try_advisory_xact_lock(hashtextextended('<slot>' || key, 0)) as locked
           from jsonb_array_elements_text($1::text::jsonb) as given (key))

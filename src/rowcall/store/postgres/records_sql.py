@@ -45,6 +45,16 @@ def _forget(condition: str) -> str:
         select count(*) from gone"""
 
 
+# others may still ask for its result, and a chain is kept as long as its youngest step
+_NOT_NEEDED = f"""
+            and not exists (select from <edge> as edge cross join lateral (
+                              select finished_at from <job> where id = edge.job_id offset 0) as waiting
+                            where edge.blocker_id in (job.id, job.chain_id) and waiting.finished_at is null)
+            and (chain_id is null or not exists (
+              select from <job> as step where step.chain_id = job.chain_id
+                and (step.finished_at is null or step.finished_at >= (select {time_of("$4")}))))"""
+
+
 class RecordsSql:
     """The statements, rendered for one prefix."""
 
@@ -143,7 +153,7 @@ class RecordsSql:
     prune = f"""
         with gone as (
           delete from <job> where id = any (array(
-            select id from <job> where {_OF_GROUP} and finished_at < (select {time_of("$4")})
+            select id from <job> as job where {_OF_GROUP} and finished_at < (select {time_of("$4")}) {_NOT_NEEDED}
             order by status, queue, type, finished_at limit $5::int for update skip locked))
           returning 1)
         select count(*) from gone"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -28,3 +29,16 @@ def inserted_many_from_row(row: Row) -> list[Inserted]:
 def survey_from_row(row: Row) -> Survey:
     peers, any_lease_expired, any_orphan = cast("tuple[str, bool, bool]", row)
     return Survey([Peer(*peer) for peer in _peers.decode(peers)], any_lease_expired, any_orphan)
+
+
+def somebody_listens(found: list[Row]) -> bool:
+    return bool(found[0][-1])
+
+
+def array(numbers: Sequence[int]) -> str:
+    """Numbers as PostgreSQL writes an array of them: text that any driver can send.
+
+    >>> array([1, 2, 3])
+    '{1,2,3}'
+    """
+    return "{" + ",".join(map(str, numbers)) + "}"

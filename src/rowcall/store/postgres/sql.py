@@ -34,11 +34,11 @@ def _shown(column: str) -> str:
 
 JOB_COLUMNS = ", ".join(_shown(column) for column in _JOB_COLUMNS.split(", "))
 # plain SQL may have put the highest number there: such a job harms nobody but itself
-_NEXT_LEASE = f"least(job.lease, {MOST_LEASE - 1}) + 1"
+NEXT_LEASE = f"least(job.lease, {MOST_LEASE - 1}) + 1"
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _READY_COLUMNS = ", ".join(
     [
-        f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, {_NEXT_LEASE}, job.lost",
+        f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, {NEXT_LEASE}, job.lost",
         f"job.priority, {milliseconds_of('job.run_at')}, {milliseconds_of('job.created_at')}, job.timeout, job.retry",
         f"job.key, job.tags::text, job.chain_id, job.chain_index, {milliseconds_of('job.expires_at')}",
         "job.trace_context, job.limits, coalesce(job.turn, job.id)",
@@ -51,7 +51,7 @@ _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
 )
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
-_LISTENING = "exists (select from <worker> where listening)"
+LISTENING = "exists (select from <worker> where listening)"
 _TO_QUEUE = "listening and (served is null or served ? $3::text)"
 _LISTENING_TO_QUEUE = f"exists (select from <worker> where {_TO_QUEUE})"
 
@@ -64,8 +64,8 @@ _NEXT_EXPIRY = (
 # when a limit of rate or a schedule is to be looked at
 _NEXT_WAKE = f"""
           least((select {milliseconds_after("min(opens_at)")} from <gate>),
-                (select {milliseconds_after("next_run_at")} from <schedule>
-                 where paused = 0 and next_run_at is not null order by next_run_at limit 1))"""
+                (select {milliseconds_after("min(next_run_at)")} from <schedule>
+                 where paused = 0 and next_run_at is not null))"""
 _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
@@ -211,7 +211,7 @@ class Sql:
         select count(*) from staged"""
     expire = f"""
         with expired as (
-          update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = moment.now,
+          update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = moment.now,
             error_code = '{EXPIRED_CODE}', error_detail =
               'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
           from (select <now> as now) as moment
@@ -219,8 +219,8 @@ class Sql:
             select id from <job>
             where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
             order by expires_at limit $2::int for update skip locked))
-          returning queue, type)
-        select queue::text, type::text from expired"""
+          returning id, queue, type, attempt)
+        select id, queue::text, type::text, attempt from expired"""
     ready_of_type = f"""
         select {_READY_COLUMNS} from <job> as job
         where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
@@ -245,7 +245,7 @@ class Sql:
           where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
           order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
     mark_claimed = f"""
-        update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {_NEXT_LEASE}, worker = $2::text,
+        update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {NEXT_LEASE}, worker = $2::text,
           claimed_at = moment.now,
           started_at = case when id = any ($3::text::bigint[]) then moment.now end,
           lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
@@ -268,7 +268,7 @@ class Sql:
 
     # settle
     settle_plain = f"""
-        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null, result = null,
+        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null, result = null,
           started_at = {_started("nullif(" + _given("$4") + ", -1)")},
           finished_at = {_finished(_given("$5"))}
         from (select <now> as now) as moment
@@ -276,7 +276,7 @@ class Sql:
         returning job.id"""
     settle_with_results = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null,
+        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
           result = ({_field(4)})::jsonb,
           started_at = {_started(f"({_field(2)})::bigint")},
           finished_at = {_finished(f"({_field(3)})::bigint")}
@@ -298,7 +298,7 @@ class Sql:
         where job.id = any ($2::text::bigint[]) and ({_field(8)})::int = 1 and job.lease = ({_field(1)})::bigint"""
     settle_others = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = {_field(2)}, lease = {_NEXT_LEASE}, lease_until = null,
+        update <job> as job set status = {_field(2)}, lease = {NEXT_LEASE}, lease_until = null,
           attempt = greatest(0, job.attempt - ({_field(7)})::int),
           lost = least(job.lost + ({_field(13)})::int, {MOST_COUNT}),
           claimed_at = case when {_IS_FINAL} then job.claimed_at end,
@@ -312,7 +312,7 @@ class Sql:
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
     concerned = "select exists (select from <edge> where state = 'open'), exists (select from <slot>)"
     complete = f"""
-        update <job> as job set status = 'succeeded', lease = {_NEXT_LEASE}, lease_until = null,
+        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
           result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
         from (select <now> as now) as moment
         where job.id = $2::bigint and job.lease = $3::bigint
@@ -339,7 +339,7 @@ class Sql:
         where locktype = 'relation' and relation = to_regclass('<job>') and mode = 'RowExclusiveLock' and granted
           and database = (select oid from pg_database where datname = current_database())
           and pid <> pg_backend_pid()"""
-    hint = f"select pg_notify('<channel>', '') where {_LISTENING}"
+    hint = f"select pg_notify('<channel>', '') where {LISTENING}"
     survey = """
         with recursive owner (name) as (
           (select worker from <job> where status = 'running' order by worker limit 1)
@@ -426,19 +426,20 @@ class Sql:
         from <job> where id = $1::bigint
           and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
     rerun = f"""
-        update <job> as job set status = 'pending', lease = {_NEXT_LEASE}, run_at = <now>,
+        update <job> as job set status = 'pending', lease = {NEXT_LEASE}, run_at = <now>,
           max_attempts = least(job.max_attempts + $3::int, {MOST_COUNT}), claimed_at = null, started_at = null,
           finished_at = null, heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null,
           error_detail = null, traceback = null, held = null
         where id = $2::bigint"""
     cancel = f"""
-        update <job> as job set status = 'cancelled', lease = {_NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
+        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
           error_detail = $4::text
         where id = $2::bigint"""
     delete = "delete from <job> where id = $1::bigint"
     record_event = """
         insert into <event> (job_id, at, event, actor, detail)
-        values ($2::bigint, <now>, $3::text, $4::text, $5::text)"""
+        values ($2::bigint, <now>, $3::text, $4::text, $5::text)
+        returning id"""
 
 
 def statements() -> dict[str, str]:

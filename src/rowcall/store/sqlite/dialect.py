@@ -27,9 +27,12 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
+from rowcall.store.flows import Touched
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
 from rowcall.store.sqlite.blobs_sql import BlobsSql
+from rowcall.store.sqlite.flows import SqliteFlows
+from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.sqlite.limits import SqliteLimits
 from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
@@ -42,12 +45,13 @@ from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteLimits):
+class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
+        self._flows = FlowsSql(prefix)
         self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
@@ -113,10 +117,10 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteLimits):
         yield from execute(plain(self._sql.stage, now_ms, limit))
         return (yield from only(Statement(self._sql.changes, (), rows.number_from_row)))
 
-    def expire(self, limit: int, now_ms: int | None) -> Plan[list[tuple[str, str]]]:
-        expired = yield from fetch(Statement(self._sql.expire, (now_ms, limit), rows.expired_from_row))
-        yield from self._retag([job_id for _, _, job_id in expired if job_id is not None])
-        return [(queue, kind) for queue, kind, _ in expired]
+    def expire(self, limit: int, now_ms: int | None) -> Plan[list[Touched]]:
+        expired = yield from fetch(Statement(self._sql.expire, (now_ms, limit), rows.touched_from_row))
+        yield from self._retag([job.id for job in expired])
+        return expired
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
@@ -210,7 +214,7 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteLimits):
         if not (yield from fetch(plain(self._sql.complete, *parameters))):
             return False
         if (yield from self._any_tag()):
-            yield from execute(plain(self._sql.retag_on_loan, as_json([job_id])))
+            yield from execute(plain(self._sql.retag, as_json([job_id])))
         return True
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:

@@ -103,11 +103,18 @@ create trigger <prefix>job_belongings after delete on <job> begin
 end
 """
 
+
+def _new_column(column: str, kind: str) -> str:
+    return (
+        f"alter table <job> add column {column} {kind}"
+        f" constraint {column}_is_{kind} check ({column} is null or typeof({column}) = '{kind}')"
+    )
+
+
 STATEMENTS = (
-    "alter table <job> add column turn integer",
-    "alter table <job> add column limits text"
-    " constraint limits_is_text check (limits is null or typeof(limits) = 'text')",
-    "alter table <job> add column cancel_lease integer",
+    _new_column("turn", "integer"),
+    _new_column("limits", "text"),
+    _new_column("cancel_lease", "integer"),
     _EDGE,
     "create index <prefix>edge_job on <edge> (job_id, place)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
@@ -125,7 +132,8 @@ STATEMENTS = (
     "create index <prefix>waiter_job on <waiter> (job_id)",
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
-    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt)"
+    "create index <prefix>job_ready on <job>"
+    " (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt, turn)"
     " where status = 'pending' and held is null",
     "create index <prefix>job_turned on <job> (queue, type, id)"
     " where status = 'pending' and held is null and turn is not null",

@@ -24,7 +24,7 @@ class SqliteLimits(SpokenLimits):
     def most_keys(self) -> int:
         return 2000
 
-    def lock_keys(self, keys: Sequence[str]) -> Plan[set[str]]:
+    def lock_limits(self, keys: Sequence[str]) -> Plan[set[str]]:
         yield from ()
         return set(keys)
 

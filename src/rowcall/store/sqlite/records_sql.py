@@ -29,6 +29,14 @@ _ATTEMPTS_OF_UNFINISHED = " union all ".join(
 )
 _ERROR_CODE = "coalesce(error_code, '')"
 
+# others may still ask for its result, and a chain is kept as long as its youngest step
+_NOT_NEEDED = """
+            and not exists (select 1 from <edge> as edge cross join <job> as waiting on waiting.id = edge.job_id
+                            where edge.blocker_id in (<job>.id, <job>.chain_id) and waiting.finished_at is null)
+            and (chain_id is null or not exists (
+              select 1 from <job> as step where step.chain_id = <job>.chain_id
+                and (step.finished_at is null or step.finished_at >= ?4)))"""
+
 
 class RecordsSql:
     """The statements, rendered for one prefix."""
@@ -113,7 +121,8 @@ class RecordsSql:
     finished_groups = f"{groups_of(FINISHED_SOURCE)} where {IS_FINISHED}"
     prune = f"""
         delete from <job> where id in (
-          select id from {_FINISHED} and {_OF_GROUP} and finished_at < ?4 order by finished_at limit ?5)"""
+          select id from {_FINISHED} and {_OF_GROUP} and finished_at < ?4 {_NOT_NEEDED}
+          order by finished_at limit ?5)"""
     doomed = f"""
         select (select count(*) from {_FINISHED} and {_OF_GROUP} and finished_at < ?4),
                (select min(finished_at) from {_FINISHED} and {_OF_GROUP})"""

@@ -108,12 +108,12 @@ class Sql:
           select id from <job> indexed by <prefix>job_expiry
           where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
           order by expires_at limit ?2)
-        returning queue, type, case when tags is not null then id end"""
+        returning id, queue, type, attempt"""
     any_tag = "select exists (select 1 from <job_tag>)"
+    # with rows to give, as it has to have on a lent connection
     retag = """
         update <job_tag> set status = (select status from <job> where id = job_id)
-        where job_id in (select value from json_each(?1))"""
-    retag_on_loan = f"{retag} returning job_id"
+        where job_id in (select value from json_each(?1)) returning job_id"""
     retag_due = """
         update <job_tag> set status = 'pending' where job_id in (
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
@@ -262,7 +262,7 @@ class Sql:
           error_detail = ?4
         where id = ?2"""
     delete = "delete from <job> where id = ?1"
-    record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5)"
+    record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5) returning id"
 
     def ready_jobs(self, types: int) -> str:
         """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""

@@ -1,0 +1,108 @@
+"""Jobs that are written with an eye on others: a key, blockers, a chain, a whole graph. All end in `place`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rowcall.config import name_complaint
+from rowcall.errors import InvalidOption
+from rowcall.job import Job, Status
+from rowcall.moments import time_of, time_or_none
+from rowcall.payload import payload_from_row, tags_from_row
+from rowcall.queue.blobs import on_loan
+from rowcall.queue.core import Core
+from rowcall.queue.limits import with_limits
+from rowcall.queue.options import LONGEST_KEY
+from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.plans.orders import Hidden, Order, Placed, holders_of_keys, lock_keys, place_orders
+from rowcall.store.statement import Plan
+
+_STATUSES = {status.value: status for status in Status}
+
+
+class Ordering(Core):
+    def place(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
+        """Write all of them in one transaction: the caller's, or one of our own."""
+        wanted = [with_key(order) for order in orders]
+        if connection is None:
+            self.ensure_schema()
+            stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
+            return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
+        loan, dialect = self.lend(connection)
+        stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
+        hidden: Hidden = {}
+        if any(order.job.unique for order in stored) and not loan.run(lock_keys(dialect, stored)):
+            hidden = self.database.read(holders_of_keys(self.dialect, stored, self.now_ms()))
+        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, hidden)))
+
+    async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
+        wanted = [with_key(order) for order in orders]
+        if connection is None:
+            await self.aensure_schema()
+            stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
+            placed = await self.database.awrite(lambda: place_orders(self.dialect, stored, self.now_ms()))
+            return _jobs(wanted, placed)
+        loan, dialect = await self.alend(connection)
+        stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
+        hidden: Hidden = {}
+        if any(order.job.unique for order in stored) and not await loan.arun(lock_keys(dialect, stored)):
+            hidden = await self.database.aread(holders_of_keys(self.dialect, stored, self.now_ms()))
+        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, hidden)))
+
+    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], hidden: Hidden) -> Plan[list[Placed]]:
+        plan = place_orders(dialect, orders, self.now_ms(), hidden)
+        return on_loan(dialect, [order.payload for order in orders], plan)
+
+
+def with_key(order: Order) -> Order:
+    """The order with the key and the limits that its arguments make."""
+    if order.job.limited_by is not None:
+        order = msgspec.structs.replace(order, job=with_limits(order.job, order.payload))
+    job = order.job
+    if job.key_of is None:
+        return order
+    key = job.key_of(**payload_from_row(order.payload))
+    if complaint := name_complaint(key, LONGEST_KEY):
+        raise InvalidOption("key", f"the function of {job.type!r} gave {key!r}: {complaint}")
+    return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
+
+
+def _stored(order: Order, payload: str) -> Order:
+    return order if payload is order.payload else msgspec.structs.replace(order, payload=payload)
+
+
+def _jobs(orders: Sequence[Order], placed: Sequence[Placed]) -> list[Job]:
+    return [_job(order, one) for order, one in zip(orders, placed, strict=True)]
+
+
+def _job(order: Order, placed: Placed) -> Job:
+    if placed.existing is not None:
+        return placed.existing
+    assert placed.inserted is not None
+    return written_job(order.job, payload_from_row(order.payload), placed.inserted)
+
+
+def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:
+    """A job as it has just been written."""
+    run_at = time_of(inserted.run_at_ms)
+    same = inserted.created_at_ms == inserted.run_at_ms
+    return Job(
+        id=inserted.id,
+        type=job.type,
+        queue=job.queue,
+        payload=payload,
+        status=_STATUSES[inserted.status],
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        run_at=run_at,
+        created_at=run_at if same else time_of(inserted.created_at_ms),
+        expires_at=time_or_none(inserted.expires_at_ms),
+        timeout=job.timeout_seconds,
+        retry=job.retry,
+        key=job.key,
+        tags=() if job.tags is None else tags_from_row(job.tags),
+        chain_id=job.chain_id,
+        chain_index=job.chain_index,
+    )

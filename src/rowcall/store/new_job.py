@@ -1,0 +1,92 @@
+"""What is written of a job when it is enqueued, and what is known of it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from rowcall.limits import LimitOf
+
+KeyOf = Callable[..., str]
+
+
+class Blocker(NamedTuple):
+    """A job, or with `of_chain` the chain that it began."""
+
+    job_id: int
+    of_chain: bool = False
+
+
+class Awaited(NamedTuple):
+    """A blocker as it was given: what is known of it shows whether it is of this database."""
+
+    blocker: Blocker
+    type: str | None = None
+    created_at_ms: int | None = None
+
+
+class Unique(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes another job with the same key a duplicate, and what becomes of it."""
+
+    scope: str = "active"
+    window_ms: int | None = None
+    on_duplicate: str = "return"
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written of a job when it is enqueued, but for its payload."""
+
+    type: str
+    queue: str
+    priority: int = 0
+    max_attempts: int = 5
+    run_at_ms: int | None = None
+    delay_ms: int = 0
+    expires_at_ms: int | None = None
+    expires_in_ms: int | None = None
+    timeout_seconds: float | None = None
+    retry: str | None = None
+    tags: str | None = None
+    trace_context: str | None = None
+    key: str | None = None
+    limits: str | None = None
+    limited_by: tuple[LimitOf, ...] | None = None
+    """What `limits` is made of once there is a payload; None where that is left to whoever claims the job."""
+    unique: Unique | None = None
+    key_of: KeyOf | None = None
+    after: tuple[Awaited, ...] = ()
+    on_blocker_failure: str = "fail"
+    blocked: bool = False
+    chain_id: int | None = None
+    chain_index: int | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other job has to be looked at before it is written."""
+        return self.unique is None and not self.after
+
+    @property
+    def is_plain(self) -> bool:
+        """Due at once, and with nothing that most jobs do not have."""
+        return (
+            self.run_at_ms is None
+            and self.delay_ms == 0
+            and self.expires_at_ms is None
+            and self.expires_in_ms is None
+            and self.timeout_seconds is None
+            and self.retry is None
+            and self.tags is None
+            and self.trace_context is None
+            and self.limits is None
+            and self.limited_by is None
+        )
+
+
+class Inserted(msgspec.Struct, frozen=True, gc=False):
+    id: int
+    status: str
+    run_at_ms: int
+    created_at_ms: int
+    expires_at_ms: int | None

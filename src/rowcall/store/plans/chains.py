@@ -1,0 +1,90 @@
+"""Chains as a whole: looked at, ended from outside, deleted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rowcall.errors import JobNotFound, StillNeeded, WrongState
+from rowcall.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
+from rowcall.lifecycle import CHAIN_COMPLETED_CODE
+from rowcall.store.dialect import Dialect
+from rowcall.store.flows import ChainFilter, Touched
+from rowcall.store.plans.blobs import refer_to
+from rowcall.store.plans.books import broken, completed_by_hand
+from rowcall.store.plans.follow import follow
+from rowcall.store.statement import Plan
+
+
+def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
+    chain = yield from dialect.chain(chain_id)
+    if chain is None:
+        raise JobNotFound(chain_id)
+    steps = yield from dialect.chain_steps(chain_id)
+    return msgspec.structs.replace(chain, steps=tuple(steps))
+
+
+def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
+    found = yield from dialect.list_chains(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
+    shown = found[: wanted.limit]
+    more = len(found) > wanted.limit
+    return ChainPage(chains=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
+
+
+def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
+    """The last step succeeds with the result, the others that have not ended are skipped; whoever runs one of them is
+    no longer its owner.
+    """
+    steps = yield from _locked_steps(dialect, chain_id)
+    open_steps = [job for job in steps if job.status not in FINISHED]
+    if not open_steps or open_steps[-1] is not steps[-1]:
+        raise WrongState(chain_id, str(steps[-1].status), "complete the chain of", [*map(str, WAITING), "running"])
+    *skipped, last = open_steps
+    if skipped:
+        yield from dialect.skip_steps(
+            [job.id for job in skipped], CHAIN_COMPLETED_CODE, "its chain was completed", now_ms
+        )
+        touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
+        yield from dialect.tally(broken(touched, Status.CANCELLED, CHAIN_COMPLETED_CODE), now_ms)
+    yield from dialect.complete_by_hand(last.id, result, now_ms)
+    yield from refer_to(dialect, [result], [last.id])
+    yield from dialect.tally([completed_by_hand(last)], now_ms)
+    yield from dialect.record_event(last.id, "COMPLETED", actor, "the chain was completed by hand", now_ms)
+    yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.concerned()), now_ms)
+    return (yield from get(dialect, chain_id))
+
+
+def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
+    steps = yield from _locked_steps(dialect, chain_id)
+    doomed = {job.id: job for job in steps}
+    waiting = yield from _outside(dialect, doomed)
+    if waiting and not cascade:
+        raise StillNeeded(chain_id, sorted(job.id for job in waiting))
+    while waiting:
+        for job in waiting:
+            locked = yield from dialect.lock(job.id)
+            if locked is not None:
+                doomed[locked.id] = locked
+        waiting = yield from _outside(dialect, doomed)
+    for step in doomed.values():
+        if step.status is Status.RUNNING:
+            allowed = [*map(str, WAITING), *map(str, FINISHED)]
+            raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
+    for job_id in sorted(doomed, reverse=True):
+        yield from dialect.delete(job_id)
+    return len(doomed)
+
+
+def _outside(dialect: Dialect, inside: dict[int, Job]) -> Plan[list[Touched]]:
+    found = yield from dialect.dependants(sorted(inside))
+    return [job for job in found if job.id not in inside]
+
+
+def _locked_steps(dialect: Dialect, chain_id: int) -> Plan[list[Job]]:
+    steps = []
+    for step in (yield from dialect.chain_steps(chain_id)):
+        locked = yield from dialect.lock(step.id)
+        if locked is not None:
+            steps.append(locked)
+    if not steps:
+        raise JobNotFound(chain_id)
+    return steps

@@ -1,0 +1,104 @@
+"""Jobs that wait for others: what the end of a blocker means for them, however far down that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rowcall.job import Status
+from rowcall.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.store.dialect import Dialect
+from rowcall.store.flows import BlockedEnd, EndedEdge, UnsureEdge
+from rowcall.store.plans.books import broken
+from rowcall.store.statement import Plan
+
+SWEPT_AT_ONCE = 500
+
+
+def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
+    """These jobs have ended: see to those that waited for them. Gives whether that made any ready."""
+    return (yield from resolve(dialect, (yield from dialect.ended_edges(job_ids)), now_ms))
+
+
+def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[bool]:
+    """See to edges whose blockers have ended, and to those of jobs that end because of it."""
+    any_ready = False
+    while edges:
+        passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
+        breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
+        if passing:
+            yield from dialect.settle_edges(passing, "succeeded", now_ms)
+        if breaking:
+            yield from dialect.settle_edges(breaking, "failed", now_ms)
+        job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
+        if job_ids:
+            yield from dialect.lock_blocked(job_ids)
+        ended = yield from _break(dialect, breaking, now_ms)
+        if passing:
+            any_ready |= bool((yield from dialect.unblock(sorted({edge.job_id for edge in passing}), now_ms)))
+        edges = (yield from dialect.ended_edges(ended)) if ended else []
+    return any_ready
+
+
+def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
+    """End the jobs that cannot run any more; gives which of them were still waiting."""
+    ended: list[int] = []
+    by_status: dict[str, dict[int, BlockedEnd]] = {Status.FAILED: {}, Status.CANCELLED: {}}
+    for edge in edges:
+        status = Status.CANCELLED if edge.status == Status.CANCELLED else Status.FAILED
+        by_status[status].setdefault(edge.job_id, _end_of(edge, status))
+    for end, ends in by_status.items():
+        if ends:
+            touched = yield from dialect.end_blocked(list(ends.values()), now_ms)
+            if touched:
+                yield from dialect.tally_on_loan(broken(touched, end, _code_of(end)), now_ms)
+            ended += [job.id for job in touched]
+    return ended
+
+
+def _end_of(edge: EndedEdge, status: str) -> BlockedEnd:
+    what = "chain" if edge.of_chain else "job"
+    why = f" with {edge.error_code}" if edge.error_code else ""
+    how = "was cancelled" if status == Status.CANCELLED else "failed"
+    return BlockedEnd(edge.job_id, status, _code_of(status), f"{what} {edge.blocker_id} {how}{why}")
+
+
+def _code_of(status: str) -> str:
+    return BLOCKER_CANCELLED_CODE if status == Status.CANCELLED else BLOCKER_FAILED_CODE
+
+
+def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
+    """Look at edges that were written beside somebody who may have settled the blocker; gives whether any got ready.
+
+    Blockers that somebody is at now are left for the next sweep.
+    """
+    edges = yield from dialect.unsure_edges(SWEPT_AT_ONCE)
+    if not edges:
+        return False
+    chains = sorted({edge.blocker_id for edge in edges if edge.of_chain})
+    last = (yield from dialect.last_steps(chains)) if chains else {}
+    wanted = sorted({_blocker_of(edge, last) for edge in edges})
+    locked = yield from dialect.lock_blockers(wanted)
+    existing = yield from dialect.existing(wanted)
+    # a step may have been added before its predecessor was locked
+    same = (yield from dialect.last_steps(chains)) if chains else {}
+    ended, sure = [], []
+    for edge in edges:
+        job_id = _blocker_of(edge, last)
+        if job_id not in existing:
+            ended.append(_gone(edge))
+        elif job_id in locked and (not edge.of_chain or same.get(edge.blocker_id) == last.get(edge.blocker_id)):
+            status, code = locked[job_id]
+            if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
+                ended.append(EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, status, code))
+            sure.append(edge)
+    if sure:
+        yield from dialect.trust_edges(sure)
+    return (yield from resolve(dialect, ended, now_ms))
+
+
+def _blocker_of(edge: UnsureEdge, last_steps: dict[int, int]) -> int:
+    return last_steps.get(edge.blocker_id, edge.blocker_id) if edge.of_chain else edge.blocker_id
+
+
+def _gone(edge: UnsureEdge) -> EndedEdge:
+    return EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, Status.FAILED, "JOB:DELETED")

@@ -1,0 +1,259 @@
+"""Jobs that are written with an eye on others: with keys, after blockers, as chains and whole graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rowcall.errors import Conflict, DuplicateJob, InvalidOption
+from rowcall.job import FINISHED, WAITING, Job
+from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
+from rowcall.store.flows import Blocker, Edge, Replacement, Standing, Unique
+from rowcall.store.plans.blobs import refer_to
+from rowcall.store.plans.flow import resolve
+from rowcall.store.statement import Plan
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be written. `after_orders` are the places of others in the same call, all of them earlier.
+
+    `chain` is the place of the first step of the chain that it belongs to, of which it is step `chain_index`.
+    """
+
+    job: NewJob
+    payload: str
+    after_orders: tuple[int, ...] = ()
+    chain: int | None = None
+    chain_index: int = 0
+
+
+class Placed(NamedTuple):
+    """What became of an order: a new row, or a job that was there already."""
+
+    inserted: Inserted | None
+    existing: Job | None = None
+
+
+Hidden = dict[tuple[str, str], Job]
+"""Jobs that hold a type's keys, and that the transaction of the caller's began too early to see."""
+
+
+def lock_keys(dialect: Dialect, orders: Sequence[Order]) -> Plan[bool]:
+    """Have the keys to ourselves; gives whether all who hold them can be seen from here."""
+    yield from dialect.begin_writing()
+    groups = keyed(orders)
+    for (kind, _), by_key in groups.items():
+        yield from dialect.lock_keys(kind, sorted(by_key))
+    return not groups or (yield from dialect.sees_all())
+
+
+def holders_of_keys(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Hidden]:
+    """Who holds the keys, as far as is committed: read beside the caller's transaction."""
+    found: Hidden = {}
+    for (kind, unique), by_key in keyed(orders).items():
+        holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
+        jobs = yield from dialect.get_all([holder.job_id for holder in holders])
+        found.update({(kind, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
+    return found
+
+
+def place_orders(
+    dialect: Dialect, orders: Sequence[Order], now_ms: int | None, hidden: Hidden | None = None
+) -> Plan[list[Placed]]:
+    """Write all of them or none. What is refused is refused before anything is written."""
+    if not orders:
+        return []
+    yield from dialect.begin_writing()
+    standing = yield from _standing(dialect, orders)
+    taken = yield from _take_keys(dialect, orders, hidden or {}, now_ms)
+    new = [place for place in range(len(orders)) if place not in taken]
+    inserted: dict[int, Inserted] = {}
+    if new:
+        rows = yield from dialect.insert_orders([(_job_of(orders[p]), orders[p].payload) for p in new], now_ms)
+        inserted = dict(zip(new, rows, strict=True))
+        yield from refer_to(dialect, [orders[p].payload for p in new], [row.id for row in rows])
+        yield from _mark_chains(dialect, orders, inserted)
+        inserted = yield from _wait(dialect, orders, inserted, standing, now_ms)
+    existing = yield from _existing(dialect, taken, inserted)
+    return [Placed(inserted.get(place), existing.get(place)) for place in range(len(orders))]
+
+
+# blockers
+
+
+def _job_of(order: Order) -> NewJob:
+    if order.job.after or order.after_orders:
+        return msgspec.structs.replace(order.job, blocked=True)
+    return order.job
+
+
+def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, Standing]]:
+    awaited = {awaited.blocker: awaited for order in orders for awaited in order.job.after}
+    if not awaited:
+        return {}
+    standing = yield from dialect.standing(list(awaited))
+    for blocker, given in awaited.items():
+        found = standing.get(blocker)
+        if found is None or not _is_same(given, found):
+            what = "chain" if blocker.of_chain else "job"
+            raise InvalidOption(
+                "after", f"there is no such {what} {blocker.job_id} in this database: it was deleted, or is another's"
+            )
+    return standing
+
+
+def _is_same(given: Awaited, found: Standing) -> bool:
+    """A job of another database may have the id of one that is here."""
+    return given.type in (None, found.type) and given.created_at_ms in (None, found.created_at_ms)
+
+
+def _wait(
+    dialect: Dialect,
+    orders: Sequence[Order],
+    inserted: dict[int, Inserted],
+    standing: dict[Blocker, Standing],
+    now_ms: int | None,
+) -> Plan[dict[int, Inserted]]:
+    """Write what each waits for; what has ended already counts at once."""
+    edges: list[Edge] = []
+    over: list[tuple[int, int]] = []
+    for place, row in inserted.items():
+        order = orders[place]
+        on_failure = order.job.on_blocker_failure
+        own = [Blocker(inserted[other].id) for other in order.after_orders]
+        others = [awaited.blocker for awaited in order.job.after]
+        for number, blocker in enumerate(dict.fromkeys([*own, *others])):
+            unsure = int(blocker in standing and not dialect.one_writer)
+            edges.append(Edge(blocker.job_id, int(blocker.of_chain), row.id, number, on_failure, unsure))
+            if blocker in standing and standing[blocker].status in FINISHED:
+                over.append((blocker.job_id, row.id))
+    if not edges:
+        return inserted
+    yield from dialect.insert_edges(edges)
+    if not over:
+        return inserted
+    yield from resolve(dialect, (yield from dialect.ends_of(over)), now_ms)
+    changed = yield from dialect.get_all(sorted({job_id for _, job_id in over}))
+    return {place: _as_it_is(row, changed.get(row.id)) for place, row in inserted.items()}
+
+
+def _as_it_is(row: Inserted, job: Job | None) -> Inserted:
+    if job is None:
+        return row
+    return msgspec.structs.replace(row, status=str(job.status))
+
+
+def _mark_chains(dialect: Dialect, orders: Sequence[Order], inserted: dict[int, Inserted]) -> Plan[None]:
+    steps = [
+        (row.id, inserted[chain].id, orders[place].chain_index)
+        for place, row in inserted.items()
+        if (chain := orders[place].chain) is not None
+    ]
+    if steps:
+        yield from dialect.mark_chains(steps)
+
+
+# keys
+
+
+class _Claim(NamedTuple):
+    """A key that is taken: by a job that is there, or by an earlier order of the same call."""
+
+    job_id: int | None = None
+    order: int | None = None
+    hidden: Job | None = None
+
+
+def keyed(orders: Sequence[Order]) -> dict[tuple[str, Unique], dict[str, list[int]]]:
+    """The places of the orders that have keys, by what makes them duplicates, and by key."""
+    groups: dict[tuple[str, Unique], dict[str, list[int]]] = {}
+    for place, order in enumerate(orders):
+        if order.job.unique is not None and order.job.key is not None:
+            by_key = groups.setdefault((order.job.type, order.job.unique), {})
+            by_key.setdefault(order.job.key, []).append(place)
+    return groups
+
+
+def _take_keys(
+    dialect: Dialect, orders: Sequence[Order], hidden: Hidden, now_ms: int | None
+) -> Plan[dict[int, _Claim]]:
+    """Which orders are duplicates, and of what. Waiting jobs that are to be replaced are replaced here."""
+    taken: dict[int, _Claim] = {}
+    for (kind, unique), by_key in keyed(orders).items():
+        yield from dialect.lock_keys(kind, sorted(by_key))
+        holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
+        held = {holder.key: holder for holder in holders}
+        out_of_sight = {key: hidden[kind, key] for key in by_key if (kind, key) in hidden and key not in held}
+        _refuse_hidden(kind, unique, out_of_sight)
+        if unique.on_duplicate == "raise":
+            _refuse_duplicates(kind, by_key, {key: holder.job_id for key, holder in held.items()})
+        replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
+        if unique.on_duplicate == "replace":
+            given = [_replacement(replaceable[key], orders[by_key[key][-1]]) for key in sorted(replaceable)]
+            replaced = set((yield from dialect.replace_waiting(given, now_ms))) if given else set()
+            yield from _tell_replaced(dialect, orders, by_key, replaceable, replaced, now_ms)
+            held = {key: holder for key, holder in held.items() if holder.job_id in replaced}
+        for key, places in by_key.items():
+            if key in held:
+                taken.update(dict.fromkeys(places, _Claim(held[key].job_id)))
+            elif key in out_of_sight:
+                taken.update(dict.fromkeys(places, _Claim(hidden=out_of_sight[key])))
+            else:
+                chosen = places[-1] if unique.on_duplicate == "replace" else places[0]
+                taken.update(dict.fromkeys((p for p in places if p != chosen), _Claim(order=chosen)))
+    return taken
+
+
+def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
+    for key, job in hidden.items():
+        if unique.on_duplicate == "raise":
+            raise DuplicateJob(kind, key, job.id)
+        if unique.on_duplicate == "replace":
+            raise Conflict(
+                f"job {job.id} has the key {key!r} and was written after your transaction began, so it cannot be"
+                " replaced from there",
+                "Nothing was written, and the transaction goes on: enqueue again in a new one",
+            )
+
+
+def _refuse_duplicates(kind: str, by_key: dict[str, list[int]], held: dict[str, int]) -> None:
+    for key, places in by_key.items():
+        if key in held:
+            raise DuplicateJob(kind, key, held[key])
+        if len(places) > 1:
+            raise InvalidOption("key", f"{kind}: two jobs of one call have the key {key!r}")
+
+
+def _replacement(job_id: int, order: Order) -> Replacement:
+    job = order.job
+    times = (job.run_at_ms, job.delay_ms, job.expires_at_ms, job.expires_in_ms)
+    return Replacement(job_id, order.payload, *times, job.limits)
+
+
+def _tell_replaced(
+    dialect: Dialect,
+    orders: Sequence[Order],
+    by_key: dict[str, list[int]],
+    replaceable: dict[str, int],
+    replaced: set[int],
+    now_ms: int | None,
+) -> Plan[None]:
+    for key, job_id in replaceable.items():
+        if job_id in replaced:
+            yield from refer_to(dialect, [orders[by_key[key][-1]].payload], [job_id])
+            yield from dialect.record_event(job_id, "REPLACED", None, f"key {key}", now_ms)
+
+
+def _existing(dialect: Dialect, taken: dict[int, _Claim], inserted: dict[int, Inserted]) -> Plan[dict[int, Job]]:
+    ids = {
+        place: claim.job_id if claim.order is None else inserted[claim.order].id
+        for place, claim in taken.items()
+        if claim.hidden is None
+    }
+    jobs = {place: claim.hidden for place, claim in taken.items() if claim.hidden is not None}
+    if ids:
+        found = yield from dialect.get_all(sorted({job_id for job_id in ids.values() if job_id is not None}))
+        jobs.update({place: found[job_id] for place, job_id in ids.items() if job_id in found})
+    return {place: msgspec.structs.replace(job, duplicate=True) for place, job in jobs.items()}

@@ -1,0 +1,252 @@
+"""Statements about edges, chains and keys. Those that give many rows give them as one JSON array.
+
+On a lent connection every statement has to give rows. Joins are lateral, behind a fence: they have one way only.
+"""
+
+from __future__ import annotations
+
+from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
+from rowcall.store.postgres.sql import JOB_COLUMNS, LISTENING, NEXT_LEASE
+
+_ENDED = "in ('succeeded', 'failed', 'cancelled')"
+_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+
+
+def _field(number: int) -> str:
+    return f"(given.value ->> {number})"
+
+
+def _array_of(columns: str, source: str) -> str:
+    return f"select coalesce(jsonb_agg(jsonb_build_array({columns})), '[]'::jsonb)::text from {source}"
+
+
+def _rows_of(parameter: str) -> str:
+    return f"jsonb_array_elements({parameter}::text::jsonb) as given (value)"
+
+
+_RUN_AT = f"coalesce({time_of(_field(5))}, moment.now + {_field(6)}::bigint * interval '1 millisecond')"
+_EXPIRES_AT = f"coalesce({time_of(_field(10))}, moment.now + {_field(11)}::bigint * interval '1 millisecond')"
+_EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
+# the last step says how a chain ended; until then, the first that has not succeeded says where it is
+_LAST = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
+_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> 'succeeded'
+               order by step.chain_index limit 1)"""
+_CHAIN_STATUS = f"""case when {_LAST.format("step.status")} {_ENDED} then {_LAST.format("step.status")}
+               else {_CURRENT.format("step.status")} end"""
+_CHAIN = f"""
+        select * from (
+          select head.id, head.type::text, head.queue::text, {_CHAIN_STATUS} as status,
+                 {_LAST.format("step.chain_index")} + 1 as length,
+                 coalesce({_CURRENT.format("step.id")}, {_LAST.format("step.id")}) as current,
+                 {milliseconds_or_null("head.created_at")} as created_at,
+                 {_LAST.format(milliseconds_or_null("step.finished_at"))} as finished_at,
+                 {_LAST.format("step.result::text")} as result, {_LAST.format("step.error_code")} as error_code,
+                 {_LAST.format("step.error_detail")} as error_detail
+          from <job> as head where head.chain_index = 0 and {{}} order by head.id desc
+        ) as chain"""
+_STATUS_OF_BLOCKER = f"""case when {{}} <> 0 then coalesce({_LAST.format("step.status::text")}, head.status::text)
+                 else head.status::text end"""
+
+
+class FlowsSql:
+    """The statements, rendered for one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        for name, template in statements().items():
+            setattr(self, name, render(template, prefix))
+
+    insert_orders = f"""
+        with inserted as (
+          insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
+                             tags, expires_at, trace_context, key, limits, chain_id, chain_index)
+          select {_field(0)}, {_field(1)}, {_field(2)}::jsonb,
+                 case when {_field(15)}::boolean then 'blocked' when {_RUN_AT} > moment.now then 'scheduled'
+                 else 'pending' end,
+                 {_field(3)}::int, {_field(4)}::int, {_RUN_AT}, moment.now, {_field(7)}::float8, {_field(8)},
+                 {_field(9)}::jsonb, {_EXPIRES_AT}, {_field(12)}, {_field(13)}, {_field(14)},
+                 {_field(16)}::bigint, {_field(17)}::int
+          from (select <now> as now) as moment,
+               jsonb_array_elements($2::text::jsonb) with ordinality as given (value, place)
+          order by given.place
+          returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
+                    {milliseconds_of("expires_at")} as expires_at)
+        select jsonb_agg(jsonb_build_array(id, status, run_at, created_at, expires_at) order by id)::text, {LISTENING}
+        from inserted"""
+    mark_chains = f"""
+        update <job> as job set chain_id = {_field(1)}::bigint, chain_index = {_field(2)}::int
+        from {_rows_of("$1")} where job.id = {_field(0)}::bigint
+        returning job.id"""
+    standing = _array_of(
+        f"head.id, given.value -> 1, {_STATUS_OF_BLOCKER.format(f'{_field(1)}::int')}, head.type,"
+        f" {milliseconds_or_null('head.created_at')}",
+        f"{_rows_of('$1')} cross join lateral (select * from <job> where id = {_field(0)}::bigint offset 0) as head",
+    )
+    insert_edges = f"""
+        insert into <edge> (blocker_id, of_chain, job_id, place, on_failure, unsure)
+        select {_field(0)}::bigint, {_field(1)}::int, {_field(2)}::bigint, {_field(3)}::int, {_field(4)},
+               {_field(5)}::int
+        from {_rows_of("$1")}
+        returning job_id"""
+    settle_edges = f"""
+        update <edge> as edge set state = $2::text, resolved_at = <now>, unsure = 0
+        from {_rows_of("$3")}
+        where edge.blocker_id = {_field(0)}::bigint and edge.of_chain = {_field(1)}::int
+          and edge.job_id = {_field(2)}::bigint
+        returning edge.job_id"""
+    ends_of = _array_of(
+        _EDGE_COLUMNS,
+        f"""(
+          select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure,
+                 {_STATUS_OF_BLOCKER.format("edge.of_chain")} as status,
+                 case when edge.of_chain <> 0 then {_LAST.format("step.error_code")} else head.error_code end
+                   as error_code
+          from {_rows_of("$1")} cross join lateral (
+            select * from <edge> where blocker_id = {_field(0)}::bigint and job_id = {_field(1)}::bigint
+              and state = 'open' offset 0) as edge
+          cross join lateral (select * from <job> where id = edge.blocker_id offset 0) as head) as ended
+        where status {_ENDED}""",
+    )
+    lock_blocked = """
+        select mine.id from unnest($1::text::bigint[]) as given (id) cross join lateral (
+          select id from <job> where id = given.id and status = 'blocked' for update) as mine"""
+    end_blocked = f"""
+        with ended as (
+          update <job> as job set status = {_field(1)}, lease = {NEXT_LEASE}, finished_at = moment.now,
+            error_code = {_field(2)}, error_detail = {_field(3)}
+          from (select <now> as now) as moment, {_rows_of("$2")}
+          where job.id = {_field(0)}::bigint and job.status = 'blocked'
+          returning job.id, job.queue, job.type, job.attempt)
+        {_array_of("id, queue, type, attempt", "ended")}"""
+    unblock = """
+        with unblocked as (
+          update <job> as job set status = case when job.run_at > moment.now then 'scheduled' else 'pending' end,
+            run_at = greatest(job.run_at, moment.now), turn = (select max(id) + 1 from <job>)
+          from (select <now> as now) as moment
+          where job.id = any ($2::text::bigint[]) and job.status = 'blocked'
+            and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')
+          returning job.id)
+        select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from unblocked"""
+    ended_edges = _array_of(
+        _EDGE_COLUMNS,
+        f"""(
+          select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, blocker.status, blocker.error_code
+          from unnest($1::text::bigint[]) as given (id) cross join lateral (
+            select * from <edge> where blocker_id = given.id and of_chain = 0 and state = 'open' offset 0) as edge
+          cross join lateral (select status, error_code from <job> where id = given.id offset 0) as blocker
+          where blocker.status {_ENDED}
+          union all
+          select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, step.status, step.error_code
+          from unnest($1::text::bigint[]) as given (id) cross join lateral (
+            select chain_id, chain_index, status, error_code from <job>
+            where id = given.id and chain_id is not null offset 0) as step
+          cross join lateral (
+            select * from <edge> where blocker_id = step.chain_id and of_chain = 1 and state = 'open' offset 0) as edge
+          where step.status {_ENDED} and not exists (
+            select from <job> as later where later.chain_id = step.chain_id and later.chain_index > step.chain_index)
+        ) as ended""",
+    )
+    doubt_edges = """
+        update <edge> as edge set unsure = 1
+        where state = 'open' and ((of_chain = 0 and blocker_id = $1::bigint)
+          or (of_chain = 1 and blocker_id = (select chain_id from <job> where id = $1::bigint)))
+        returning job_id"""
+
+    unsure_edges = _array_of(
+        "blocker_id, of_chain, job_id, on_failure",
+        "(select * from <edge> where unsure <> 0 order by blocker_id limit $1::int) as unsure",
+    )
+    last_steps = _array_of(
+        "given.id, last.id",
+        """unnest($1::text::bigint[]) as given (id) cross join lateral (
+          select id from <job> where chain_id = given.id order by chain_index desc limit 1) as last""",
+    )
+    lock_blockers = """
+        select mine.id, mine.status::text, mine.error_code
+        from unnest($1::text::bigint[]) as given (id) cross join lateral (
+          select id, status, error_code from <job> where id = given.id for share skip locked) as mine"""
+    existing = "select id from <job> where id = any ($1::text::bigint[])"
+    trust_edges = f"""
+        update <edge> as edge set unsure = 0 from {_rows_of("$1")}
+        where edge.blocker_id = {_field(0)}::bigint and edge.of_chain = {_field(1)}::int
+          and edge.job_id = {_field(2)}::bigint
+        returning edge.job_id"""
+
+    # in the order of the numbers, so that no two wait for each other
+    lock_keys = """
+        select pg_advisory_xact_lock(hash) from (
+          select distinct hashtextextended(value, hashtextextended($1::text, 6)) as hash
+          from jsonb_array_elements_text($2::text::jsonb) order by 1) as hashes"""
+    isolation = "select current_setting('transaction_isolation')"
+    key_holders = _array_of(
+        "given.key, holder.id, holder.status",
+        f"""jsonb_array_elements_text($3::text::jsonb) as given (key) cross join lateral (
+          select id, status from <job>
+          where key is not null and type = $2::text and key = given.key
+            and ($4::text = 'any' or status = 'running' or {_WAITING})
+            and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
+          order by type desc, key desc, id desc limit 1) as holder""",
+    )
+    replace_waiting = f"""
+        with replaced as (
+          update <job> as job set payload = given.payload, run_at = given.run_at, expires_at = given.expires_at,
+            limits = given.limits, held = null,
+            status = case when job.status = 'blocked' then 'blocked' when given.run_at > given.now then 'scheduled'
+                     else 'pending' end
+          from (select {_field(0)}::bigint as id, {_field(1)}::jsonb as payload, moment.now, {_field(6)} as limits,
+                       coalesce({time_of(_field(2))}, moment.now + {_field(3)}::bigint * interval '1 millisecond')
+                         as run_at,
+                       coalesce({time_of(_field(4))}, moment.now + {_field(5)}::bigint * interval '1 millisecond')
+                         as expires_at
+                from (select <now> as now) as moment, {_rows_of("$2")}) as given
+          where job.id = given.id and job.{_WAITING}
+          returning job.id)
+        select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from replaced"""
+    get_all = f"select {JOB_COLUMNS} from <job> as job where id = any ($1::text::bigint[])"
+
+    chain = _CHAIN.format("head.id = $1::bigint")
+    chain_steps = f"select {JOB_COLUMNS} from <job> as job where chain_id = $1::bigint order by chain_index"
+    list_chains = f"""
+        {_CHAIN.format("head.id < $1::bigint and ($2::text is null or head.type = $2::text)")}
+        where $3::text is null or status = $3::text limit $4::int"""
+    taken_steps = _array_of(
+        "step.chain_id, step.chain_index",
+        f"""{_rows_of("$1")} cross join lateral (
+          select chain_id, chain_index from <job>
+          where chain_id = {_field(0)}::bigint and chain_index = {_field(1)}::int offset 0) as step""",
+    )
+    blocker_results = f"""
+        select edge.place, {_STATUS_OF_BLOCKER.format("edge.of_chain")},
+               case when edge.of_chain <> 0 and head.chain_index = 0 then {_LAST.format("step.result")}
+               else head.result end::text
+        from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+        where edge.job_id = $1::bigint order by edge.place"""
+    previous_result = "select result::text from <job> where chain_id = $1::bigint and chain_index = $2::int - 1"
+    dependants = _array_of(
+        "id, queue, type, attempt",
+        f"""(
+          select distinct job.id, job.queue, job.type, job.attempt from unnest($1::text::bigint[]) as given (id)
+          cross join lateral (select job_id from <edge> where blocker_id = given.id offset 0) as edge
+          cross join lateral (select * from <job> where id = edge.job_id offset 0) as job
+          where not job.status {_ENDED}) as waiting""",
+    )
+    complete_by_hand = f"""
+        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null, held = null,
+          result = $3::text::jsonb, finished_at = <now>, error_code = null, error_detail = null, traceback = null
+        where id = $2::bigint"""
+    skip_steps = f"""
+        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, lease_until = null, held = null,
+          finished_at = <now>, error_code = $3::text, error_detail = $4::text
+        where id = any ($2::text::bigint[])"""
+    reopen_edges = f"""
+        update <edge> as edge set state = 'open', resolved_at = null, unsure = 1
+        where job_id = $1::bigint and state = 'failed' and not exists (
+          select from <job> as head where head.id = edge.blocker_id
+            and {_STATUS_OF_BLOCKER.format("edge.of_chain")} = 'succeeded')"""
+    forgive_edges = """
+        update <edge> set state = 'succeeded', resolved_at = <now> where job_id = $2::bigint and state = 'failed'"""
+    any_open = "select exists (select from <edge> where job_id = $1::bigint and state = 'open')"
+
+
+def statements() -> dict[str, str]:
+    """The fixed statements, as templates."""
+    return {name: text for name, text in vars(FlowsSql).items() if isinstance(text, str) and not name.startswith("_")}
