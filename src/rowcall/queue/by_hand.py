@@ -69,9 +69,9 @@ class ByHand(Core):
         while True:
             taken = self.write(lambda: self._claim(worker, limit, lease, queues))
             jobs = self._with_payloads(taken, worker)
-            if jobs or not (taken.started or (taken.left and tries < MOST_LEFT)):
+            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
                 return jobs
-            if not taken.started:  # another claimer has the limit of all that is ready, for a moment
+            if not (taken.started or taken.more):  # another claimer has the limit of all that is ready, for a moment
                 tries += 1
                 time.sleep(LEFT_SECONDS)
 
@@ -90,9 +90,9 @@ class ByHand(Core):
                 jobs = await asyncio.get_running_loop().run_in_executor(None, self._with_payloads, taken, worker)
             else:
                 jobs = claimed_jobs(taken, worker)
-            if jobs or not (taken.started or (taken.left and tries < MOST_LEFT)):
+            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
                 return jobs
-            if not taken.started:
+            if not (taken.started or taken.more):
                 tries += 1
                 await asyncio.sleep(LEFT_SECONDS)
 

@@ -62,6 +62,12 @@ class Limiting(Protocol):
     def free_slots(self, job_ids: Sequence[int]) -> Plan[list[str]]:
         """Give back all places of jobs that are no longer running; gives the key of each."""
 
+    def stale_keys(self, limit: int) -> Plan[list[str]]:
+        """Keys with slots that no longer count, as their jobs were ended by somebody who knew nothing of them."""
+
+    def drop_stale(self, keys: Sequence[str]) -> Plan[int]:
+        """Delete those slots of keys that are ours: only then nobody takes the same place meanwhile."""
+
     def hold(self, jobs: Mapping[int, str]) -> Plan[int]:
         """Hold those of the jobs that are ready under the key given for each; gives how many."""
 

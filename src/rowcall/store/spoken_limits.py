@@ -24,6 +24,7 @@ _quotas = msgspec.json.Decoder(list[tuple[str, Numbers]])
 
 class LimitStatements(Protocol):
     drop_gates: str
+    drop_stale: str
     due_gates: str
     first_held: str
     forget_starts: str
@@ -36,6 +37,7 @@ class LimitStatements(Protocol):
     recent_starts: str
     record_starts: str
     rewind_starts: str
+    stale_keys: str
     take_slots: str
     tidy_starts: str
 
@@ -65,6 +67,12 @@ class SpokenLimits:
 
     def tidy_starts(self, limit: int, now_ms: int | None) -> Plan[int]:
         return only(Statement(self._limits.tidy_starts, (now_ms, limit), rows.number_from_row))
+
+    def stale_keys(self, limit: int) -> Plan[list[str]]:
+        return self._json(_texts, self._limits.stale_keys, limit)
+
+    def drop_stale(self, keys: Sequence[str]) -> Plan[int]:
+        return only(Statement(self._limits.drop_stale, (as_json(keys),), rows.number_from_row))
 
     def put_gates(self, opens_at_ms: Mapping[str, int]) -> Plan[None]:
         return execute(plain(self._limits.put_gates, as_json(list(opens_at_ms.items()))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.context import logger
 from rowcall.queue.core import Core
-from rowcall.store.plans.holding import find_room
+from rowcall.store.plans.holding import MOST_FREED, find_room
 
 SWEEP_SECONDS = 3.0
 
@@ -15,6 +15,7 @@ class Sweeper:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._after = ""
+        self._again: dict[str, int] = {}
         self._swept_at: float | None = None
 
     def look(self) -> int:
@@ -34,10 +35,17 @@ class Sweeper:
     def _sweep(self) -> int:
         core = self._core
         found = core.read(find_room(core.dialect, self._after, core.now_ms()))
+        self._again = {key: count for key, count in self._again.items() if found.after or key in found.places}
         self._after = found.after or ""
         if not found.places:
             return 0
-        unheld = core.write(lambda: core.dialect.unhold(found.places))
+        places = {key: self._more_each_time(key, count) for key, count in found.places.items()}
+        unheld = core.write(lambda: core.dialect.unhold(places))
         if unheld:
             logger.debug("%d jobs were held although their limits have room", unheld)
         return unheld
+
+    def _more_each_time(self, key: str, places: int) -> int:
+        """Where nobody takes those that were made ready, as their queue is paused or their task unknown, others may."""
+        self._again[key] = min(max(places, self._again.get(key, 0) * 8), MOST_FREED)
+        return self._again[key]

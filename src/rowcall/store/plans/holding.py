@@ -39,7 +39,7 @@ def open_gates(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     if unheld:
         yield from dialect.unhold(unheld)
     waiting = [one.key for one in (yield from dialect.first_held([one.key for one in held]))] if held else []
-    gates = {key: _opens_again_ms(rooms.get(key), places.get(key, 0), at_ms) for key in waiting}
+    gates = {key: at for key in waiting if (at := _opens_again_ms(rooms[key], places[key], at_ms)) is not None}
     if over := [key for key in locked if key not in gates]:
         yield from dialect.drop_gates(over)
     if gates:
@@ -63,6 +63,13 @@ def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
     places = {key: _allowed(room) for key, room in rooms.items()}
     unheld = {key: count for key, count in places.items() if count > 0}
     return Found(unheld, held[-1].key if len(held) == KEYS_AT_ONCE else None)
+
+
+def drop_stale(dialect: Dialect) -> Plan[int]:
+    """Delete slots that no longer count, as somebody ended their jobs who knew nothing of them."""
+    keys = yield from dialect.stale_keys(dialect.most_keys)
+    locked = (yield from dialect.lock_limits(keys)) if keys else set()
+    return (yield from dialect.drop_stale(sorted(locked))) if locked else 0
 
 
 def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, Room], int]]:
@@ -96,10 +103,10 @@ def _allowed(room: Room) -> int:
     return room.started
 
 
-def _opens_again_ms(room: Room | None, places: int, at_ms: int) -> int:
-    """When those that are still held are to be looked at again."""
-    opens_at_ms = room.opens_at_ms if room is not None else None
-    if opens_at_ms is not None:
-        return opens_at_ms
-    # no more at a time, or without a place to run in: a freed place makes them ready
-    return at_ms + (1 if places >= MOST_FREED else LOOK_AGAIN_MS)
+def _opens_again_ms(room: Room, places: int, at_ms: int) -> int | None:
+    """When those that are still held are to be looked at again; None where a place that comes free will do it."""
+    if room.opens_at_ms is not None:
+        return room.opens_at_ms
+    if places >= MOST_FREED:
+        return at_ms + 1
+    return at_ms + LOOK_AGAIN_MS if room.numbers == Numbers() else None

@@ -31,8 +31,9 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
 
     def concern(self, ready: Iterable[Ready]) -> bool:
         """Whether any of these jobs may run under a limit."""
-        if self.of_task or self.of_queue:
-            return True
+        of_task, of_queue = self.of_task, self.of_queue
+        if of_task or of_queue:
+            return any(job.limits is not None or job.type in of_task or job.queue in of_queue for job in ready)
         return any(job.limits is not None for job in ready)
 
     def of(self, job: Ready) -> list[Entry]:
@@ -83,8 +84,12 @@ class Room:
         return began_at + self.numbers.span_ms
 
     @property
+    def has_no_place(self) -> bool:
+        return self.places is not None and self.places <= 0
+
+    @property
     def is_full(self) -> bool:
-        return (self.places is not None and self.places <= 0) or self.opens_at_ms is not None
+        return self.has_no_place or self.opens_at_ms is not None
 
     def take(self) -> None:
         self.admitted += 1
@@ -221,7 +226,7 @@ class Admission:
             entry.key: self._rooms[entry.key].used
             for job in full
             for entry in wishes[job.id]
-            if entry.key in self._rooms and self._rooms[entry.key].opens_at_ms is None
+            if entry.key in self._rooms and self._rooms[entry.key].has_no_place
         }
         steady = (yield from dialect.steady_slots(crowded, self._ours)) if crowded else {}
         held: dict[int, str] = {}
@@ -251,7 +256,7 @@ class Admission:
         if room.opens_at_ms is not None:
             return True
         concurrency = room.numbers.concurrency
-        return concurrency is not None and room.is_full and steady.get(key, 0) + room.admitted >= concurrency
+        return concurrency is not None and room.has_no_place and steady[key] + room.admitted >= concurrency
 
 
 def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str, int]) -> Plan[None]:

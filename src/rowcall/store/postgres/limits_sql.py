@@ -56,6 +56,16 @@ class LimitsSql:
         with freed as (delete from <slot> where job_id = any ($1::text::bigint[]) returning limit_key)
         select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
 
+    stale_keys = f"""
+        select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from (
+          select distinct limit_key from <slot> as slot where {_IS_LIVE} is not true limit $1::int) as stale"""
+    drop_stale = f"""
+        with gone as (
+          delete from <slot> as slot
+          where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb))) and {_IS_LIVE} is not true
+          returning 1)
+        select count(*) from gone"""
+
     hold = """
         with held as (
           update <job> as job set held = $2::text::jsonb ->> job.id::text where id = any (array(

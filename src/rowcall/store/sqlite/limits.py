@@ -54,6 +54,9 @@ class SqliteLimits(SpokenLimits):
     def tidy_starts(self, limit: int, now_ms: int | None) -> Plan[int]:
         return self._changing(plain(self._limits.tidy_starts, now_ms, limit))
 
+    def drop_stale(self, keys: Sequence[str]) -> Plan[int]:
+        return self._changing(plain(self._limits.drop_stale, as_json(keys)))
+
     def _changing(self, statement: Statement[object]) -> Plan[int]:
         yield from execute(statement)
         return (yield from only(Statement(self._changes, (), rows.number_from_row)))

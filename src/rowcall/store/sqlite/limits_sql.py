@@ -5,6 +5,9 @@ from __future__ import annotations
 from rowcall.store.sqlite.schema import render
 
 _HELD = "<job> indexed by <prefix>job_held_by where status = 'pending' and held"
+_IS_STALE = """not exists (
+            select 1 from <job> as job
+            where job.id = slot.job_id and job.lease = slot.lease and job.status = 'running')"""
 _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 
@@ -35,6 +38,13 @@ class LimitsSql:
     slots_of = """
         select json_group_array(limit_key) from <slot> indexed by <prefix>slot_job
         where job_id in (select value from json_each(?1))"""
+    stale_keys = f"""
+        select json_group_array(limit_key) from (
+          select distinct limit_key from <slot> as slot where {_IS_STALE} limit ?1)"""
+    drop_stale = f"""
+        delete from <slot> where (limit_key, job_id) in (
+          select slot.limit_key, slot.job_id from json_each(?1) as given
+          cross join <slot> as slot on slot.limit_key = given.value where {_IS_STALE})"""
     delete_slots = "delete from <slot> where job_id in (select value from json_each(?1))"
 
     hold = f"""
