@@ -18,7 +18,12 @@ from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
-from rowcall.testing.conformance.cases.limits import TestLimits, TestLimitsOfProcesses, TestRateLimits  # noqa: E402
+from rowcall.testing.conformance.cases.limits import (  # noqa: E402
+    TestLimits,
+    TestLimitsOfProcesses,
+    TestLimitsOfThreads,
+    TestRateLimits,
+)
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -50,6 +55,7 @@ __all__ = [
     "TestLeasesByHand",
     "TestLimits",
     "TestLimitsOfProcesses",
+    "TestLimitsOfThreads",
     "TestListing",
     "TestLostWorkers",
     "TestMigrations",

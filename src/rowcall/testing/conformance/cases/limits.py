@@ -389,6 +389,69 @@ class TestRateLimits:
 
 
 @pytest.mark.concurrency
+class TestLimitsOfThreads:
+    def test_many_claimers_never_exceed_it_at_any_moment(self, open_queue: OpenQueue, store: Store) -> None:
+        """Seen from the claimers' own counts, and from the rows at one moment after the other."""
+        jobs = open_queue()
+        declare(jobs, Limit("all", concurrency=4), STRIPE)
+        enqueue(jobs, random.Random(3).choices("abc", k=60))
+        running: Counter[object] = Counter()
+        lock = threading.Lock()
+        too_many: list[object] = []
+
+        def work(seed: int) -> None:
+            chance, mine = random.Random(seed), open_queue()
+            declare(mine, Limit("all", concurrency=4), STRIPE)
+            while mine.stats().by_status["succeeded"] < 60:
+                claimed = mine.claim(f"w{seed}", limit=chance.randrange(1, 4))
+                with lock:
+                    running.update(charged(claimed))
+                    too_many.extend(running.total() > 4 or max(running.values(), default=0) > 2 for _ in claimed)
+                for job in claimed:
+                    with lock:
+                        running.subtract(charged([job]))
+                    if chance.random() < 0.2:
+                        mine.release(job)
+                    else:
+                        mine.complete(job)
+
+        threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            rows = store.execute("select payload from rowcall_job where status = 'running'")
+            too_many.append(len(rows) > 4 or max(Counter(map(str, rows)).values(), default=0) > 2)
+        assert not any(too_many)
+        assert len(too_many) > 60
+        assert store.execute("select * from rowcall_slot") == []
+        assert store.execute("select * from rowcall_job where held is not null") == []
+
+    def test_many_claimers_start_as_many_as_the_rate_allows_and_no_more(
+        self, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        limit = Limit("api", rate=10, per=10)
+        jobs = open_queue(clock=clock)
+        declare(jobs, limit)
+        enqueue(jobs, "a" * 60)
+        for _ in range(3):
+            claimed: list[Job] = []
+
+            def work(claimed: list[Job] = claimed) -> None:
+                mine = open_queue(clock=clock)
+                declare(mine, limit)
+                while found := mine.claim("w", limit=2):
+                    claimed += found
+
+            threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(claimed) == 10
+            clock.advance(11)
+
+
+@pytest.mark.concurrency
 class TestLimitsOfProcesses:
     def test_one_at_a_time_among_four_workers_of_which_two_are_killed(
         self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
