@@ -9,11 +9,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from rowcall.lifecycle import Released, TimedOut
+from rowcall.lifecycle import Outcome, Released, TimedOut
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
-from rowcall.worker.run import Run, Stop
+from rowcall.worker.run import Run
 
 
 class Dispatcher:
@@ -159,17 +159,14 @@ class Dispatcher:
         for run in self.running():
             self.cancel(run, Released())
 
-    def cancel(self, run: Run, because: Stop) -> None:
+    def cancel(self, run: Run, because: Outcome) -> None:
         """Ask one handler to end, unless that was done before; one that waits for its turn never begins."""
-        if self._take_out_of_buffer(run):
-            run.give_up(because)
-            self._ended.append(run)
-            self._ring()
-        elif run.stopped_because is None:
-            run.stop(because)
-            self._loop.cancel(run)
+        if run.stopped_because is not None or self._cancel_buffered(run, because):
+            return
+        run.stop(because)
+        self._loop.cancel(run)
 
-    def _take_out_of_buffer(self, run: Run) -> bool:
+    def _cancel_buffered(self, run: Run, because: Outcome) -> bool:
         with self._lock:
             if run not in self._buffer:
                 return False
@@ -177,6 +174,9 @@ class Dispatcher:
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
             run.settled = True
+        run.give_up(because)
+        self._ended.append(run)
+        self._ring()
         return True
 
     def close(self) -> None:

@@ -15,7 +15,6 @@ from rowcall.lifecycle import (
     SUCCESS,
     CancelRequested,
     Outcome,
-    Released,
     Reported,
     Succeeded,
     TimedOut,
@@ -37,9 +36,6 @@ from rowcall.worker.ledger import NO_PLACE, Ledger
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
-
-Stop = TimedOut | Released | CancelRequested
-"""Why nobody waits for a handler any more."""
 
 
 class Run:
@@ -241,7 +237,7 @@ class Run:
         if self._ledger is not None and self.place != NO_PLACE:
             self._ledger.free((self.place,))
 
-    def give_up(self, outcome: Stop) -> None:
+    def give_up(self, outcome: Outcome) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""
         self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
@@ -255,7 +251,7 @@ class Run:
             self.trace.end(None if of_rollback else self.transition)
             self.trace.leave()
 
-    def stop(self, because: Stop) -> None:
+    def stop(self, because: Outcome) -> None:
         """Tell the handler that nobody waits for it any more."""
         self.stopped_because = because
         self.cancelled = True
