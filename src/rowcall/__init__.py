@@ -44,6 +44,7 @@ from rowcall.job import (
     WorkerInfo,
 )
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -89,6 +90,7 @@ __all__ = [
     "Status",
     "StoreUnavailable",
     "Summary",
+    "Transaction",
     "UnknownTask",
     "WorkerInfo",
     "WrongState",

@@ -57,7 +57,7 @@ def settle(
     live = (yield from write_ended(dialect, ended, account, now_ms)).live
     if live:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, live, concerned, now_ms)
     return live
 
@@ -146,7 +146,7 @@ def complete(
         yield from dialect.doubt_edges(job_id)
     else:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, [job_id], concerned, now_ms)
 
 

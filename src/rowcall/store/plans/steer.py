@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from rowcall.errors import DuplicateJob, RowcallError, WrongState
+from rowcall.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.job import WAITING, Job, Status
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
@@ -86,7 +86,7 @@ def cancel_locked(
         yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting], now_ms)
         yield from dialect.record_events(ids, "CANCELLED", actor, reason, now_ms)
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, ids, concerned, now_ms)
     asked = (yield from dialect.ask_to_cancel(running)) if running else set()
     if asked:
@@ -120,7 +120,10 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     yield from _allowed(dialect, job_id, Move.DELETE, "delete")
+    if waiting := (yield from dialect.dependants([job_id])):
+        raise StillNeeded(job_id, sorted(job.id for job in waiting))
     yield from dialect.delete(job_id)
+    yield from dialect.tell_waiters([job_id])
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:

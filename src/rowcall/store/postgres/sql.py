@@ -130,7 +130,8 @@ def _look(registered: str, more: str = "") -> str:
         select {milliseconds_of("(select <now>)")}, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
           (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
-          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>)"""
+          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
+          exists (select from <waiter>)"""
 
 
 class Sql:
@@ -302,13 +303,15 @@ class Sql:
           traceback = {_field(12)}
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
-    concerned = "select exists (select from <edge> where state = 'open'), exists (select from <slot>)"
+    concerned = """
+        select exists (select from <edge> where state = 'open'), exists (select from <slot>),
+          exists (select from <waiter>)"""
     complete = f"""
         update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
           result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
         from (select <now> as now) as moment
         where job.id = $2::bigint and job.lease = $3::bigint
-        returning job.id"""
+        returning job.id, (exists (select from <waiter>))::int"""
     leases = "select id, lease, status from <job> where id = any ($1::text::bigint[]) for update skip locked"
     existing = "select id from <job> where id = any ($1::text::bigint[])"
     heartbeat = """

@@ -42,12 +42,13 @@ from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.sqlite.steer_sql import SteerSql
+from rowcall.store.sqlite.waiting import SqliteWaiting
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, SpokenSteering):
+class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, SpokenSteering, SqliteWaiting):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)

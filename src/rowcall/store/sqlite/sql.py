@@ -83,7 +83,7 @@ class Sql:
           (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
           (select json_group_array(json_array(kind, name)) from <pause>),
           exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-          exists (select 1 from <slot>)"""
+          exists (select 1 from <slot>), 0"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
           (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),

@@ -32,6 +32,7 @@ from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
 from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,
@@ -49,6 +50,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
+from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "TestProcesses",
     "TestQuestions",
     "TestReschedule",
+    "TestResults",
     "TestRetention",
     "TestRetry",
     "TestRetryByFilter",
@@ -93,6 +96,8 @@ __all__ = [
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
+    "TestTransaction",
+    "TestTransactionCrash",
     "clock",
     "jobs",
     "notes",

@@ -25,6 +25,7 @@ WITH_TWIN = [
     "atimeline",
     "aworkers",
     "astats",
+    "aresult",
     "aretry",
     "acancel",
     "adelete",
