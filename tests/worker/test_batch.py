@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -14,20 +13,12 @@ from rowcall.testing import eventually
 from rowcall.worker.batch import Batch
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.run import Run
-from tests.worker.support import Place
+from tests.worker.support import Place, claimed
 
 
 @pytest.fixture
 def dispatcher(jobs: Rowcall) -> Dispatcher:
     return Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
-
-
-def claimed(jobs: Rowcall, count: int) -> list[Run]:
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
-    return [
-        Run(ready, jobs.tasks[ready.type], "w", taken.look.now_ms, time.monotonic, buffered=False)
-        for ready in taken.started
-    ]
 
 
 def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:
@@ -119,6 +110,7 @@ def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowc
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, None))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (2, 18, [])
     assert jobs.stats().by_status["running"] == 20
+    assert {jobs.get(ready.id).started_at for ready in taken.riding} == {None}  # lost now, they have used no attempt
     again = Appetite(worker="w", slots=0, batches={"take": 10}, rides={"take": 3})
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, again, None))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (0, 3, [])

@@ -197,6 +197,8 @@ class Dispatcher:
                 return
             run.settled = True
             self._abandoned += 1
+        if run.task.lane is Lane.PROCESS:
+            self._child_processes().kill(run)  # before its job is anybody else's
         run.give_up(outcome)
         self._put_ended(run)
         self._ring()
