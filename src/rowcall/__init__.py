@@ -16,6 +16,7 @@ from rowcall.errors import (
     LeaseLost,
     Retry,
     RowcallError,
+    ScheduleNotFound,
     SchemaMismatch,
     Snooze,
     StoreUnavailable,
@@ -31,16 +32,19 @@ from rowcall.job import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     RetentionReport,
     Retries,
+    Schedule,
     Stats,
     Status,
     Summary,
     WorkerInfo,
 )
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -69,6 +73,7 @@ __all__ = [
     "LeaseLost",
     "Pace",
     "Page",
+    "Paused",
     "Percentiles",
     "Pruned",
     "Retention",
@@ -77,12 +82,15 @@ __all__ = [
     "Retry",
     "Rowcall",
     "RowcallError",
+    "Schedule",
+    "ScheduleNotFound",
     "SchemaMismatch",
     "Snooze",
     "Stats",
     "Status",
     "StoreUnavailable",
     "Summary",
+    "Transaction",
     "UnknownTask",
     "WorkerInfo",
     "WrongState",

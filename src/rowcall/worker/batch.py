@@ -9,8 +9,8 @@ from functools import partial
 from rowcall.blobs import reference_of
 from rowcall.context import Context
 from rowcall.job import Job
-from rowcall.lifecycle import Outcome, Raised, Released, Reported, Succeeded, TimedOut, Unfit
-from rowcall.worker.run import Run
+from rowcall.lifecycle import Outcome, Raised, Reported, Succeeded, Unfit
+from rowcall.worker.run import Run, Stop
 
 LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"
 
@@ -145,12 +145,12 @@ class Batch(Run):
     def end(self, outcome: Outcome) -> None:
         self.large_result = None
 
-    def give_up(self, outcome: TimedOut | Released) -> None:
+    def give_up(self, outcome: Stop) -> None:
         for run in self.members:
             if run.transition is None:
                 run.give_up(outcome)
 
-    def stop(self, because: Outcome) -> None:
+    def stop(self, because: Stop) -> None:
         super().stop(because)
         for run in self.members:
             if run.stopped_because is None:

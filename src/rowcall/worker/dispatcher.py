@@ -9,14 +9,14 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
-from rowcall.lifecycle import Outcome, Released, TimedOut
+from rowcall.lifecycle import Released, TimedOut
 from rowcall.task import Declared, Lane
 from rowcall.worker.batch import Batch
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
 from rowcall.worker.process_lane import ProcessLane
-from rowcall.worker.run import Run
+from rowcall.worker.run import Run, Stop
 
 NO_TASKS: Mapping[str, Declared] = {}
 
@@ -48,6 +48,8 @@ class Dispatcher:
         self._tie = itertools.count()
         self._abandoned = 0
         self.ledger: Ledger | None = None
+        self.anything = threading.Event()
+        """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
         self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
         self._threads = ThreadLane(self.finished)
         self._loop = async_lane or AsyncLane(None)
@@ -96,6 +98,8 @@ class Dispatcher:
             return {name: batch.room for name, batch in self._gathering.items()}
 
     def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
+        if not self.anything.is_set():
+            self.anything.set()
         if self.batches:
             started = self._gather(started, riding)
         with self._lock:
@@ -216,11 +220,16 @@ class Dispatcher:
         for run in runs:
             self.cancel(run, Released())
 
-    def cancel(self, run: Run, because: Outcome) -> None:
+    def cancel(self, run: Run, because: Stop) -> None:
         """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
         once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
-        nobody waits for any of its jobs.
+        nobody waits for any of its jobs. What waits for its turn never begins.
         """
+        if self._take_out_of_buffer(run):
+            run.give_up(because)
+            self._put_ended(run)
+            self._ring()
+            return
         if run.stopped_because is not None:
             return
         run.stop(because)
@@ -233,6 +242,16 @@ class Dispatcher:
                 self._loop.cancel(run)
             case Lane.PROCESS:
                 self._child_processes().cancel(run)
+
+    def _take_out_of_buffer(self, run: Run) -> bool:
+        with self._lock:
+            if run not in self._buffer:
+                return False
+            self._buffer.remove(run)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] -= 1
+            run.settled = True
+        return True
 
     def warm_up(self) -> None:
         """Start a first child process, if there is a task for one."""
