@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, InvalidOption, Job, Rowcall
-from rowcall.lifecycle import Released
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import child_process
@@ -200,19 +199,14 @@ def test_a_timeout_ends_the_process_and_frees_the_slot(
     assert ("end x" in place.lines) is not stubborn
 
 
-def test_one_run_can_be_cancelled_and_its_process_is_gone(place: Place, jobs: Rowcall) -> None:
-    enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
-    dispatcher = Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
-    (run,) = claimed(jobs, 1)
-    dispatcher.accept([run], [])
-    pid = started(place, "x")
-    dispatcher.cancel(run, Released())
-    eventually(lambda: dispatcher.has_ended)
-    assert is_gone(pid)
-    assert dispatcher.take_ended() == [run]
-    assert run.transition is not None
-    assert run.transition.move == "release"
-    dispatcher.close()
+def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(place: Place, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+    with jobs.worker():
+        pid = started(place, "x")
+        jobs.cancel(job.id, "not needed")
+        cancelled = ended(jobs, job)
+        assert is_gone(pid)
+    assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
 
 
 def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> None:

@@ -135,11 +135,15 @@ class Dispatcher:
         """Empty the batches that wait for more: what was never started is given back."""
         with self._lock:
             batches = list(self._gathering.values())
-            self._gathering.clear()
-            self._running.difference_update(batches)
-            if self._limited_queues:
-                self._in_queue.subtract(batch.ready.queue for batch in batches)
+            for batch in batches:
+                self._dissolve(batch)
         return [run for batch in batches for run in batch.members]
+
+    def _dissolve(self, batch: Batch) -> None:
+        del self._gathering[batch.task.name]
+        self._running.discard(batch)
+        if self._limited_queues:
+            self._in_queue[batch.ready.queue] -= 1
 
     def running(self) -> list[Run]:
         with self._lock:
@@ -225,7 +229,7 @@ class Dispatcher:
         once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
         nobody waits for any of its jobs. What waits for its turn never begins.
         """
-        if self._take_out_of_buffer(run):
+        if self._take_out_of_buffer(run) or self._take_out_of_batch(run):
             run.give_up(because)
             self._put_ended(run)
             self._ring()
@@ -251,6 +255,18 @@ class Dispatcher:
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
             run.settled = True
+        return True
+
+    def _take_out_of_batch(self, run: Run) -> bool:
+        """Whether it waited for a batch that has not begun."""
+        with self._lock:
+            batch = self._gathering.get(run.task.name)
+            if batch is None or run.batch is not batch:
+                return False
+            batch.members.remove(run)
+            run.settled = True
+            if not batch.members:
+                self._dissolve(batch)
         return True
 
     def warm_up(self) -> None:
