@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +16,14 @@ from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import Summary
+from rowcall.limits import Limit
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.failures import CodeFunction
 from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
+from rowcall.queue.limits import checked_queue_limit
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, BatchOptions, TaskOptions, checked
@@ -132,11 +134,17 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
     def _declare(self, declared: Declared) -> Task[..., object] | ContextTask[..., object]:
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
+        if declared.limits:
+            self.limits.declare_task(declared.name, declared.limits)
         self.tasks[declared.name] = declared
         declared.failures, declared.core = self.failures, self
         if declared.options.isolated:
             remember(declared)
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
+
+    def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
+        """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
+        self.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
     def declared_task(self, name: str) -> Declared:
         """The declaration of that name; `UnknownTask` if there is none here."""

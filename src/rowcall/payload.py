@@ -54,8 +54,21 @@ class Arguments:
                 fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
         self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
         self._defaults = any(p.default is not p.empty for p in parameters)
         self._decoder = decoder_of(task, fields)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._if_missing)
+
+    def value_if_missing(self, name: str) -> object:
+        """What a payload would hold of an argument that is not given; None where it has to be, or JSON has no such."""
+        try:
+            value: object = msgspec.json.decode(plain_encoder.encode(self._if_missing[name]))
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        return value
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         """The payload of a call; `InvalidArguments` where it does not fit."""

@@ -11,11 +11,13 @@ from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.items import ItemArguments
 from rowcall.job import Job
+from rowcall.limits import Limit, LimitOf
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
 from rowcall.queue.flows import Bound
 from rowcall.queue.isolation import home_of
+from rowcall.queue.limits import KnownLimits, bound_to, limited
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
 
@@ -51,6 +53,14 @@ class Declared:
         self.takes_context = takes_context(function, Context)
         kind = Arguments if options.batch is None else ItemArguments
         self.arguments = kind(name, function, skip_first=self.takes_context)
+        self.limits = bound_to(options.limits or (), name, self.arguments)
+
+    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
+        """The limits of a job: those given with it, else those of the task; None if it has none."""
+        if given is None:
+            return self.limits or None
+        known.check(given)
+        return bound_to(given, self.name, self.arguments)
 
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""
@@ -152,7 +162,8 @@ class ContextTask(BaseTask[P, R]):
 
 
 def _new_job(jobs: Enqueueing, declared: Declared, given: Options) -> NewJob:
-    return new_job(declared.name, declared.options, given, jobs.config.default_queue)
+    job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
+    return limited(job, declared.limits_for(given.limits, jobs.limits))
 
 
 def declare(function: Callable[..., object], options: Options) -> Declared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Required, TypedDict, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
 from rowcall.job import Chain, Job
+from rowcall.limits import Limit, checked_limits
 from rowcall.moments import milliseconds_of
 from rowcall.queue.isolation import checked_isolation, checked_memory_limit
 from rowcall.retention import Retention
@@ -27,8 +28,6 @@ DEFAULT_BATCH_WAIT_SECONDS = 0.1
 SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
-# named in the documentation, and not possible in this version
-_LATER = ("limit",)
 LONGEST_KEY = 512
 _SCOPES = ("active", "any")
 _ON_DUPLICATE = ("return", "replace", "raise")
@@ -48,6 +47,7 @@ class Common(TypedDict, total=False):
     key_window: float | timedelta
     on_duplicate: Literal["return", "replace", "raise"]
     on_blocker_failure: Literal["fail", "run", "wait"]
+    limit: Limit | Sequence[Limit]
 
 
 class TaskOptions(Common, total=False):
@@ -109,13 +109,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: str | None = None
     after: tuple[Awaited, ...] = ()
     on_blocker_failure: str | None = None
+    limits: tuple[Limit, ...] | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
     """The options given, or `InvalidOption` for the first that is unknown or does not fit."""
     for option in given:
-        if option in _LATER:
-            raise InvalidOption(option, "is not possible in this version")
         if option not in allowed:
             elsewhere = option in TASK_OPTIONS | ENQUEUE_OPTIONS
             raise InvalidOption(
@@ -150,6 +149,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         on_duplicate=_one_of("on_duplicate", given.get("on_duplicate"), _ON_DUPLICATE),
         after=_after(given.get("after")),
         on_blocker_failure=_one_of("on_blocker_failure", given.get("on_blocker_failure"), _ON_BLOCKER_FAILURE),
+        limits=checked_limits(given.get("limit")),
     )
 
 

@@ -30,6 +30,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
 FIRST_STUCK_SECONDS = 0.05
+LEFT_SECONDS = 0.02
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
@@ -78,6 +79,7 @@ class Loop:
         self._unsure = False
         self._sure_at = math.inf
         self._stuck_seconds = 0.0
+        self._again_at = math.inf
         self._told = False
         self.stopping = False
         self.lost = False
@@ -128,7 +130,8 @@ class Loop:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        if self.unsettled or self._maybe_work or self._due_in() == 0 or self._dispatcher.busy:
+        tried = self._again_at == math.inf
+        if self.unsettled or self._maybe_work or not tried or self._due_in() == 0 or self._dispatcher.busy:
             return False
         return not self._dispatcher.has_ended  # asked last: a run has ended before it is no longer running
 
@@ -221,6 +224,7 @@ class Loop:
         self._remember(taken.look)
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
+        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * LEFT_SECONDS if taken.left else math.inf
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
         taken_any = bool(taken.started or taken.buffered or taken.riding)
         self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
@@ -269,6 +273,7 @@ class Loop:
             first_queue=self._turn,
             batches=self._dispatcher.batches,
             rides={} if self.stopping else self._dispatcher.rides(),
+            limits=self._core.limits.declared,
         )
 
     def _room(self) -> int:
@@ -340,15 +345,17 @@ class Loop:
         self._look, self._looked_at = look, time.monotonic()
 
     def _due_in(self) -> float:
-        """Seconds until something falls due by itself, by the database's clock."""
+        """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
+        again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
         if self._look is None:
-            return LONGEST_WAIT_SECONDS
+            return again_in
         # an edge stays unsure for as long as somebody is at its blocker
         since = time.monotonic() - self._looked_at
         sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
-            return max(0.0, sweep_in)
-        return max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+            return min(again_in, max(0.0, sweep_in))
+        due_in = max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+        return min(again_in, due_in)
 
     def _wakes_in(self) -> float:
         """Seconds until a schedule or a limit of rate is to be looked at."""

@@ -17,6 +17,7 @@ from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
@@ -165,6 +166,7 @@ class Worker:
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
         self._core.ensure_schema()
+        publish_limits(self._core)
         if self._endpoint is not None:
             self._endpoint.open(self._settings.concurrency, self._busy)
         self._bell = Bell()
@@ -269,6 +271,7 @@ class Worker:
     def _look_after_others(self, until_idle: bool) -> None:
         if until_idle:
             self._watcher.check()  # what somebody lost is due, too
+            self._watcher.sweeper.look_at_all()
         self._watcher.start()
         self._janitor.start()
         assert self._canceller is not None

@@ -25,6 +25,12 @@ from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.limits import (  # noqa: E402
+    TestLimits,
+    TestLimitsOfProcesses,
+    TestLimitsOfThreads,
+    TestRateLimits,
+)
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -75,6 +81,9 @@ __all__ = [
     "TestFence",
     "TestHistory",
     "TestLeasesByHand",
+    "TestLimits",
+    "TestLimitsOfProcesses",
+    "TestLimitsOfThreads",
     "TestListing",
     "TestLostWorkers",
     "TestMigrations",
@@ -85,6 +94,7 @@ __all__ = [
     "TestPriority",
     "TestProcesses",
     "TestQuestions",
+    "TestRateLimits",
     "TestReschedule",
     "TestResults",
     "TestRetention",
