@@ -138,7 +138,8 @@ def _take_shares(
             ready = found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
             held = admission.held
             if ready and appetite.limits.concern(ready):
-                seats = Seats(appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered))
+                slots, buffer = appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered)
+                seats = Seats(slots, buffer, appetite.batches)
                 ready = yield from admission.admit(dialect, found, seats)
                 if admission.held > held and len(found) == share:
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in ready})

@@ -7,7 +7,7 @@ key another claimer has are left alone for a moment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -104,15 +104,16 @@ class Room:
 class Seats:
     """Where a claimer has room: jobs under a limit of rate have started when they are claimed, and never wait."""
 
-    def __init__(self, slots: int, buffer: int) -> None:
+    def __init__(self, slots: int, buffer: int, never_buffered: Container[str] = ()) -> None:
         self._slots = slots
         self._buffer = buffer
+        self._never_buffered = never_buffered
 
     def take(self, job: Ready, *, at_once: bool) -> bool:
         if self._slots > 0:
             self._slots -= 1
             return True
-        if self._buffer > 0 and job.bufferable and not at_once:
+        if self._buffer > 0 and job.bufferable and not at_once and job.type not in self._never_buffered:
             self._buffer -= 1
             return True
         return False
