@@ -16,6 +16,7 @@ from rowcall.errors import (
     LeaseLost,
     Retry,
     RowcallError,
+    ScheduleNotFound,
     SchemaMismatch,
     Snooze,
     StoreUnavailable,
@@ -31,10 +32,12 @@ from rowcall.job import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     RetentionReport,
     Retries,
+    Schedule,
     Stats,
     Status,
     Summary,
@@ -42,6 +45,7 @@ from rowcall.job import (
 )
 from rowcall.limits import Limit
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -71,6 +75,7 @@ __all__ = [
     "Limit",
     "Pace",
     "Page",
+    "Paused",
     "Percentiles",
     "Pruned",
     "Retention",
@@ -79,12 +84,15 @@ __all__ = [
     "Retry",
     "Rowcall",
     "RowcallError",
+    "Schedule",
+    "ScheduleNotFound",
     "SchemaMismatch",
     "Snooze",
     "Stats",
     "Status",
     "StoreUnavailable",
     "Summary",
+    "Transaction",
     "UnknownTask",
     "WorkerInfo",
     "WrongState",

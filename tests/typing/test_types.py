@@ -35,7 +35,23 @@ async def thumbnail(ctx: Context, path: Path, size: int = 256) -> str:
 def flaky() -> None: ...
 
 
+@jobs.schedule("0 9 * * *", tz="Europe/Berlin", catch_up="all")
+@jobs.task
+def digest(ctx: Context, copies: int = 1) -> int:
+    return copies
+
+
+@jobs.task(batch=100, batch_wait=0.5, queue="search")
+def index(ctx: Context, items: list[dict[str, int]]) -> list[int]:
+    return [len(ctx.jobs)]
+
+
+@jobs.task(isolation="process", memory_limit="512MB")
+def render(pages: int) -> None: ...
+
+
 # right: no error below
+digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
 send_email.enqueue("a@example.com", subject="Order confirmed")
 send_email.using(priority=10, delay=60, tags=["a"]).enqueue("a@example.com", "x")
@@ -43,6 +59,9 @@ send_email.using(delay=timedelta(minutes=1), retry=Backoff.linear(5)).enqueue(to
 thumbnail.enqueue(Path("a.png"))
 thumbnail.enqueue(Path("a.png"), size=64)
 flaky.enqueue()
+render.enqueue(3)
+index.using(priority=1).enqueue(number=5)
+reveal_type(index.enqueue(number=5))
 reveal_type(send_email("a@example.com"))
 reveal_type(send_email.enqueue_many([{"to": "a"}]))
 reveal_type(jobs.enqueue("send_email", {"to": "a"}, priority=10))
@@ -65,6 +84,10 @@ async def use(ctx: Context) -> None:
 # wrong: an error on each line below
 jobs.error_code(KeyError, 404)  # call-overload
 jobs.error_code(int)  # type-var
+jobs.task(isolation="fork")  # call-overload
+jobs.task(batch="many")  # call-overload
+jobs.task(batch_wait=1)  # call-overload
+render.enqueue("3")  # arg-type
 send_email.enqueue(42)  # arg-type
 send_email.enqueue()  # call-arg
 send_email.enqueue("a", cc="b")  # call-arg
@@ -74,6 +97,8 @@ send_email.using(priority="high")  # arg-type
 send_email.using(prority=3)  # call-arg
 send_email.using(retry=lambda attempt, error: 5.0)  # arg-type
 thumbnail.enqueue("a.png")  # arg-type
+digest.enqueue(copies="two")  # arg-type
+jobs.schedule("0 9 * * *", catch_up="two")  # arg-type
 thumbnail.enqueue(Path("a.png"), size="large")  # arg-type
 thumbnail.using(delay=5).enqueue(5)  # arg-type
 send_email(42)  # arg-type
@@ -86,6 +111,7 @@ def pass_context(ctx: Context) -> None:
 """
 
 REVEALED = [
+    "rowcall.job.Job",
     "rowcall.job.Job",
     "int",
     "list[rowcall.job.Job]",
@@ -134,7 +160,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 17
+    assert len(findings.errors) == 23
     assert findings.revealed == REVEALED
 
 

@@ -80,6 +80,7 @@ class Enqueueing(Flows):
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload)], connection)[0]
+        connection = self.destination(connection)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
@@ -99,6 +100,7 @@ class Enqueueing(Flows):
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
+        connection = self.destination(connection)
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
@@ -118,6 +120,7 @@ class Enqueueing(Flows):
     def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload) for payload in payloads], connection)
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:
@@ -142,6 +145,7 @@ class Enqueueing(Flows):
     async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         if not job.is_alone:
             return await self.aplace([Order(job=job, payload=payload) for payload in payloads], connection)
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:

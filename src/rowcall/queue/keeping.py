@@ -129,6 +129,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
         lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
         lambda: tidy.thin_out(core.dialect, core.now_ms()),
         lambda: tidy.forget(core.dialect, core.now_ms()),
+        lambda: core.dialect.forget_waiters(core.now_ms()),
         lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
         lambda: drop_stale(core.dialect),
     ]
@@ -139,6 +140,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
 
 def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all that was kept long enough; `noted` is told of each batch."""
+    core.check_outside_block()
     core.ensure_schema()
     publish_rules(core)
     connection = core.database.connect()
@@ -183,6 +185,7 @@ class Keeping(Core):
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted, as far as that hinders nobody; gives the bytes that were freed."""
+        self.check_outside_block()
         self.ensure_schema()
         return self.database.vacuum()
 

@@ -15,11 +15,11 @@ from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell
 from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lookout import lookout_for
-from rowcall.worker.news import News
 from rowcall.worker.outage import Outage
 from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
@@ -111,7 +111,7 @@ class Loop:
         elif time.monotonic() - self._progress_at > STALE_SECONDS:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
             self._observe(0, time.monotonic())
-            self.release_buffered()
+            self._outcomes.release(self._dispatcher.take_buffered())
         self._outcomes.take(ended)
 
     @property
@@ -150,7 +150,7 @@ class Loop:
             self._mark_started()
             if self._outcomes.settle_completed():
                 self._maybe_work = True
-            elif self._outcomes.any_unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+            elif self._outcomes.any_unsettled or self._is_round_due():
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
                 self._settle_down()
@@ -165,6 +165,11 @@ class Loop:
         except RowcallError as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
+
+    def _is_round_due(self) -> bool:
+        if self._room() > 0:
+            return self._maybe_work or self._due_in() == 0
+        return not self.stopping and self._wakes_in() == 0  # a schedule ticks whether there is room for its job or not
 
     def _make_sure(self) -> None:
         """The reply to a commit was lost. Ask what came of it now, and once more when the server has surely decided."""
@@ -201,7 +206,7 @@ class Loop:
     def _round(self) -> None:
         runs = self._outcomes.group()
         now = self._core.clock.monotonic()
-        self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
+        self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(
@@ -220,11 +225,10 @@ class Loop:
         self._remember(taken.look)
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
-        self._left_seconds = min(max(FIRST_LEFT_SECONDS, self._left_seconds * 2), LAST_LEFT_SECONDS) if taken.left else 0
-        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * self._left_seconds if taken.left else math.inf
+        self._try_again(taken.left)
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
-        taken_any = bool(taken.started or taken.buffered)
-        self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
+        taken_any = bool(taken.started or taken.buffered or taken.riding)
+        self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
         if taken_any:
@@ -233,8 +237,13 @@ class Loop:
         elif self._told:
             self._lookout.in_vain()
         self._told = False
-        if appetite.room > 0:
+        if appetite.wants_any:
             self._warn_of_unknown(taken.look)
+
+    def _try_again(self, left: bool) -> None:
+        """Jobs were left alone, as another claimer had their limit: that is over in a moment."""
+        self._left_seconds = min(max(FIRST_LEFT_SECONDS, self._left_seconds * 2), LAST_LEFT_SECONDS) if left else 0.0
+        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * self._left_seconds if left else math.inf
 
     def _dispatch(self, taken: Taken) -> None:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
@@ -244,6 +253,7 @@ class Loop:
         self._dispatcher.accept(
             [self._run_of(ready, now_ms, buffered=False) for ready in taken.started],
             [self._run_of(ready, now_ms, buffered=True) for ready in taken.buffered],
+            [self._run_of(ready, now_ms, buffered=ready.bufferable) for ready in taken.riding],
         )
 
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
@@ -268,10 +278,14 @@ class Loop:
             },
             first_queue=self._turn,
             limits=self._core.limits.declared,
+            batches=self._dispatcher.batches,
+            rides={} if self.stopping else self._dispatcher.rides(),
         )
 
     def _room(self) -> int:
-        return 0 if self.stopping else self._dispatcher.free_slots + self._buffer_room()
+        if self.stopping:
+            return 0
+        return self._dispatcher.free_slots + self._buffer_room() + sum(self._dispatcher.rides().values())
 
     def _buffer_room(self) -> int:
         return max(0, self._pace.buffer_size - self._dispatcher.buffered)
@@ -341,17 +355,30 @@ class Loop:
         again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
         if self._look is None:
             return again_in
-        since = time.monotonic() - self._looked_at
         # an edge stays unsure for as long as somebody is at its blocker
+        since = time.monotonic() - self._looked_at
         sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
             return min(again_in, max(0.0, sweep_in))
-        seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - since
-        return min(again_in, max(0.0, min(seconds, sweep_in), self._stuck_seconds - since))
+        due_in = min(self._seconds_until(self._look.next_at_ms), sweep_in)
+        return min(again_in, max(0.0, self._stuck_seconds - since, due_in))
+
+    def _wakes_in(self) -> float:
+        """Seconds until a schedule or a limit of rate is to be looked at."""
+        return self._seconds_until(self._look.wake_at_ms if self._look is not None else None)
+
+    def _seconds_until(self, at_ms: int | None) -> float:
+        if self._look is None or at_ms is None:
+            return LONGEST_WAIT_SECONDS
+        since = time.monotonic() - self._looked_at
+        seconds = (at_ms - self._look.now_ms) / 1000 - since
+        return max(0.0, seconds, self._stuck_seconds - since)
 
     def _wait(self) -> None:
         listening = self._room() > 0
-        seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
+        seconds = LONGEST_WAIT_SECONDS
+        if not self.stopping:
+            seconds = min(seconds, self._due_in() if listening else self._wakes_in())
         if self._dispatcher.buffered:
             seconds = min(seconds, STALE_SECONDS)
         if self._outcomes.any_completed:
@@ -402,7 +429,7 @@ class Loop:
             logger.error(
                 "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
             )
-        for run in self._dispatcher.take_buffered():
+        for run in (*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()):
             run.settled = True
         self._dispatcher.stop_all()
         self._worker = self._register()
@@ -414,14 +441,13 @@ class Loop:
         self.stopping = True
         self.release_buffered()
         self._dispatcher.stop_all()
-        for run in self._dispatcher.running():
-            self._dispatcher.abandon(run, Released())
+        self._dispatcher.abandon_all(Released())
         self._outcomes.take(self._dispatcher.take_ended())
         self._outcomes.write_what_can_be()
 
     def release_buffered(self) -> None:
         """Give back, from this loop's own thread, what was never started."""
-        self._outcomes.release(self._dispatcher.take_buffered())
+        self._outcomes.release((*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()))
 
     def _warn_of_unknown(self, look: Look) -> None:
         for queue, kind in look.ready:

@@ -17,4 +17,6 @@ def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now
         any_ready |= yield from resolve_ended(dialect, settled, now_ms)
     if concerned.slots:
         any_ready |= yield from free(dialect, settled)
+    if concerned.waiters:  # of others, too, that came to their end by it
+        yield from dialect.tell_waiters(None if concerned.edges else settled)
     return any_ready

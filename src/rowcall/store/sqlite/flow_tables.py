@@ -80,17 +80,9 @@ create table <schedule> (
   changed_at integer not null,
   next_run_at integer,
   last_run_at integer,
-  last_job_id integer
+  last_job_id integer,
+  problem text
 ) without rowid
-"""
-
-# who waits for the end of a job
-_WAITER = """
-create table <waiter> (
-  id integer primary key autoincrement,
-  job_id integer not null,
-  until integer not null
-)
 """
 
 _FLOW_BELONGINGS_TRIGGER = """
@@ -128,8 +120,6 @@ STATEMENTS = (
     _PAUSE,
     _SCHEDULE,
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
-    _WAITER,
-    "create index <prefix>waiter_job on <waiter> (job_id)",
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
     "create index <prefix>job_ready on <job>"

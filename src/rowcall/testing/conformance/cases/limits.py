@@ -169,6 +169,19 @@ class TestLimits:
             assert max(Counter(charged(claimed)).values(), default=0) <= 1
         assert sorted(charged(done)) == list("aabbccdd")  # type: ignore[type-var]
 
+    def test_a_batch_takes_no_more_than_its_limit_allows(self, jobs: Rowcall) -> None:
+        sizes: list[int] = []
+
+        @jobs.task(batch=10, limit=Limit("pairs", concurrency=2, by="item"))
+        def squares(items: list[int]) -> list[int]:
+            sizes.append(len(items))
+            assert max(Counter(items).values()) <= 2
+            return items
+
+        squares.enqueue_many([{"item": number % 2} for number in range(12)])
+        assert jobs.drain().succeeded == 12
+        assert max(sizes) <= 4
+
     def test_options_of_one_enqueue(self, jobs: Rowcall) -> None:
         @jobs.task(limit=Limit("one", concurrency=1))
         def alone(number: int = 0) -> None: ...
