@@ -55,9 +55,11 @@ class ItemArguments(Arguments):
             if any(field[0] == BLOB_KEY for field in fields):
                 raise InvalidOption(f"task {task!r}", f"no field may have the name {BLOB_KEY}: it marks a reference")
             self._defaults = any(len(field) == 3 for field in fields)
+            self._if_missing = dict.fromkeys(field[0] for field in fields)
             self._decoder = decoder_of(task, fields)
         else:
             self._defaults = False
+            self._if_missing = {}
             self._decoder = _whole_decoder(task, kind)
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:

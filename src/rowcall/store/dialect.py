@@ -224,7 +224,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Schedules, Steered, Limiting, Protocol):
+class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""

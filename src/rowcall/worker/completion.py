@@ -43,7 +43,7 @@ class Completion:
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """What a handler wants to go on with, as it will be written."""
         bound = self._core.bound(task, arguments, options)
-        job = step_job(bound)
+        job = with_limits(step_job(bound), bound.payload)
         if job.after:
             raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
         if self._core.tracing is not None:

@@ -277,9 +277,9 @@ class Loop:
                 for queue, limit in queues.items()
             },
             first_queue=self._turn,
-            limits=self._core.limits.declared,
             batches=self._dispatcher.batches,
             rides={} if self.stopping else self._dispatcher.rides(),
+            limits=self._core.limits.declared,
         )
 
     def _room(self) -> int:
@@ -360,8 +360,8 @@ class Loop:
         sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
             return min(again_in, max(0.0, sweep_in))
-        due_in = min(self._seconds_until(self._look.next_at_ms), sweep_in)
-        return min(again_in, max(0.0, self._stuck_seconds - since, due_in))
+        due_in = max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+        return min(again_in, due_in)
 
     def _wakes_in(self) -> float:
         """Seconds until a schedule or a limit of rate is to be looked at."""

@@ -58,7 +58,7 @@ from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fe
 
 
 class PostgresDialect(
-    PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules, PostgresSteering, PostgresWaiting, PostgresLimits
+    PostgresRecords, PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting
 ):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
@@ -67,9 +67,9 @@ class PostgresDialect(
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._limits = LimitsSql(prefix)
         self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
         self._waiting = WaitingSql(prefix)
 

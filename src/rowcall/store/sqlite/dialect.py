@@ -51,7 +51,7 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
 class SqliteDialect(
-    SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, SpokenSteering, SqliteWaiting, SqliteLimits
+    SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting
 ):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -59,9 +59,9 @@ class SqliteDialect(
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._limits = LimitsSql(prefix)
         self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
