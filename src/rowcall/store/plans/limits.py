@@ -209,13 +209,13 @@ class Admission:
 
     def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[Entry]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key of which a place is just being freed is not."""
-        crowded = {
+        taken = {
             entry.key: self._rooms[entry.key].used
             for job in full
             for entry in wishes[job.id]
             if entry.key in self._rooms and self._rooms[entry.key].has_no_place
         }
-        steady = (yield from dialect.steady_slots(crowded, self._ours)) if crowded else {}
+        steady = (yield from dialect.steady_slots(taken, self._ours)) if taken else {}
         held: dict[int, str] = {}
         spare: Counter[str] = Counter()
         gates: dict[str, int] = {}

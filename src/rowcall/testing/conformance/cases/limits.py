@@ -303,10 +303,10 @@ class TestRateLimits:
         assert len(jobs.claim("w", limit=9)) == 3
         clock.advance(9)
         assert jobs.claim("w", limit=9) == []
-        clock.advance(1.1)
+        clock.advance(1.3)
         assert len(jobs.claim("w", limit=2)) == 2
         assert len(jobs.claim("w", limit=2)) == 1
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert jobs.drain().succeeded == 2
         assert jobs.drain().total == 0
 
@@ -315,7 +315,7 @@ class TestRateLimits:
         enqueue(jobs, "aabbc")
         jobs.enqueue("plain")
         assert sorted(job.type for job in jobs.claim("w", limit=9)) == ["charge"] * 3 + ["plain"]
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert sorted(charged(jobs.claim("w", limit=9))) == ["a", "b"]  # type: ignore[type-var]
 
     def test_every_attempt_is_a_start(self, jobs: Rowcall, clock: FakeClock) -> None:
@@ -326,7 +326,7 @@ class TestRateLimits:
             assert job is not None
             jobs.release(job)
             assert jobs.dequeue("w") is None
-            clock.advance(10.1)
+            clock.advance(10.3)
 
     def test_both_limits_of_one(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("both", concurrency=1, rate=2, per=10))
@@ -339,7 +339,7 @@ class TestRateLimits:
         assert two is not None
         jobs.complete(two)
         assert jobs.dequeue("w") is None
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert jobs.dequeue("w") is not None
 
     def test_a_clock_that_is_set_back_does_not_stop_it_for_long(self, jobs: Rowcall, clock: FakeClock) -> None:
@@ -349,7 +349,7 @@ class TestRateLimits:
         clock.jump(timedelta(hours=-5))
         jobs.enqueue("charge")
         assert jobs.claim("w", limit=9) == []
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert len(jobs.claim("w", limit=9)) >= 1
 
     def test_no_window_ever_has_more(self, open_queue: OpenQueue, clock: FakeClock, store: Store) -> None:
