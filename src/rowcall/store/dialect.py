@@ -29,7 +29,7 @@ from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
-from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.statement import Parameter, Plan, Row, Statement
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -228,6 +228,9 @@ class Dialect(Records, Flows, Protocol):
 
     # enqueue
     def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]: ...
+    def short_insert(self, job: NewJob, payload: str) -> tuple[str, tuple[Parameter, ...]] | None:
+        """Of a plain job, where whoever runs it may know the time as well as the database: its last parameter."""
+
     def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]: ...
 
     # claim

@@ -90,6 +90,11 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SqliteWaiting):
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])
 
+    def short_insert(self, job: NewJob, payload: str) -> tuple[str, tuple[Parameter, ...]] | None:
+        if not job.is_plain:
+            return None
+        return self._sql.insert_short, (job.type, job.queue, payload, job.priority, job.max_attempts)
+
     def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
         yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, as_json(payloads), now_ms), no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
