@@ -24,7 +24,9 @@ from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.pausing import Pausing
 from rowcall.queue.results import Results
+from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
 from rowcall.queue.transacting import Transacting
 from rowcall.retention import Retention
@@ -51,7 +53,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Transacting, ByHand, Looking, Results, Observing, Keeping, Steering):
+class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")

@@ -8,6 +8,7 @@ RowcallError
 ├── DuplicateTask (ValueError)        two tasks of one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
+├── ScheduleNotFound (LookupError)    no schedule of that name
 ├── JobFailed                         the job whose result was asked for has failed
 ├── JobCancelled                      the job whose result was asked for was cancelled
 ├── LeaseLost                         the attempt belongs to somebody else by now
@@ -76,6 +77,12 @@ class JobNotFound(RowcallError, LookupError):
         self.job_id = job_id
 
 
+class ScheduleNotFound(RowcallError, LookupError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+        self.name = name
+
+
 class JobFailed(RowcallError):
     def __init__(self, job_id: int, error_code: str, error_detail: str | None) -> None:
         super().__init__(f"job {job_id} failed with {error_code}" + (f": {error_detail}" if error_detail else ""))
@@ -100,12 +107,15 @@ class LeaseLost(RowcallError):
 
 
 class WrongState(RowcallError):
-    def __init__(self, job_id: int, status: str, move: str, allowed: list[str]) -> None:
-        super().__init__(f"cannot {move} job {job_id}: it is {status}, and must be {' or '.join(allowed)}")
+    def __init__(self, job_id: int, status: str, move: str, allowed: list[str], problem: str = "") -> None:
+        """`problem` is what is in the way where it is not the state alone."""
+        said = problem or f"it is {status}, and must be {' or '.join(allowed)}"
+        super().__init__(f"cannot {move} job {job_id}: {said}")
         self.job_id = job_id
         self.status = status
         self.move = move
         self.allowed = allowed
+        self.problem = problem
 
 
 class StillNeeded(RowcallError):

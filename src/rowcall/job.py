@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -135,6 +135,27 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
 
 
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it was when it was read. It ticks by a `cron` line in the zone `tz`, or `every` so often.
+
+    `next_run_at` is None while it is paused, and where a `problem` keeps it from ticking.
+    """
+
+    name: str
+    task: str
+    arguments: dict[str, object]
+    cron: str | None = None
+    every: timedelta | None = None
+    tz: str = "UTC"
+    catch_up: str = "one"
+    paused: bool = False
+    paused_by: str | None = None
+    next_run_at: datetime | None = None
+    last_run_at: datetime | None = None
+    last_job_id: int | None = None
+    problem: str | None = None
+
+
 class Percentiles(msgspec.Struct, frozen=True):
     """Durations in seconds: half of all stay within `p50`, 99 of 100 within `p99`."""
 
@@ -152,6 +173,15 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     retried: int = 0
     wait: Percentiles | None = None
     run: Percentiles | None = None
+
+
+class Paused(msgspec.Struct, frozen=True, kw_only=True):
+    """What no worker starts jobs of until it is resumed. `kind` is queue or task."""
+
+    kind: str
+    name: str
+    actor: str | None
+    at: datetime
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +204,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = Pace()
     pace_by_queue: dict[str, Pace] = {}
     pace_by_type: dict[str, Pace] = {}
+    paused: list[Paused] = []
 
 
 class InProgress(Job, frozen=True, kw_only=True):

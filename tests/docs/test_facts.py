@@ -25,12 +25,14 @@ from rowcall import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     Retention,
     RetentionReport,
     Retries,
     Rowcall,
+    Schedule,
     Stats,
     Status,
     Summary,
@@ -80,8 +82,9 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
+    "schedules.md": (Schedule,),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
 }
 

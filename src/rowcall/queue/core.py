@@ -20,6 +20,7 @@ from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
 from rowcall.queue.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
+from rowcall.store.schedules import Entry
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        self.declared_schedules: dict[str, Entry] = {}
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
         self.tracing: Tracing | None = None

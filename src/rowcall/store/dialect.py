@@ -29,7 +29,9 @@ from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
+from rowcall.store.schedules import Schedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement
+from rowcall.store.steered import Steered
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -84,6 +86,10 @@ class Look(msgspec.Struct, frozen=True):
     @property
     def concerned(self) -> Concerned:
         return Concerned(self.edges_open, self.slots, self.waiters)
+
+    @property
+    def is_wake_due(self) -> bool:
+        return self.wake_at_ms is not None and self.wake_at_ms <= self.now_ms
 
     @property
     def next_at_ms(self) -> int | None:
@@ -217,7 +223,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Protocol):
+class Dialect(Records, Flows, Schedules, Steered, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -312,8 +318,6 @@ class Dialect(Records, Flows, Protocol):
     def attempts(self, job_id: int) -> Plan[list[Attempt]]: ...
     def timeline(self, job_id: int) -> Plan[list[Event]]: ...
     def workers(self) -> Plan[list[WorkerInfo]]: ...
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]: ...
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]: ...
     def delete(self, job_id: int) -> Plan[None]: ...
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None

@@ -11,6 +11,7 @@ from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.recover import recover_expired
+from rowcall.store.plans.schedule import tick
 from rowcall.store.plans.settle import Account, Ended, write_ended
 from rowcall.store.statement import Plan
 
@@ -77,6 +78,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     if look.edges_unsure and (yield from sweep(dialect, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
+        ticked = look.is_wake_due and (yield from tick(dialect, look.now_ms))
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         if expired:
             yield from dialect.tally(tallies_of_expired(expired), now_ms)
@@ -84,7 +86,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        stuck = not (expired or staged)
+        stuck = not (expired or staged or ticked)
         look = yield from dialect.look(appetite.worker, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck)
@@ -131,6 +133,8 @@ def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
     wanted: dict[str, list[str]] = {}
     for queue, kind in look.ready:
         if appetite.queues is not None and queue not in appetite.queues:
+            continue
+        if look.paused and (("queue", queue) in look.paused or ("task", kind) in look.paused):
             continue
         if appetite.types is None or kind in appetite.types:
             wanted.setdefault(queue, []).append(kind)

@@ -6,7 +6,7 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
+from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,
@@ -408,28 +408,6 @@ class Sql:
                (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
 
-    record_last_attempt = """
-        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                               error_detail, traceback)
-        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
-        from <prefix>attempts where job_id = $1::bigint and seq = 9000000000000000000"""
-    # what only the row said of its end is kept as an event
-    keep_end = f"""
-        insert into <event> (job_id, at, event, detail)
-        select id, coalesce(finished_at, created_at), case when status = 'failed' then 'FAILED' else 'EXPIRED' end,
-               case when status = 'failed' then error_code else error_detail end
-        from <job> where id = $1::bigint
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
-    rerun = f"""
-        update <job> as job set status = 'pending', lease = {NEXT_LEASE}, run_at = <now>,
-          max_attempts = least(job.max_attempts + $3::int, {MOST_COUNT}), claimed_at = null, started_at = null,
-          finished_at = null, heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null,
-          error_detail = null, traceback = null
-        where id = $2::bigint"""
-    cancel = f"""
-        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
-          error_detail = $4::text
-        where id = $2::bigint"""
     delete = "delete from <job> where id = $1::bigint"
     record_event = """
         insert into <event> (job_id, at, event, actor, detail)

@@ -47,6 +47,11 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         noted(ctx, lambda: eventually(lambda: os.path.exists(until), within=LONGEST_HOLD_SECONDS))
 
     @jobs.task
+    def patient(ctx: Context) -> None:
+        """Runs until it is cancelled."""
+        noted(ctx, lambda: eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS))
+
+    @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
