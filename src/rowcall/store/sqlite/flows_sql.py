@@ -158,14 +158,19 @@ class FlowsSql:
         update <job> set status = 'cancelled', lease = lease + 1, lease_until = null, held = null, finished_at = <now>,
           error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
+    # a blocker that is gone can never succeed: who retries by hand does without
     reopen_edges = f"""
-        update <edge> set state = 'open', resolved_at = null where job_id = ?1 and state = 'failed'
-          and not exists (select 1 from <job> as head where head.id = blocker_id
+        update <edge> set state = 'open', resolved_at = null
+        where job_id in {_IDS.format("?1")} and state = 'failed' and exists (
+          select 1 from <job> as head where head.id = blocker_id
             and case when of_chain then coalesce({_LAST.format("step.status")}, head.status) else head.status end
-              = 'succeeded')"""
-    forgive_edges = """
-        update <edge> set state = 'succeeded', resolved_at = <now> where job_id = ?2 and state = 'failed'"""
-    any_open = "select exists (select 1 from <edge> where job_id = ?1 and state = 'open')"
+              <> 'succeeded')"""
+    forgive_edges = f"""
+        update <edge> set state = 'succeeded', resolved_at = <now>
+        where job_id in {_IDS.format("?2")} and state = 'failed'"""
+    reblock = f"""
+        update <job> set status = 'blocked' where id in {_IDS.format("?1")}
+          and exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')"""
 
 
 def statements() -> dict[str, str]:
