@@ -18,12 +18,15 @@ from rowcall.errors import (
     RowcallError,
     SchemaMismatch,
     Snooze,
+    StillNeeded,
     StoreUnavailable,
     UnknownTask,
     WrongState,
 )
 from rowcall.job import (
     Attempt,
+    Chain,
+    ChainPage,
     ErrorGroup,
     Event,
     InProgress,
@@ -41,6 +44,7 @@ from rowcall.job import (
     WorkerInfo,
 )
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.flows import Bound, Flow, Node
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -49,13 +53,17 @@ __version__ = VERSION
 __all__ = [
     "Attempt",
     "Backoff",
+    "Bound",
     "Cancel",
+    "Chain",
+    "ChainPage",
     "Context",
     "DuplicateJob",
     "DuplicateTask",
     "ErrorGroup",
     "Event",
     "Fail",
+    "Flow",
     "InProgress",
     "InvalidArguments",
     "InvalidOption",
@@ -67,6 +75,7 @@ __all__ = [
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",
+    "Node",
     "Pace",
     "Page",
     "Percentiles",
@@ -81,6 +90,7 @@ __all__ = [
     "Snooze",
     "Stats",
     "Status",
+    "StillNeeded",
     "StoreUnavailable",
     "Summary",
     "UnknownTask",

@@ -8,16 +8,23 @@ import pytest
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
+from rowcall.testing.conformance.cases.blockers import TestBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
+from rowcall.testing.conformance.cases.chain_keeping import TestDeletingChains, TestListingChains  # noqa: E402
+from rowcall.testing.conformance.cases.chains import TestChainRows, TestCompletedByHand, TestFixedChains  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
+from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
+from rowcall.testing.conformance.cases.going_on import TestGoingOn  # noqa: E402
+from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -34,23 +41,35 @@ from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue,
 
 __all__ = [
     "TestAsyncTwins",
+    "TestBlockers",
     "TestByHand",
     "TestCancel",
+    "TestChainRows",
     "TestClaim",
     "TestClockJumps",
+    "TestCompletedByHand",
     "TestCounts",
     "TestCrash",
     "TestDelete",
+    "TestDeletingChains",
     "TestEnqueue",
     "TestExpiry",
+    "TestFailingBlockers",
     "TestFailures",
     "TestFence",
+    "TestFixedChains",
+    "TestGoingOn",
+    "TestGraphs",
     "TestHistory",
+    "TestKeys",
+    "TestKeysOfTasks",
     "TestLeasesByHand",
     "TestListing",
+    "TestListingChains",
     "TestLostWorkers",
     "TestMigrations",
     "TestModel",
+    "TestNeeded",
     "TestPace",
     "TestPlainSql",
     "TestProcesses",
