@@ -194,8 +194,10 @@ class TestKeysOfTasks:
         assert not jobs.enqueue("send", key="ж" * 511 + "b").duplicate
 
     @pytest.mark.parametrize("on_duplicate", ["return", "replace"])
-    def test_of_many_in_one_call_each_key_is_written_once(self, jobs: Rowcall, store: Store, on_duplicate: str) -> None:
-        @jobs.task(key=lambda to, text: to, on_duplicate=on_duplicate)  # type: ignore[arg-type]
+    def test_of_many_in_one_call_each_key_is_written_once(
+        self, jobs: Rowcall, store: Store, on_duplicate: Literal["return", "replace"]
+    ) -> None:
+        @jobs.task(key=lambda to, text: to, on_duplicate=on_duplicate)
         def send(to: str, text: str) -> None: ...
 
         before = send.enqueue("b", "old")
