@@ -32,6 +32,11 @@ from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, Te
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
+    TestDeclaredSchedules,
+    TestScheduleRaces,
+    TestSchedules,
+)
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
@@ -50,6 +55,7 @@ __all__ = [
     "TestCompletedByHand",
     "TestCounts",
     "TestCrash",
+    "TestDeclaredSchedules",
     "TestDelete",
     "TestDeletingChains",
     "TestEnqueue",
@@ -76,6 +82,8 @@ __all__ = [
     "TestQuestions",
     "TestRetention",
     "TestRetry",
+    "TestScheduleRaces",
+    "TestSchedules",
     "TestSecrets",
     "TestSettle",
     "TestStage",
