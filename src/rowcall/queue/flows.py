@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import InvalidOption
+from rowcall.errors import InvalidOption, RowcallError
 from rowcall.job import Chain, ChainPage, Job, Status
 from rowcall.payload import result_to_json
 from rowcall.queue.looking import checked_id
@@ -74,10 +74,20 @@ class Flow:
 
     def enqueue(self) -> list[Job]:
         """Write all of it, or nothing; the jobs come in the order in which they were added."""
-        return self._written(self._jobs.place(self._taken(), self._connection))
+        orders = self._taken()
+        try:
+            return self._written(self._jobs.place(orders, self._connection))
+        except RowcallError:  # nothing was written
+            self._enqueued = False
+            raise
 
     async def aenqueue(self) -> list[Job]:
-        return self._written(await self._jobs.aplace(self._taken(), self._connection))
+        orders = self._taken()
+        try:
+            return self._written(await self._jobs.aplace(orders, self._connection))
+        except RowcallError:
+            self._enqueued = False
+            raise
 
     def __enter__(self) -> Flow:
         return self
