@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
-from rowcall.queue.options import LONGEST_KEY
+from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.plans.orders import Hidden, Order, Placed, holders_of_keys, lock_keys, place_orders
 from rowcall.store.statement import Plan
@@ -60,8 +59,15 @@ def with_key(order: Order) -> Order:
     job = order.job
     if job.key_of is None:
         return order
-    key = job.key_of(**payload_from_row(order.payload))
-    if complaint := name_complaint(key, LONGEST_KEY):
+    arguments = payload_from_row(order.payload)
+    try:
+        key = job.key_of(**arguments)
+    except TypeError as error:
+        given = ", ".join(arguments) or "none"
+        raise InvalidOption(
+            "key", f"the function of {job.type!r} fails with the arguments given ({given}): {error}"
+        ) from error
+    if complaint := key_complaint(key):
         raise InvalidOption("key", f"the function of {job.type!r} gave {key!r}: {complaint}")
     return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
 
