@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.errors import WrongState
+from rowcall.errors import StillNeeded, WrongState
 from rowcall.job import WAITING, Job
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
@@ -31,6 +31,8 @@ def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None,
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     yield from _allowed(dialect, job_id, Move.DELETE, "delete")
+    if waiting := (yield from dialect.dependants([job_id])):
+        raise StillNeeded(job_id, sorted(job.id for job in waiting))
     yield from dialect.delete(job_id)
 
 
