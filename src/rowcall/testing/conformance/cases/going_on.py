@@ -100,19 +100,6 @@ class TestGoingOn:
         chain = jobs.chain(first.id)
         assert [step.payload for step in chain.steps] == [{}, {"number": 2}]
 
-    def test_a_step_runs_again_but_goes_on_only_once(self, jobs: Rowcall) -> None:
-        @jobs.task
-        def begin(ctx: Context) -> None:
-            ctx.continue_with("next")
-
-        first = begin.enqueue()
-        jobs.drain()
-        jobs.retry(first.id)
-        jobs.drain()
-        again = jobs.get(first.id)
-        assert (again.status, again.error_code) == (Status.FAILED, "CHAIN:STEP_TAKEN")
-        assert jobs.chain(first.id).length == 2
-
     def test_a_fixed_chain_has_its_next_step_already(self, jobs: Rowcall) -> None:
         @jobs.task
         def begin(ctx: Context) -> None:
