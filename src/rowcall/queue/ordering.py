@@ -14,7 +14,7 @@ from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
 from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
-from rowcall.store.plans.orders import Hidden, Order, Placed, holders_of_keys, lock_keys, place_orders
+from rowcall.store.plans.orders import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.statement import Plan
 
 _STATUSES = {status.value: status for status in Status}
@@ -30,10 +30,12 @@ class Ordering(Core):
             return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
         loan, dialect = self.lend(connection)
         stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
-        hidden: Hidden = {}
-        if any(order.job.unique for order in stored) and not loan.run(lock_keys(dialect, stored)):
-            hidden = self.database.read(holders_of_keys(self.dialect, stored, self.now_ms()))
-        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, hidden)))
+        beside: Beside | None = None
+        if any(order.job.unique for order in stored):
+            seen = loan.run(lock_keys(dialect, stored, self.now_ms()))
+            if seen is not None:
+                beside = self.database.read(look_beside(self.dialect, stored, seen, self.now_ms()))
+        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, beside)))
 
     async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
         wanted = [with_key(order) for order in orders]
@@ -44,13 +46,15 @@ class Ordering(Core):
             return _jobs(wanted, placed)
         loan, dialect = await self.alend(connection)
         stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
-        hidden: Hidden = {}
-        if any(order.job.unique for order in stored) and not await loan.arun(lock_keys(dialect, stored)):
-            hidden = await self.database.aread(holders_of_keys(self.dialect, stored, self.now_ms()))
-        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, hidden)))
+        beside: Beside | None = None
+        if any(order.job.unique for order in stored):
+            seen = await loan.arun(lock_keys(dialect, stored, self.now_ms()))
+            if seen is not None:
+                beside = await self.database.aread(look_beside(self.dialect, stored, seen, self.now_ms()))
+        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, beside)))
 
-    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], hidden: Hidden) -> Plan[list[Placed]]:
-        plan = place_orders(dialect, orders, self.now_ms(), hidden)
+    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], beside: Beside | None) -> Plan[list[Placed]]:
+        plan = place_orders(dialect, orders, self.now_ms(), beside)
         return on_loan(dialect, [order.payload for order in orders], plan)
 
 
