@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from rowcall import Context, Rowcall
@@ -50,6 +51,18 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
+    @jobs.task
+    def going(ctx: Context, left: int) -> int:
+        """A chain that grows, step by step."""
+        if left:
+            ctx.continue_with(going, left=left - 1)
+        return left
+
+    @jobs.task
+    def deadly_going(ctx: Context) -> None:
+        ctx.continue_with("quick")
+        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
     return Declared(lasting)
 
 
@@ -60,6 +73,22 @@ def claim_all(jobs: Rowcall, notes: Notes) -> None:
         for job in claimed:
             notes.write("started", job.id, job.attempt)
             jobs.complete(job)
+
+
+def enqueue_keyed(url: str, notes: Notes, gate: str, threads: int) -> None:
+    """Enqueue one key from several threads at once, each with a connection of its own, when a file appears."""
+
+    def enqueue_one() -> None:
+        with Rowcall(url) as jobs:
+            jobs.stats()
+            notes.write("ready")
+            eventually(lambda: os.path.exists(gate), within=LONGEST_HOLD_SECONDS)
+            job = jobs.enqueue("quick", key="the only one")
+            notes.write("duplicate" if job.duplicate else "written", job.id)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(enqueue_one) for _ in range(threads)]:
+            future.result()
 
 
 def hold(jobs: Rowcall, notes: Notes, lease: float) -> None:
@@ -75,6 +104,9 @@ def main() -> None:
     parser.add_argument("notes")
     roles = parser.add_subparsers(dest="role", required=True)
     roles.add_parser("enqueue").add_argument("count", type=int)
+    keyed = roles.add_parser("keyed")
+    keyed.add_argument("gate")
+    keyed.add_argument("--threads", type=int, default=1)
     roles.add_parser("claim")
     roles.add_parser("hold").add_argument("--lease", type=float)
     work = roles.add_parser("work")
@@ -90,6 +122,8 @@ def main() -> None:
             case "enqueue":
                 for _ in range(given.count):
                     jobs.enqueue("quick")
+            case "keyed":
+                enqueue_keyed(given.url, notes, given.gate, given.threads)
             case "claim":
                 claim_all(jobs, notes)
             case "hold":

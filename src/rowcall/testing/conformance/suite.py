@@ -20,6 +20,7 @@ from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
+from rowcall.testing.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.going_on import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
@@ -64,6 +65,7 @@ __all__ = [
     "TestFailures",
     "TestFence",
     "TestFixedChains",
+    "TestFlowProcesses",
     "TestGoingOn",
     "TestGraphs",
     "TestHistory",
