@@ -101,7 +101,7 @@ class TestFlowProcesses:
             middle = [flow.add(part, after=root) for _ in range(5)]
             flow.add(part, after=middle)
             ids = [job.id for job in flow.enqueue()]
-            edges.update({job_id: ids[:1] for job_id in ids[1:6]})
+            edges.update(dict.fromkeys(ids[1:6], ids[:1]))
             edges[ids[6]] = ids[1:6]
         late = real.enqueue("quick", after=list(edges)[-1])
         edges[late.id] = [list(edges)[-1]]
