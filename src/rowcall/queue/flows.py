@@ -12,7 +12,7 @@ from rowcall.errors import InvalidOption, RowcallError
 from rowcall.job import Chain, ChainPage, Job, Status
 from rowcall.payload import result_to_json
 from rowcall.queue.looking import checked_id
-from rowcall.queue.options import awaited_of
+from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
 from rowcall.queue.steering import actor_of
 from rowcall.store.dialect import Awaited, NewJob
@@ -111,7 +111,7 @@ class Flow:
         if self._enqueued:
             raise InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
         job = step_job(call)
-        given = [after] if isinstance(after, Node | Job | Chain | int | str) else list(after)
+        given = one_or_more(after)
         nodes = dict.fromkeys(self._place_of(one) for one in given if isinstance(one, Node))
         others: list[Awaited] = [*job.after, *(awaited_of(one) for one in given if not isinstance(one, Node))]
         job = msgspec.structs.replace(job, after=tuple({one.blocker: one for one in others}.values()))

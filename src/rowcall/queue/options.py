@@ -230,8 +230,11 @@ def _window(value: object) -> int | None:
 def _after(value: object) -> tuple[Awaited, ...]:
     if value is None:
         return ()
-    given = [value] if isinstance(value, Job | Chain | int | str) or not isinstance(value, Iterable) else list(value)
-    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, given)}.values())
+    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, one_or_more(value))}.values())
+
+
+def one_or_more(value: object) -> list[object]:
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
 
 
 def awaited_of(value: object) -> Awaited:
