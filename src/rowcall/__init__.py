@@ -35,6 +35,7 @@ from rowcall.job import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     RetentionReport,
@@ -45,8 +46,10 @@ from rowcall.job import (
     Summary,
     WorkerInfo,
 )
+from rowcall.limits import Limit
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.queue.flows import Bound, Flow, Node
+from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -77,9 +80,11 @@ __all__ = [
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",
+    "Limit",
     "Node",
     "Pace",
     "Page",
+    "Paused",
     "Percentiles",
     "Pruned",
     "Retention",
@@ -97,6 +102,7 @@ __all__ = [
     "StillNeeded",
     "StoreUnavailable",
     "Summary",
+    "Transaction",
     "UnknownTask",
     "WorkerInfo",
     "WrongState",

@@ -25,6 +25,7 @@ class Attempted(Protocol):
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
+    def claimed_jobs(self) -> list[Job]: ...
     def report(self, share: float, message: str | None) -> None: ...
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None: ...
     def blockers(self) -> list[object]: ...
@@ -67,8 +68,13 @@ class Context:
         return self._job
 
     @property
+    def jobs(self) -> list[Job]:
+        """The jobs of a batch, in the order of its items; of any other handler its one job."""
+        return self._attempt.claimed_jobs()
+
+    @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this attempt any more: its time is over, or the worker is stopping."""
+        """Whether nobody waits for this attempt any more: cancelled, past its time, or its worker is stopping."""
         if self._attempt.cancelled:
             self._attempt.saw_cancelled = True
         return self._attempt.cancelled

@@ -25,6 +25,7 @@ from rowcall import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     Retention,
@@ -42,7 +43,7 @@ from rowcall.cli.bench import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.config import DEFAULT_POOL_SIZE
 from rowcall.queue.core import Core
-from rowcall.queue.options import _LATER, ENQUEUE_OPTIONS, TASK_OPTIONS
+from rowcall.queue.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
@@ -81,7 +82,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
     "schedules.md": (Schedule,),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
@@ -107,7 +108,7 @@ def test_every_count_of_a_summary_is_explained() -> None:
 
 def test_every_option_is_explained() -> None:
     assert missing(TASK_OPTIONS, section(DOCS / "tasks.md", "Options of a task")) == []
-    assert missing(ENQUEUE_OPTIONS | set(_LATER), section(DOCS / "enqueueing.md", "Options")) == []
+    assert missing(ENQUEUE_OPTIONS, section(DOCS / "enqueueing.md", "Options")) == []
 
 
 def test_every_argument_of_a_queue_is_explained() -> None:
@@ -146,7 +147,8 @@ def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres
             "select table_name, column_name from information_schema.columns where table_schema = 'public'"
         )
         found = rows.fetchall()
-    assert {table for table, _ in found} - set(tables) == {"rowcall_blob"}  # a folder, beside a file
+    # a folder, beside a file; and its commits can be seen
+    assert {table for table, _ in found} - set(tables) == {"rowcall_blob", "rowcall_waiter"}
     assert {column for table, column in found if table == "rowcall_job"} == columns
 
 

@@ -12,6 +12,7 @@ from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
+from rowcall.queue.limits import with_limits
 from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.plans.orders import Beside, Order, Placed, lock_keys, look_beside, place_orders
@@ -23,7 +24,7 @@ _STATUSES = {status.value: status for status in Status}
 class Ordering(Core):
     def place(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
         """Write all of them in one transaction: the caller's, or one of our own."""
-        wanted = [with_key(order) for order in orders]
+        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
         if connection is None:
             self.ensure_schema()
             stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
@@ -38,7 +39,7 @@ class Ordering(Core):
         return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, beside)))
 
     async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
-        wanted = [with_key(order) for order in orders]
+        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
         if connection is None:
             await self.aensure_schema()
             stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
@@ -59,7 +60,9 @@ class Ordering(Core):
 
 
 def with_key(order: Order) -> Order:
-    """The order with the key that its arguments make."""
+    """The order with the key and the limits that its arguments make."""
+    if order.job.limited_by is not None:
+        order = msgspec.structs.replace(order, job=with_limits(order.job, order.payload))
     job = order.job
     if job.key_of is None:
         return order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
@@ -13,7 +13,9 @@ from rowcall.errors import InvalidArguments, WrongState
 from rowcall.job import Job, Status
 from rowcall.lifecycle import (
     SUCCESS,
+    CancelRequested,
     Outcome,
+    Raised,
     Released,
     Reported,
     Succeeded,
@@ -37,6 +39,9 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
+Stop = TimedOut | Released | CancelRequested
+"""Why nobody waits for a handler any more."""
+
 
 class Run:
     # what few runs ever change stands here once, and costs a run nothing
@@ -54,6 +59,10 @@ class Run:
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
+    members: Sequence[Run] | None = None
+    """Of a batch: the runs that one call serves."""
+    batch: Run | None = None
+    """The batch that serves this run, if any."""
     _context: Context | None = None
 
     def __init__(
@@ -79,6 +88,10 @@ class Run:
         self._monotonic = monotonic
         self._ledger = ledger
         self._completion = completion
+
+    @property
+    def worker(self) -> str:
+        return self._worker
 
     @property
     def waited_ms(self) -> int:
@@ -108,11 +121,21 @@ class Run:
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self.claimed_at_ms)
 
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
+
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.
 
         `PayloadUnfit` where the row does not fit.
         """
+        self.begin()
+        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+            return None
+        return self.arguments()
+
+    def begin(self) -> None:
+        """Before its handler is called, where it is called."""
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
@@ -120,9 +143,6 @@ class Run:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
-        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
-            return None
-        return self.arguments()
 
     def fetch_payload(self) -> None:
         assert self._completion is not None
@@ -179,7 +199,7 @@ class Run:
         if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
             stopped = self.stopped_because
             rolled_back = Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL)
-            self.transition = self._decide(stopped if isinstance(stopped, TimedOut) else rolled_back)
+            self.transition = self._decide(stopped if isinstance(stopped, TimedOut | CancelRequested) else rolled_back)
             return
         # asked to stop and done all the same: unless it looked, it cannot have stopped half way
         if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
@@ -211,7 +231,8 @@ class Run:
         if not self.settled:
             self.transition = self._decide(outcome)
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        """Its handler has ended with an exception, or with what is told of one."""
         if self.settled:
             return
         try:
@@ -220,23 +241,27 @@ class Run:
             outcome = self.task.failures.unfit(broken)
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
-        if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
+        if isinstance(stopped, TimedOut | CancelRequested) or (
+            stopped is not None and isinstance(error, CancelledError)
+        ):
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
             self.transition = self._decide(self.task.failures.unfit(error, error.code))
-        else:
+        elif isinstance(error, BaseException):
             self.transition = self._decide(self.task.failures.raised(error))
+        else:
+            self.transition = self._decide(error)
 
     def free_place(self) -> None:
         """The attempt is settled: nobody will ask any more whether it had begun."""
         if self._ledger is not None and self.place != NO_PLACE:
             self._ledger.free((self.place,))
 
-    def give_up(self, outcome: TimedOut | Released) -> None:
-        """Settle an attempt whose handler has not ended."""
+    def give_up(self, outcome: Stop) -> None:
+        """Settle an attempt whose handler has not ended, or will never begin."""
         self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
@@ -249,7 +274,7 @@ class Run:
             self.trace.end(None if of_rollback else self.transition)
             self.trace.leave()
 
-    def stop(self, because: TimedOut | Released) -> None:
+    def stop(self, because: Stop) -> None:
         """Tell the handler that nobody waits for it any more."""
         self.stopped_because = because
         self.cancelled = True

@@ -17,10 +17,13 @@ from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
+from rowcall.worker.bootstrap import refuse_while_importing
+from rowcall.worker.canceller import Canceller
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.janitor import Janitor
@@ -53,6 +56,7 @@ class Worker:
         self._heart = Heart(core, settings.lease_seconds, self._declared_lost, self._outage)
         self._watcher = Watcher(core, self._heart, self._outage)
         self._janitor = Janitor(core, self._outage)
+        self._canceller: Canceller | None = None
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
@@ -160,7 +164,9 @@ class Worker:
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        refuse_while_importing()
         self._core.ensure_schema()
+        publish_limits(self._core)
         if self._endpoint is not None:
             self._endpoint.open(self._settings.concurrency, self._busy)
         self._bell = Bell()
@@ -170,7 +176,11 @@ class Worker:
             AsyncLane(loop) if loop is not None else None,
             limited_queues=self._settings.queues is not None,
             monotonic=self._core.clock.monotonic,
+            tasks=self._core.tasks,
+            app=self._core.app_module,
         )
+        self._canceller = Canceller(self._core, self._dispatcher)
+        self._dispatcher.warm_up()
         try:
             publish_schedules(self._core)
             self._register()
@@ -216,6 +226,8 @@ class Worker:
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
         assert self._dispatcher is not None
+        assert self._canceller is not None
+        self._canceller.worker = name
         self._dispatcher.ledger = ledger
         if former is not None:
             former.close()
@@ -259,8 +271,11 @@ class Worker:
     def _look_after_others(self, until_idle: bool) -> None:
         if until_idle:
             self._watcher.check()  # what somebody lost is due, too
+            self._watcher.sweeper.look_at_all()
         self._watcher.start()
         self._janitor.start()
+        assert self._canceller is not None
+        self._canceller.start()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
@@ -273,8 +288,7 @@ class Worker:
         loop.stopping = True
         loop.release_buffered()
         if self._forced:
-            for run in self._dispatcher.running():
-                self._dispatcher.abandon(run, Released())
+            self._dispatcher.abandon_all(Released())
         busy = self._dispatcher.busy  # asked first: a run has ended before it is no longer running
         if self._dispatcher.has_ended or loop.unsettled:
             return self._is_overdue(loop)
@@ -307,6 +321,8 @@ class Worker:
         self._heart.stop()
         self._watcher.stop()
         self._janitor.stop()
+        if self._canceller is not None:
+            self._canceller.stop()
         try:
             if self.name:
                 self._core.write(lambda: self._core.dialect.retire(self.name))
@@ -317,6 +333,8 @@ class Worker:
         self._heart.wait()
         self._watcher.wait()
         self._janitor.wait()
+        if self._canceller is not None:
+            self._canceller.wait()
         if self._ledger is not None:
             self._ledger.close()
         if self._endpoint is not None:

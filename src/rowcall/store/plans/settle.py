@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import LeaseLost, StepTaken
+from rowcall.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.job import FINISHED, Job, Status
 from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.plans.follow import follow
+from rowcall.store.plans.heed import heed
+from rowcall.store.plans.holding import free
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -38,6 +40,13 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     then: Then | None = None
 
 
+class Written(NamedTuple):
+    """The ids that were still ours, and what became of those that somebody had asked to cancel meanwhile."""
+
+    live: set[int]
+    cancelled: dict[int, Transition]
+
+
 Account = Callable[[set[int]], list[Tally]]
 """What is to be counted, given the ids that were settled."""
 
@@ -46,20 +55,20 @@ def settle(
     dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
 ) -> Plan[set[int]]:
     """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks."""
-    live = yield from write_ended(dialect, ended, account, now_ms)
+    live = (yield from write_ended(dialect, ended, account, now_ms)).live
     if live:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, live, concerned, now_ms)
     return live
 
 
 def write_ended(
     dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
-) -> Plan[set[int]]:
+) -> Plan[Written]:
     """`settle`, but for what follows."""
     if not ended:
-        return set()
+        return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
     if len({row.id for row in rows}) < len(rows):
@@ -74,13 +83,19 @@ def write_ended(
     if successes:
         live |= yield from dialect.settle_successes(successes, now_ms)
         yield from refer_to_results(dialect, successes, live)
+    tallies: list[Tally] = []
+    cancelled: dict[int, Transition] = {}
     if others:
-        live |= yield from dialect.settle_others(others, now_ms)
+        heeded = yield from heed(dialect, others)
+        live |= yield from dialect.settle_others(heeded.settlements, now_ms)
+        tallies, cancelled = heeded.tallies(), heeded.cancelled
     if going_on:
         yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
-    if live and account is not None and (tallies := account(live)):
+    if account is not None and len(live) > len(cancelled):
+        tallies += account(live - cancelled.keys() if cancelled else live)
+    if tallies:
         yield from dialect.tally(tallies, now_ms)
-    return live
+    return Written(live, cancelled)
 
 
 def _succeeds(one: Ended) -> bool:
@@ -144,7 +159,7 @@ def complete(
         yield from dialect.doubt_edges(job_id)
     else:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, [job_id], concerned, now_ms)
 
 
@@ -172,6 +187,8 @@ def settle_completed(
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
     settled = yield from settle(dialect, rolled_back, account, now_ms)
+    if committed and (yield from dialect.concerned()).slots:
+        yield from free(dialect, committed)
     return Completions(committed, settled, undecided)
 
 
@@ -186,8 +203,11 @@ def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int |
 
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
+    """`JobCancelled` where somebody has asked for its end: the lease is not renewed then."""
     if not (yield from dialect.heartbeat(job_id, lease, now_ms)):
         raise LeaseLost(job_id)
+    for asked in (yield from dialect.asked_to_cancel([(job_id, lease)])):
+        raise JobCancelled(job_id, asked.reason)
 
 
 def settlement_of(ended: Ended) -> Settlement | Success:

@@ -32,6 +32,8 @@ from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
 from rowcall.store.postgres.flows import PostgresFlows
 from rowcall.store.postgres.flows_sql import FlowsSql
+from rowcall.store.postgres.limits import PostgresLimits
+from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
@@ -46,12 +48,18 @@ from rowcall.store.postgres.rows import (
 from rowcall.store.postgres.schedules_sql import SchedulesSql
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.steer_sql import SteerSql
+from rowcall.store.postgres.steering import PostgresSteering
+from rowcall.store.postgres.waiting import PostgresWaiting
+from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules):
+class PostgresDialect(
+    PostgresRecords, PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting
+):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -60,7 +68,10 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
+        self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
+        self._waiting = WaitingSql(prefix)
 
     @property
     def newest_version(self) -> int:
@@ -98,10 +109,10 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
 
     # enqueue
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             return self._insert_plain(job, payload)
-        return self._insert(job, payload, now_ms)
+        return self._insert(job, payload, now_ms, limits)
 
     def _insert_plain(self, job: NewJob, payload: str) -> Plan[Inserted]:
         parameters = (job.type, payload, job.queue, job.priority, job.max_attempts)
@@ -112,14 +123,20 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
         job_id, created_at_ms = found[0][:2]
         return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
 
-    def _insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
-        parameters = _insert_parameters(job, payload, now_ms)
+    def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
+        parameters = (*_insert_parameters(job, payload, now_ms), limits)
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        parameters = _insert_parameters(job, f"[{','.join(payloads)}]", now_ms)
-        return (yield from only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, somebody_listens)))
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]:
+        sql, given = self._sql.insert_many, payloads
+        if limits is not None:
+            sql = self._sql.insert_many_limited
+            given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
+        parameters = _insert_parameters(job, f"[{','.join(given)}]", now_ms)
+        return (yield from only(Statement(sql, parameters, inserted_many_from_row, somebody_listens)))
 
     # claim
 
@@ -204,7 +221,11 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        given = (now_ms, job_id, lease, result, started_age_ms)
+        completed = yield from fetch(Statement(self._sql.complete, given, rows.end_from_row))
+        if any(somebody_waits for _, somebody_waits in completed):
+            yield from self.tell_waiters([job_id])
+        return bool(completed)
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         existing = yield from fetch(Statement(self._sql.existing, (array(job_ids),), rows.number_from_row))
@@ -302,14 +323,6 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
 
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
-
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.record_last_attempt, job_id))
-        yield from execute(plain(self._sql.keep_end, job_id))
-        yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
-
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

@@ -31,21 +31,28 @@ from rowcall.store.flows import Touched
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
 from rowcall.store.spoken_schedules import SpokenSchedules
+from rowcall.store.spoken_steering import SpokenSteering
 from rowcall.store.sqlite.blobs_sql import BlobsSql
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
+from rowcall.store.sqlite.limits import SqliteLimits
+from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.records import SqliteRecords
 from rowcall.store.sqlite.records_sql import RecordsSql
 from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
+from rowcall.store.sqlite.steer_sql import SteerSql
+from rowcall.store.sqlite.waiting import SqliteWaiting
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
+class SqliteDialect(
+    SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting
+):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
@@ -53,6 +60,8 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
+        self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
@@ -82,18 +91,22 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
                 yield from execute(plain(self._sql.record_migration, now_ms, migration.version, migration.name))
         return found, max(found, NEWEST_VERSION)
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             plain = (job.type, job.queue, payload, job.priority, job.max_attempts)
             found = yield Statement(self._sql.insert_plain, plain, no_row)
             job_id, created_at_ms = found[0]
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        parameters = _insert_parameters(job, payload, now_ms)
+        parameters = (*_insert_parameters(job, payload, now_ms), limits)
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])
 
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, as_json(payloads), now_ms), no_row))
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]:
+        sql = self._sql.insert_many if limits is None else self._sql.insert_many_limited
+        given = payloads if limits is None else list(zip(payloads, limits, strict=True))
+        yield from execute(Statement(sql, _insert_parameters(job, as_json(given), now_ms), no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
@@ -130,6 +143,9 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
         padding: list[Parameter] = [None] * (arms - len(merged))
         statement = Statement(sql, (now_ms, queue, limit, *merged, *padding), rows.ready_from_row)
         return (yield from fetch(statement))[0]
+
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        return self.ready_jobs(queue, types, limit, now_ms)
 
     def mark_claimed(
         self,
@@ -292,16 +308,6 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
 
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
-
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.record_last_attempt, job_id))
-        yield from execute(plain(self._sql.keep_end, job_id))
-        yield from execute(plain(self._sql.rerun, now_ms, job_id, more_attempts))
-        yield from self._retag([job_id])
-
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
-        yield from self._retag([job_id])
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from rowcall import Context, Rowcall
+from rowcall import Context, Limit, Rowcall
 from rowcall.task import ContextTask
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
@@ -48,6 +48,11 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         noted(ctx, lambda: eventually(lambda: os.path.exists(until), within=LONGEST_HOLD_SECONDS))
 
     @jobs.task
+    def patient(ctx: Context) -> None:
+        """Runs until it is cancelled."""
+        noted(ctx, lambda: eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS))
+
+    @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
@@ -62,6 +67,10 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
     def deadly_going(ctx: Context) -> None:
         ctx.continue_with("quick")
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    @jobs.task(limit=Limit("alone", concurrency=1, by="key"))
+    def alone(ctx: Context, key: str) -> None:
+        noted(ctx, lambda: threading.Event().wait(0.005))
 
     return Declared(lasting)
 
@@ -98,6 +107,15 @@ def hold(jobs: Rowcall, notes: Notes, lease: float) -> None:
     signal.pause()
 
 
+def stay_in_transaction(jobs: Rowcall, notes: Notes, count: int) -> None:
+    """Enqueue in a block, and never come to its end."""
+    with jobs.transaction():
+        for _ in range(count):
+            jobs.enqueue("quick")
+        notes.write("ready")
+        signal.pause()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
@@ -107,6 +125,7 @@ def main() -> None:
     keyed = roles.add_parser("keyed")
     keyed.add_argument("gate")
     keyed.add_argument("--threads", type=int, default=1)
+    roles.add_parser("transaction").add_argument("count", type=int)
     roles.add_parser("claim")
     roles.add_parser("hold").add_argument("--lease", type=float)
     work = roles.add_parser("work")
@@ -124,6 +143,8 @@ def main() -> None:
                     jobs.enqueue("quick")
             case "keyed":
                 enqueue_keyed(given.url, notes, given.gate, given.threads)
+            case "transaction":
+                stay_in_transaction(jobs, notes, given.count)
             case "claim":
                 claim_all(jobs, notes)
             case "hold":

@@ -8,8 +8,15 @@ import pytest
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
+from rowcall.testing.conformance.cases.batches import TestBatches  # noqa: E402
 from rowcall.testing.conformance.cases.blockers import TestBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
+from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
+    TestCancelByFilter,
+    TestCancelRunning,
+    TestCancelSurvives,
+    TestCancelTakesAlong,
+)
 from rowcall.testing.conformance.cases.chain_keeping import TestDeletingChains, TestListingChains  # noqa: E402
 from rowcall.testing.conformance.cases.chains import TestChainRows, TestCompletedByHand, TestFixedChains  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
@@ -26,13 +33,22 @@ from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # n
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
+from rowcall.testing.conformance.cases.limits import (  # noqa: E402
+    TestLimits,
+    TestLimitsOfProcesses,
+    TestLimitsOfThreads,
+    TestRateLimits,
+)
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
+from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
+from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,
     TestScheduleRaces,
@@ -40,16 +56,28 @@ from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
-from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
+from rowcall.testing.conformance.cases.steering import (  # noqa: E402
+    TestCancel,
+    TestDelete,
+    TestPriority,
+    TestReschedule,
+    TestRetry,
+)
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
+from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
     "TestAsyncTwins",
+    "TestBatches",
     "TestBlockers",
     "TestByHand",
     "TestCancel",
+    "TestCancelByFilter",
+    "TestCancelRunning",
+    "TestCancelSurvives",
+    "TestCancelTakesAlong",
     "TestChainRows",
     "TestClaim",
     "TestClockJumps",
@@ -72,6 +100,9 @@ __all__ = [
     "TestKeys",
     "TestKeysOfTasks",
     "TestLeasesByHand",
+    "TestLimits",
+    "TestLimitsOfProcesses",
+    "TestLimitsOfThreads",
     "TestListing",
     "TestListingChains",
     "TestLostWorkers",
@@ -79,11 +110,17 @@ __all__ = [
     "TestModel",
     "TestNeeded",
     "TestPace",
+    "TestPausing",
     "TestPlainSql",
+    "TestPriority",
     "TestProcesses",
     "TestQuestions",
+    "TestRateLimits",
+    "TestReschedule",
+    "TestResults",
     "TestRetention",
     "TestRetry",
+    "TestRetryByFilter",
     "TestScheduleRaces",
     "TestSchedules",
     "TestSecrets",
@@ -92,6 +129,8 @@ __all__ = [
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
+    "TestTransaction",
+    "TestTransactionCrash",
     "clock",
     "jobs",
     "notes",
