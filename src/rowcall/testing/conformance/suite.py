@@ -16,6 +16,7 @@ from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
+from rowcall.testing.conformance.cases.graphs import TestGraphs  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "TestExpiry",
     "TestFailures",
     "TestFence",
+    "TestGraphs",
     "TestHistory",
     "TestLeasesByHand",
     "TestListing",
