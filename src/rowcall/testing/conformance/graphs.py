@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall import Context, Job, Rowcall
@@ -23,12 +24,12 @@ class Vertices(NamedTuple):
     """What the jobs of a graph call: they note their start and their end, and may go on with further steps."""
 
     in_thread: ContextTask[[int], int]
-    on_loop: ContextTask[[int], int]
+    on_loop: ContextTask[[int], Coroutine[object, object, int]]
 
     def choose(self, chance: random.Random, further_steps: int = 0) -> Bound:
-        task = chance.choice((self.in_thread, self.on_loop))
+        using = chance.choice((self.in_thread.using, self.on_loop.using))
         delay = chance.choice((0, 0, 0, 0, 0.02))
-        return task.using(priority=chance.randint(0, 2), delay=delay, max_attempts=MAX_ATTEMPTS).bind(further_steps)
+        return using(priority=chance.randint(0, 2), delay=delay, max_attempts=MAX_ATTEMPTS).bind(further_steps)
 
 
 def declare_vertices(jobs: Rowcall, notes: Notes) -> Vertices:
@@ -183,7 +184,7 @@ class Account:
             for blocker_id in self.steps[edge.blocker_id] if edge.of_chain else [edge.blocker_id]:
                 yield blocker_id, edge.job_id
         for steps in self.steps.values():
-            yield from zip(steps, steps[1:], strict=False)
+            yield from itertools.pairwise(steps)
 
     def _is_good_end(self, note: Note) -> bool:
         return note.event == "ended" and note.attempt == self.attempts[note.job_id][-1].attempt
