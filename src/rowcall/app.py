@@ -25,6 +25,7 @@ from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
 from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
@@ -50,7 +51,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
+class Rowcall(Schedules, Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")

@@ -8,6 +8,7 @@ RowcallError
 ├── DuplicateTask (ValueError)        two tasks of one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
+├── ScheduleNotFound (LookupError)    no schedule of that name
 ├── JobFailed                         the job whose result was asked for has failed
 ├── JobCancelled                      the job whose result was asked for was cancelled
 ├── LeaseLost                         the attempt belongs to somebody else by now
@@ -74,6 +75,12 @@ class JobNotFound(RowcallError, LookupError):
     def __init__(self, job_id: int) -> None:
         super().__init__(f"there is no job {job_id}")
         self.job_id = job_id
+
+
+class ScheduleNotFound(RowcallError, LookupError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+        self.name = name
 
 
 class JobFailed(RowcallError):

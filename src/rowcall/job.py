@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -133,6 +133,27 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     lock_path: str | None
     running: int
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it was when it was read. It ticks by a `cron` line in the zone `tz`, or `every` so often.
+
+    `next_run_at` is None while it is paused, and where a `problem` keeps it from ticking.
+    """
+
+    name: str
+    task: str
+    arguments: dict[str, object]
+    cron: str | None = None
+    every: timedelta | None = None
+    tz: str = "UTC"
+    catch_up: str = "one"
+    paused: bool = False
+    paused_by: str | None = None
+    next_run_at: datetime | None = None
+    last_run_at: datetime | None = None
+    last_job_id: int | None = None
+    problem: str | None = None
 
 
 class Percentiles(msgspec.Struct, frozen=True):

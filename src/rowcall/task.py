@@ -103,6 +103,10 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
     def name(self) -> str:
         return self._declared.name
 
+    def is_of(self, jobs: Enqueueing) -> bool:
+        """Whether it is declared there."""
+        return self._jobs is jobs
+
     def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P]:
         """The same task with other options.
 

@@ -31,6 +31,7 @@ from rowcall import (
     RetentionReport,
     Retries,
     Rowcall,
+    Schedule,
     Stats,
     Status,
     Summary,
@@ -82,6 +83,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
+    "schedules.md": (Schedule,),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
 }
 

@@ -35,7 +35,14 @@ async def thumbnail(ctx: Context, path: Path, size: int = 256) -> str:
 def flaky() -> None: ...
 
 
+@jobs.schedule("0 9 * * *", tz="Europe/Berlin", catch_up="all")
+@jobs.task
+def digest(ctx: Context, copies: int = 1) -> int:
+    return copies
+
+
 # right: no error below
+digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
 send_email.enqueue("a@example.com", subject="Order confirmed")
 send_email.using(priority=10, delay=60, tags=["a"]).enqueue("a@example.com", "x")
@@ -74,6 +81,8 @@ send_email.using(priority="high")  # arg-type
 send_email.using(prority=3)  # call-arg
 send_email.using(retry=lambda attempt, error: 5.0)  # arg-type
 thumbnail.enqueue("a.png")  # arg-type
+digest.enqueue(copies="two")  # arg-type
+jobs.schedule("0 9 * * *", catch_up="two")  # arg-type
 thumbnail.enqueue(Path("a.png"), size="large")  # arg-type
 thumbnail.using(delay=5).enqueue(5)  # arg-type
 send_email(42)  # arg-type
@@ -134,7 +143,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 17
+    assert len(findings.errors) == 19
     assert findings.revealed == REVEALED
 
 

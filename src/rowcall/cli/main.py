@@ -27,6 +27,7 @@ COMMANDS = {
     "retry": "steer",
     "cancel": "steer",
     "delete": "steer",
+    "schedules": "schedules",
     "workers": "workers",
     "retention": "retention",
     "prune": "prune",

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rowcall.job import Attempt, ErrorGroup, Event, InProgress, Job
+from rowcall.job import Attempt, ErrorGroup, Event, InProgress, Job, Schedule
 from rowcall.payload import RAW_KEY
 from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 
@@ -48,6 +48,17 @@ def scrubbed_attempt(failures: Failures, attempt: Attempt) -> Attempt:
 
 def scrubbed_event(failures: Failures, event: Event) -> Event:
     return msgspec.structs.replace(event, detail=_text(failures, event.detail)) if failures.scrubs else event
+
+
+def scrubbed_schedule(failures: Failures, schedule: Schedule) -> Schedule:
+    if not failures.scrubs:
+        return schedule
+    arguments = _value(failures, schedule.arguments)
+    return msgspec.structs.replace(
+        schedule,
+        arguments=arguments if isinstance(arguments, dict) else {RAW_KEY: arguments},
+        problem=_text(failures, schedule.problem),
+    )
 
 
 def _text(failures: Failures, text: str | None) -> str | None:

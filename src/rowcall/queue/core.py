@@ -19,6 +19,7 @@ from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
 from rowcall.store.dialect import Dialect
+from rowcall.store.schedules import Entry
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        self.declared_schedules: dict[str, Entry] = {}
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
         self.tracing: Tracing | None = None

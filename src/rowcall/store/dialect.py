@@ -29,6 +29,7 @@ from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
+from rowcall.store.schedules import Schedules
 from rowcall.store.statement import Plan, Row, Statement
 
 
@@ -79,6 +80,10 @@ class Look(msgspec.Struct, frozen=True):
     edges_open: bool = False
     edges_unsure: bool = False
     slots: bool = False
+
+    @property
+    def is_wake_due(self) -> bool:
+        return self.wake_at_ms is not None and self.wake_at_ms <= self.now_ms
 
     @property
     def next_at_ms(self) -> int | None:
@@ -202,7 +207,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Protocol):
+class Dialect(Records, Flows, Schedules, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""

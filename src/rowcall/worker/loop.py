@@ -33,6 +33,7 @@ FIRST_STUCK_SECONDS = 0.05
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
+SWEEP_SECONDS = 1.0
 
 
 class Loop:
@@ -145,7 +146,7 @@ class Loop:
             self._mark_started()
             if self._outcomes.settle_completed():
                 self._maybe_work = True
-            elif self._outcomes.any_unsettled or (self._room() > 0 and (self._maybe_work or self._due_in() == 0)):
+            elif self._outcomes.any_unsettled or self._is_round_due():
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
                 self._settle_down()
@@ -160,6 +161,11 @@ class Loop:
         except RowcallError as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
+
+    def _is_round_due(self) -> bool:
+        if self._room() > 0:
+            return self._maybe_work or self._due_in() == 0
+        return not self.stopping and self._wakes_in() == 0  # a schedule ticks whether there is room for its job or not
 
     def _make_sure(self) -> None:
         """The reply to a commit was lost. Ask what came of it now, and once more when the server has surely decided."""
@@ -330,15 +336,31 @@ class Loop:
 
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock."""
-        if self._look is None or self._look.next_at_ms is None:
+        if self._look is None:
+            return LONGEST_WAIT_SECONDS
+        # an edge stays unsure for as long as somebody is at its blocker
+        since = time.monotonic() - self._looked_at
+        sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
+        if self._look.next_at_ms is None:
+            return max(0.0, sweep_in)
+        return max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+
+    def _wakes_in(self) -> float:
+        """Seconds until a schedule or a limit of rate is to be looked at."""
+        return self._seconds_until(self._look.wake_at_ms if self._look is not None else None)
+
+    def _seconds_until(self, at_ms: int | None) -> float:
+        if self._look is None or at_ms is None:
             return LONGEST_WAIT_SECONDS
         since = time.monotonic() - self._looked_at
-        seconds = (self._look.next_at_ms - self._look.now_ms) / 1000 - since
+        seconds = (at_ms - self._look.now_ms) / 1000 - since
         return max(0.0, seconds, self._stuck_seconds - since)
 
     def _wait(self) -> None:
         listening = self._room() > 0
-        seconds = min(LONGEST_WAIT_SECONDS, self._due_in()) if listening else LONGEST_WAIT_SECONDS
+        seconds = LONGEST_WAIT_SECONDS
+        if not self.stopping:
+            seconds = min(seconds, self._due_in() if listening else self._wakes_in())
         if self._dispatcher.buffered:
             seconds = min(seconds, STALE_SECONDS)
         if self._outcomes.any_completed:

@@ -17,6 +17,7 @@ from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
@@ -171,6 +172,7 @@ class Worker:
             monotonic=self._core.clock.monotonic,
         )
         try:
+            publish_schedules(self._core)
             self._register()
             self._loop = Loop(
                 self._core,

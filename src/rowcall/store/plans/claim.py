@@ -11,6 +11,7 @@ from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.recover import recover_expired
+from rowcall.store.plans.schedule import tick
 from rowcall.store.plans.settle import Account, Ended, write_ended
 from rowcall.store.statement import Plan
 
@@ -81,13 +82,14 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     if look.edges_unsure and (yield from sweep(dialect, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
+        ticked = look.is_wake_due and (yield from tick(dialect, look.now_ms))
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         if expired:
             yield from dialect.tally(tallies_of_expired(expired), now_ms)
             if look.edges_open:
                 yield from follow(dialect, [job.id for job in expired], Concerned(edges=True, slots=False), now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        stuck = not (expired or staged)
+        stuck = not (expired or staged or ticked)
         look = yield from dialect.look(appetite.worker, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck)

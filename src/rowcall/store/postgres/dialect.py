@@ -43,13 +43,15 @@ from rowcall.store.postgres.rows import (
     somebody_listens,
     survey_from_row,
 )
+from rowcall.store.postgres.schedules_sql import SchedulesSql
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.speech import as_json, only, plain
+from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows):
+class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -57,6 +59,7 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows):
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
+        self._schedules = SchedulesSql(prefix)
         self._pages = PostgresPages(prefix)
 
     @property

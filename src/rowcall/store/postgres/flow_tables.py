@@ -84,7 +84,8 @@ create table <schedule> (
   changed_at timestamptz not null,
   next_run_at timestamptz,
   last_run_at timestamptz,
-  last_job_id bigint
+  last_job_id bigint,
+  problem text
 ) with (fillfactor = 50)
 """
 

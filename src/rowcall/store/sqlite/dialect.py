@@ -30,12 +30,14 @@ from rowcall.store.dialect import (
 from rowcall.store.flows import Touched
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
+from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.sqlite.blobs_sql import BlobsSql
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.records import SqliteRecords
 from rowcall.store.sqlite.records_sql import RecordsSql
+from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
@@ -43,13 +45,14 @@ from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows):
+class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
+        self._schedules = SchedulesSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}

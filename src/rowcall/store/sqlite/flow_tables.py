@@ -80,7 +80,8 @@ create table <schedule> (
   changed_at integer not null,
   next_run_at integer,
   last_run_at integer,
-  last_job_id integer
+  last_job_id integer,
+  problem text
 ) without rowid
 """
 

@@ -26,6 +26,11 @@ from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, Te
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
+    TestDeclaredSchedules,
+    TestScheduleRaces,
+    TestSchedules,
+)
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
@@ -41,6 +46,7 @@ __all__ = [
     "TestClockJumps",
     "TestCounts",
     "TestCrash",
+    "TestDeclaredSchedules",
     "TestDelete",
     "TestEnqueue",
     "TestExpiry",
@@ -59,6 +65,8 @@ __all__ = [
     "TestQuestions",
     "TestRetention",
     "TestRetry",
+    "TestScheduleRaces",
+    "TestSchedules",
     "TestSecrets",
     "TestSettle",
     "TestStage",

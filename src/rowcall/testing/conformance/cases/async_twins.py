@@ -29,6 +29,12 @@ WITH_TWIN = [
     "acancel",
     "adelete",
     "amigrate",
+    "aadd_schedule",
+    "aschedules",
+    "aremove_schedule",
+    "arun_schedule_now",
+    "apause_schedule",
+    "aresume_schedule",
 ]
 
 

@@ -1,0 +1,136 @@
+"""Schedules tick: the jobs of a tick and the time of the next are written together, or neither is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rowcall.config import name_complaint
+from rowcall.errors import ScheduleNotFound
+from rowcall.payload import value_from_row
+from rowcall.schedule import due_ticks, has_cron, next_tick
+from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.plans.orders import Order, place_orders
+from rowcall.store.schedules import Entry, ScheduleRow
+from rowcall.store.statement import Plan
+
+SCHEDULES_AT_ONCE = 100
+TICKS_AT_ONCE = 200
+_SMALLEST, _LARGEST = -(2**31), 2**31 - 1
+
+
+def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
+    """Enqueue what is due of every schedule; gives whether anything was."""
+    rows = yield from dialect.due_schedules(SCHEDULES_AT_ONCE, now_ms, lines=has_cron())
+    left = TICKS_AT_ONCE
+    for place, row in enumerate(rows):
+        left -= yield from _tick(dialect, row, max(1, left // (len(rows) - place)), now_ms)
+    return bool(rows)
+
+
+def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[int]:
+    assert row.next_run_at_ms is not None
+    try:
+        job = job_of(row)
+        due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
+    except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
+        yield from dialect.stop_schedule(row.name, f"{type(error).__name__}: {error}")
+        return 0
+    last: tuple[int | None, int | None] = (None, None)
+    for at_ms in due.ticks:
+        ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
+        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms))
+    yield from dialect.move_on(row.name, due.following_ms, *last)
+    return len(due.ticks)
+
+
+def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[int]:
+    """Gives the job's id; where its key is taken, that of the job that has it."""
+    if job.is_alone:
+        inserted: Inserted | None = yield from dialect.insert(job, row.payload, now_ms)
+    else:
+        (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
+        if placed.existing is not None:
+            return placed.existing.id
+        inserted = placed.inserted
+    assert inserted is not None
+    yield from dialect.record_event(inserted.id, event, actor, row.name, now_ms)
+    return inserted.id
+
+
+def job_of(row: Entry) -> NewJob:
+    """What a job of the schedule is written with; `ValueError` where no table would take it."""
+    options = msgspec.json.decode(row.options, type=dict[str, object])
+    job = msgspec.convert({"queue": "default", **options, "type": row.task}, NewJob)
+    complaint = name_complaint(job.type) or name_complaint(job.queue)
+    if complaint or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
+        raise ValueError(complaint or "priority and max_attempts are out of range")
+    if job.unique is not None and job.unique.on_duplicate == "raise":  # there is nobody to tell
+        return msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="return"))
+    return job
+
+
+def put_all(dialect: Dialect, entries: Iterable[Entry], now_ms: int | None) -> Plan[None]:
+    """Write those that are not there as they are declared; in one order, so that nobody waits in a circle."""
+    now_ms = yield from dialect.now(now_ms)
+    kept = {row.name: row for row in (yield from dialect.schedules())}
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        row = kept.get(entry.name)
+        if row is None or row.problem is not None or not alike(row, entry):
+            yield from dialect.put_schedule(entry, next_tick(entry.timing, now_ms), now_ms)
+
+
+def alike(one: Entry, other: Entry) -> bool:
+    """Whether they say the same; a database may have written their JSON in another way."""
+    return (
+        (one.task, one.timing) == (other.task, other.timing)
+        and value_from_row(one.payload) == value_from_row(other.payload)
+        and value_from_row(one.options) == value_from_row(other.options)
+    )
+
+
+def put(dialect: Dialect, entry: Entry, now_ms: int | None) -> Plan[ScheduleRow]:
+    now_ms = yield from dialect.now(now_ms)
+    yield from dialect.put_schedule(entry, next_tick(entry.timing, now_ms), now_ms)
+    return (yield from _locked(dialect, entry.name))
+
+
+def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[int]:
+    """Enqueue one more, whatever its times are and even if it is paused; gives the job's id."""
+    row = yield from _locked(dialect, name)
+    now_ms = yield from dialect.now(now_ms)
+    job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
+    job_id = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
+    yield from dialect.move_on(name, row.next_run_at_ms, now_ms, job_id)
+    return job_id
+
+
+def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
+    row = yield from _locked(dialect, name)
+    if row.paused:
+        return row
+    yield from dialect.pause_schedule(name, actor, now_ms)
+    return (yield from _locked(dialect, name))
+
+
+def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
+    """It goes on with the next tick from now: what a pause kept from running was not missed."""
+    row = yield from _locked(dialect, name)
+    if not row.paused and row.problem is None:
+        return row
+    now_ms = yield from dialect.now(now_ms)
+    yield from dialect.resume_schedule(name, next_tick(row.timing, now_ms), actor, now_ms)
+    return (yield from _locked(dialect, name))
+
+
+def remove(dialect: Dialect, name: str) -> Plan[None]:
+    if not (yield from dialect.remove_schedule(name)):
+        raise ScheduleNotFound(name)
+
+
+def _locked(dialect: Dialect, name: str) -> Plan[ScheduleRow]:
+    row = yield from dialect.lock_schedule(name)
+    if row is None:
+        raise ScheduleNotFound(name)
+    return row

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def scheduled(queue: Rowcall) -> Rowcall:
+    queue.add_schedule("nightly", "broken", cron="0 3 * * *", tz="Europe/Berlin", catch_up="skip")
+    queue.add_schedule("often", "hello", {"name": "ann"}, every=timedelta(minutes=90))
+    return queue
+
+
+def test_a_table_of_all(run: Run, scheduled: Rowcall) -> None:
+    scheduled.pause_schedule("nightly", actor="ann@web-1")
+    result = run("schedules", "app:jobs")
+    assert result.exit_code == 0, result.stderr
+    head, _, nightly, often = (line.strip() for line in result.stdout.strip().splitlines())
+    assert head.split() == ["schedule", "task", "when", "zone", "catch", "up", "next", "last", "last", "job"]
+    assert "nightly   broken  0 3 * * *      Europe/Berlin  skip      paused by ann@web-1" in nightly
+    assert "often" in often
+    assert "every 1:30:00" in often
+    assert " in " in often
+
+
+def test_as_json(run: Run, scheduled: Rowcall) -> None:
+    shown = json.loads(run("schedules", "app:jobs", "--json").stdout)["schedules"]
+    assert [one["name"] for one in shown] == ["nightly", "often"]
+    assert (shown[0]["cron"], shown[0]["every"], shown[0]["tz"]) == ("0 3 * * *", None, "Europe/Berlin")
+    assert (shown[1]["every"], shown[1]["arguments"], shown[1]["last_job_id"]) == (5400.0, {"name": "ann"}, None)
+    assert shown[0].keys() == {
+        *("name", "task", "arguments", "cron", "every", "tz", "catch_up", "paused", "paused_by", "next_run_at"),
+        *("last_run_at", "last_job_id", "problem"),
+    }
+
+
+def test_none(run: Run, queue: Rowcall) -> None:
+    assert run("schedules", "app:jobs").stdout == "no schedules\n"
+    assert json.loads(run("schedules", "app:jobs", "--json").stdout) == {"schedules": []}
+
+
+def test_one_more_job_by_hand(run: Run, scheduled: Rowcall) -> None:
+    result = run("schedules", "app:jobs", "--run-now", "often")
+    assert (result.exit_code, result.stdout) == (0, "job 1 of schedule often is pending\n")
+    assert json.loads(run("schedules", "app:jobs", "--run-now", "often", "--json").stdout)["job"]["id"] == 2
+    assert [event.event for event in scheduled.timeline(2)] == ["ENQUEUED", "RUN_NOW"]
+
+
+def test_pause_resume_remove(run: Run, scheduled: Rowcall) -> None:
+    assert run("schedules", "app:jobs", "--pause", "often").stdout == "schedule often is paused\n"
+    assert scheduled.schedules()[1].paused
+    assert run("schedules", "app:jobs", "--resume", "often").stdout.startswith("schedule often runs again in ")
+    assert not scheduled.schedules()[1].paused
+    paused = json.loads(run("schedules", "app:jobs", "--pause", "nightly", "--json").stdout)["schedule"]
+    assert paused["paused"]
+    assert "@" in paused["paused_by"]
+    assert run("schedules", "app:jobs", "--remove", "often").stdout == "schedule often is removed\n"
+    assert json.loads(run("schedules", "app:jobs", "--remove", "nightly", "--json").stdout) == {"removed": "nightly"}
+    assert scheduled.schedules() == []
+
+
+@pytest.mark.parametrize("option", ["--run-now", "--pause", "--resume", "--remove"])
+def test_one_that_is_not_there(run: Run, scheduled: Rowcall, option: str) -> None:
+    result = run("schedules", "app:jobs", option, "weekly")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: there is no schedule 'weekly'\n")
+
+
+def test_one_thing_at_a_time(run: Run, scheduled: Rowcall) -> None:
+    result = run("schedules", "app:jobs", "--pause", "often", "--remove", "often")
+    assert result.exit_code == 2
+    assert "give one of --run-now" in result.stderr
+
+
+def test_arguments_are_scrubbed(run: Run, app: Path, scheduled: Rowcall) -> None:
+    app.write_text(app.read_text().replace('queue.db")', 'queue.db", scrub=lambda text: text.replace("ann", "***"))'))
+    assert json.loads(run("schedules", "app:jobs", "--json").stdout)["schedules"][1]["arguments"] == {"name": "***"}

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from cronsim import CronSim
+
+from rowcall import InvalidOption
+from rowcall.moments import milliseconds_of, time_of
+from rowcall.schedule import TIMELY_MS, Due, Timing, due_ticks, has_cron, next_tick, timing_of
+
+NOON = milliseconds_of(datetime(2030, 1, 1, 12, tzinfo=UTC))
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+HOURLY = Timing(cron="0 * * * *")
+
+
+def upcoming(timing: Timing, after: datetime, count: int) -> list[datetime]:
+    found, at_ms = [], milliseconds_of(after)
+    for _ in range(count):
+        following = next_tick(timing, at_ms)
+        assert following is not None
+        assert following > at_ms
+        at_ms = following
+        found.append(time_of(at_ms))
+    return found
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Asia/Kathmandu", "UTC"])
+@pytest.mark.parametrize("day", [(3, 9), (3, 30), (10, 26), (11, 2)], ids=str)
+def test_where_clocks_are_set_by_the_hour_it_is_what_cronsim_has(zone: str, day: tuple[int, int]) -> None:
+    after = datetime(2030, *day, tzinfo=UTC)
+    for line in ("*/10 * * * *", "30 2 * * *", "15 1,2,3 * * *", "0 */2 * * *", "0,59 0-4 * * 0", "* 2 * * *"):
+        walls = CronSim(line, after.astimezone(ZoneInfo(zone)))
+        wanted = [at for at in (next(walls).astimezone(UTC) for _ in range(200)) if at < after + timedelta(days=3)]
+        assert upcoming(Timing(cron=line, zone=zone), after, len(wanted)) == wanted
+
+
+def test_a_moment_within_an_hour_that_comes_twice_is_followed_by_what_is_left() -> None:
+    second_half_past_one = datetime(2030, 11, 3, 6, 30, tzinfo=UTC)
+    fixed = Timing(cron="15,45 1 * * *", zone="America/New_York")
+    assert upcoming(fixed, second_half_past_one, 1) == [datetime(2030, 11, 4, 6, 15, tzinfo=UTC)]
+    wild = Timing(cron="*/15 1 * * *", zone="America/New_York")
+    assert upcoming(wild, second_half_past_one, 1) == [datetime(2030, 11, 3, 6, 45, tzinfo=UTC)]
+
+
+def test_a_period_is_counted_from_1970_on() -> None:
+    five = Timing(every_ms=5 * MINUTE)
+    assert next_tick(five, NOON - 1) == NOON
+    assert next_tick(five, NOON) == next_tick(five, NOON + MINUTE) == NOON + 5 * MINUTE
+    assert timing_of(None, 0.25, None, "one").every_ms == 250
+    assert timing_of(None, timedelta(days=7), None, "one").every_ms == 7 * DAY
+
+
+@pytest.mark.parametrize("timing", [HOURLY, Timing(every_ms=HOUR)], ids=["line", "period"])
+class TestCatchUp:
+    def due(self, timing: Timing, catch_up: str, now_ms: int, most: int = 100) -> Due:
+        changed = Timing(cron=timing.cron, every_ms=timing.every_ms, catch_up=catch_up)
+        return due_ticks(changed, NOON, now_ms, most)
+
+    @pytest.mark.parametrize("catch_up", ["skip", "one", "all"])
+    def test_in_time(self, timing: Timing, catch_up: str) -> None:
+        assert self.due(timing, catch_up, NOON) == ([NOON], NOON + HOUR)
+        assert self.due(timing, catch_up, NOON + TIMELY_MS) == ([NOON], NOON + HOUR)
+
+    def test_skip(self, timing: Timing) -> None:
+        assert self.due(timing, "skip", NOON + TIMELY_MS + 1) == ([], NOON + HOUR)
+        assert self.due(timing, "skip", NOON + 3 * HOUR) == ([NOON + 3 * HOUR], NOON + 4 * HOUR)
+        assert self.due(timing, "skip", NOON + 400 * DAY + 30 * MINUTE) == ([], NOON + 400 * DAY + HOUR)
+
+    def test_one(self, timing: Timing) -> None:
+        assert self.due(timing, "one", NOON + HOUR - 1) == ([NOON], NOON + HOUR)
+        assert self.due(timing, "one", NOON + 400 * DAY + 30 * MINUTE) == (
+            [NOON + 400 * DAY],
+            NOON + 400 * DAY + HOUR,
+        )
+
+    def test_all(self, timing: Timing) -> None:
+        wanted = [NOON + number * HOUR for number in range(49)]
+        assert self.due(timing, "all", NOON + 2 * DAY + 30 * MINUTE) == (wanted, NOON + 2 * DAY + HOUR)
+        assert self.due(timing, "all", NOON + 2 * DAY, most=10) == (wanted[:10], wanted[10])
+
+
+def test_the_last_of_a_line_that_seldom_comes() -> None:
+    leap = Timing(cron="0 0 29 2 *")
+    first = milliseconds_of(datetime(2032, 2, 29, tzinfo=UTC))
+    now = milliseconds_of(datetime(2041, 1, 1, tzinfo=UTC))
+    assert due_ticks(leap, first, now, 1).ticks == [milliseconds_of(datetime(2040, 2, 29, tzinfo=UTC))]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("61 * * * *", r"'61 \* \* \* \*': the minute, field 1 of 5, cannot be '61'; it takes 0-59"),
+        ("0 9,25 * * *", "the hour, field 2 of 5, cannot be '25' in '9,25'; it takes 0-23"),
+        ("0 0 32 * *", "the day of the month, field 3 of 5, cannot be '32'; it takes 1-31, L"),
+        ("0 0 0 * *", "the day of the month, field 3 of 5, cannot be '0'"),
+        ("0 0 * 13 *", "the month, field 4 of 5, cannot be '13'; it takes 1-12, JAN-DEC"),
+        ("0 0 * * 8", "the day of the week, field 5 of 5, cannot be '8'; it takes 0-7"),
+        ("0 0 * * fry", "the day of the week, field 5 of 5, cannot be 'fry'"),
+        ("0 0 * * mon#6", "the day of the week, field 5 of 5, cannot be 'mon#6'"),
+        ("5-1 * * * *", "the minute, field 1 of 5, cannot be '5-1'"),
+        ("*/0 * * * *", r"the minute, field 1 of 5, cannot be '\*/0'"),
+        ("1,,2 * * * *", "the minute, field 1 of 5, cannot be '' in '1,,2'"),
+        ("-1 * * * *", "the minute, field 1 of 5, cannot be '-1'"),
+        ("١ * * * *", "the minute, field 1 of 5"),
+        ("0 * * * * *", "has 6 fields, and wants 5: minute, hour, .* there is no field of seconds"),
+        ("0 9 * *", "has 4 fields, and wants 5"),
+        ("", "has 0 fields, and wants 5"),
+        ("@daily", "has 1 fields, and wants 5"),
+        ("0 0 30 2 *", r"never comes: no day of month 2 is day 30 and weekday \*"),
+        ("* * */20 * 1L", "never comes"),
+        ("1," * 300 + "1 * * * *", "500 characters at most"),
+        (9, "wants a text such as '0 9 .*', not int"),
+    ],
+)
+def test_a_broken_line_is_refused_with_the_place_of_the_fault(line: object, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem) as raised:
+        timing_of(line, None, None, "one")
+    assert raised.value.option == "cron"
+
+
+@pytest.mark.parametrize(
+    ("zone", "problem"),
+    [
+        ("Europe/Belin", "'Europe/Belin' is no time zone that is known here; did you mean 'Europe/Berlin'"),
+        ("Mars/Olympus_Mons", "'Mars/Olympus_Mons' is no time zone"),
+        ("America", "is no time zone"),
+        ("../../etc/passwd", "is no time zone"),
+        ("/etc/localtime", "is no time zone"),
+        ("", "is no time zone"),
+        ("\0", "is no time zone"),
+        ("\ud800", "is no time zone"),
+        (UTC, "wants the name of a time zone"),
+        (2, "wants the name of a time zone"),
+    ],
+)
+def test_an_unknown_zone_is_refused(zone: object, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem) as raised:
+        timing_of("0 9 * * *", None, zone, "one")
+    assert raised.value.option == "tz"
+
+
+def test_a_zone_may_be_given_as_one() -> None:
+    assert timing_of("0 9 * * *", None, ZoneInfo("Europe/Berlin"), "one").zone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "problem"),
+    [
+        ((None, None, None, "one"), "cron", "give a cron line or every=…"),
+        (("0 9 * * *", 60, None, "one"), "cron", "one of them only"),
+        ((None, 60, "UTC", "one"), "tz", "is the same in every zone"),
+        ((None, 0, None, "one"), "every", "0.1 seconds at least"),
+        ((None, -5, None, "one"), "every", "wants a duration"),
+        ((None, "5", None, "one"), "every", "wants seconds or a timedelta"),
+        ((None, float("nan"), None, "one"), "every", "wants a duration"),
+        (("0 9 * * *", None, None, "two"), "catch_up", 'wants "skip", "one" or "all", not \'two\''),
+        (("0 9 * * *", None, None, None), "catch_up", "wants"),
+        (("0 9 * * *", None, None, ["one"]), "catch_up", "wants"),
+    ],
+)
+def test_what_else_is_refused(given: tuple[object, object, object, object], option: str, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem) as raised:
+        timing_of(*given)
+    assert raised.value.option == option
+
+
+def test_where_cronsim_is_missing_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_cron()
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    assert not has_cron()
+    with pytest.raises(InvalidOption, match=r"needs cronsim: pip install 'rowcall\[cron\]'"):
+        timing_of("0 9 * * *", None, None, "one")
+    assert timing_of(None, 60, None, "one").every_ms == 60_000

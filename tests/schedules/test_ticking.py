@@ -1,0 +1,131 @@
+"""What may happen to those who tick: they are busy, asleep, cut off half way, or cannot read a line."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from datetime import datetime, timedelta
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.moments import milliseconds_of
+from rowcall.store.plans import schedule as plans
+from rowcall.store.statement import Plan, Row
+from rowcall.testing.clock import FakeClock
+from tests.support import eventually
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+class Cut(Exception):
+    pass
+
+
+def cut_off(plan: Plan[bool], most: int) -> Plan[bool]:
+    """A plan that ends after so many statements, or before its commit, as a process does that is killed."""
+    rows: list[Row] | None = None
+    for number in itertools.count():
+        try:
+            statement = next(plan) if rows is None else plan.send(rows)
+        except StopIteration as end:
+            if number == most:
+                raise Cut from None
+            return bool(end.value)
+        if number == most:
+            raise Cut
+        rows = yield statement
+    raise AssertionError
+
+
+def ticked(jobs: Rowcall) -> list[datetime]:
+    return sorted(job.run_at for job in jobs.list(limit=1000).jobs)
+
+
+def test_cut_off_between_any_two_statements_nothing_is_lost_or_repeated(url: str) -> None:
+    clock = FakeClock()
+    with Rowcall(url, clock=clock) as jobs:
+        jobs.add_schedule("often", "send", every=60, catch_up="all")
+        jobs.add_schedule("other", "send", cron="* * * * *", catch_up="all")
+        before = jobs.schedules()
+        start = clock.now()
+        clock.advance(120)
+        now_ms = milliseconds_of(clock.now())
+        cuts = 0
+        while cut(jobs, now_ms, cuts):
+            assert jobs.schedules() == before
+            assert ticked(jobs) == []
+            cuts += 1
+        assert cuts > 8
+        wanted = [start + minute * MINUTE for minute in (1, 1, 2, 2)]
+        assert ticked(jobs) == wanted
+        assert not jobs.write(lambda: plans.tick(jobs.dialect, now_ms))
+        assert ticked(jobs) == wanted
+
+
+def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
+    """Tick, cut off after so many statements; gives whether it was."""
+    try:
+        return not jobs.write(lambda: cut_off(plans.tick(jobs.dialect, now_ms), most))
+    except Cut:
+        return True
+
+
+def test_a_worker_without_a_free_slot_ticks_all_the_same(url: str) -> None:
+    gate = threading.Event()
+    with Rowcall(url) as jobs:
+
+        @jobs.task
+        def hold() -> None:
+            gate.wait(30)
+
+        @jobs.task
+        def tick() -> None: ...
+
+        jobs.add_schedule("often", tick, every=0.1, catch_up="all")
+        held = hold.using(priority=10).enqueue()
+        with jobs.worker(concurrency=1):
+            try:
+                eventually(lambda: jobs.get(held.id).status == "running")
+                seen = len(ticked(jobs))
+                eventually(lambda: len(ticked(jobs)) > seen + 3, message="ticks while the only slot is taken")
+                assert jobs.get(held.id).status == "running"
+            finally:
+                gate.set()
+
+
+def test_an_idle_worker_is_woken_by_a_new_schedule_and_by_each_tick(url: str) -> None:
+    with Rowcall(url) as jobs, Rowcall(url) as other:
+        ran: list[datetime] = []
+
+        @jobs.task
+        def tick() -> None:
+            ran.append(datetime.now())
+
+        with jobs.worker():
+            eventually(jobs.workers)
+            other.add_schedule("often", "tick", every=0.2, catch_up="all")
+            eventually(lambda: len(ran) >= 5)
+            other.remove_schedule("often")
+        found = ticked(jobs)
+        assert found == [found[0] + SECOND / 5 * number for number in range(len(found))]
+
+
+def test_who_cannot_read_lines_leaves_them_to_others(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    with Rowcall(url, clock=clock) as jobs:
+        jobs.task(name="send")(lambda: None)
+        jobs.add_schedule("line", "send", cron="* * * * *", catch_up="all")
+        jobs.add_schedule("period", "send", every=60, catch_up="all")
+        clock.advance(120)
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "cronsim", None)
+            assert jobs.drain().succeeded == 2
+            assert "cron lines, which this worker cannot read: pip install 'rowcall[cron]'" in caplog.text
+            assert jobs.schedules()[0].problem is None
+        caplog.clear()
+        assert jobs.drain().succeeded == 2
+        assert caplog.text == ""
