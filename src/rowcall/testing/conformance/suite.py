@@ -36,6 +36,7 @@ from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
+from rowcall.testing.conformance.cases.turns import TestTurns  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
+    "TestTurns",
     "clock",
     "jobs",
     "notes",
