@@ -93,7 +93,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(orders=st.lists(ORDERS, min_size=1, max_size=3))
     def enqueue(self, orders: list[Order]) -> None:
         for order in orders:
-            job = self.jobs.enqueue("work", **_options(order))
+            job = self.jobs.enqueue("work", **options_of(order))
             self.job_ids.append(job.id)
             self.book.enqueue(
                 job.id,
@@ -340,7 +340,7 @@ def _number(row: Row) -> int:
     return number
 
 
-def _options(order: Order) -> EnqueueOptions:
+def options_of(order: Order) -> EnqueueOptions:
     options = EnqueueOptions(
         queue=order.queue, priority=order.priority, max_attempts=order.max_attempts, delay=order.delay
     )
