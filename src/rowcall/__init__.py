@@ -32,6 +32,7 @@ from rowcall.job import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     RetentionReport,
@@ -43,6 +44,7 @@ from rowcall.job import (
     WorkerInfo,
 )
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
 
@@ -71,6 +73,7 @@ __all__ = [
     "LeaseLost",
     "Pace",
     "Page",
+    "Paused",
     "Percentiles",
     "Pruned",
     "Retention",
@@ -87,6 +90,7 @@ __all__ = [
     "Status",
     "StoreUnavailable",
     "Summary",
+    "Transaction",
     "UnknownTask",
     "WorkerInfo",
     "WrongState",

@@ -19,14 +19,16 @@ from rowcall.job import Summary
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
-from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.failures import CodeFunction
 from rowcall.queue.keeping import Keeping
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
 from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.pausing import Pausing
+from rowcall.queue.results import Results
 from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
+from rowcall.queue.transacting import Transacting
 from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
 from rowcall.worker.process import work
@@ -51,7 +53,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Rowcall(Schedules, Enqueueing, ByHand, Looking, Observing, Keeping, Steering):
+class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")
@@ -199,9 +201,11 @@ class Rowcall(Schedules, Enqueueing, ByHand, Looking, Observing, Keeping, Steeri
 
     def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
         """Run all that is due now, here, and return what came of it: for tests and scripts."""
+        self.check_outside_block()
         return Worker(self, settings(concurrency=concurrency, queues=queues)).drain()
 
     async def adrain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
+        self.check_outside_block()
         worker = Worker(self, settings(concurrency=concurrency, queues=queues))
         return await asyncio.get_running_loop().run_in_executor(None, worker.drain)
 

@@ -68,7 +68,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this attempt any more: its time is over, or the worker is stopping."""
+        """Whether nobody waits for this attempt any more: cancelled, past its time, or its worker is stopping."""
         if self._attempt.cancelled:
             self._attempt.saw_cancelled = True
         return self._attempt.cancelled

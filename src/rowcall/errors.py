@@ -107,12 +107,15 @@ class LeaseLost(RowcallError):
 
 
 class WrongState(RowcallError):
-    def __init__(self, job_id: int, status: str, move: str, allowed: list[str]) -> None:
-        super().__init__(f"cannot {move} job {job_id}: it is {status}, and must be {' or '.join(allowed)}")
+    def __init__(self, job_id: int, status: str, move: str, allowed: list[str], problem: str = "") -> None:
+        """`problem` is what is in the way where it is not the state alone."""
+        said = problem or f"it is {status}, and must be {' or '.join(allowed)}"
+        super().__init__(f"cannot {move} job {job_id}: {said}")
         self.job_id = job_id
         self.status = status
         self.move = move
         self.allowed = allowed
+        self.problem = problem
 
 
 class StillNeeded(RowcallError):

@@ -175,6 +175,15 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     run: Percentiles | None = None
 
 
+class Paused(msgspec.Struct, frozen=True, kw_only=True):
+    """What no worker starts jobs of until it is resumed. `kind` is queue or task."""
+
+    kind: str
+    name: str
+    actor: str | None
+    at: datetime
+
+
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs there are in each state, how long the oldest has been waiting, and how fast they come and go.
 
@@ -195,6 +204,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = Pace()
     pace_by_queue: dict[str, Pace] = {}
     pace_by_type: dict[str, Pace] = {}
+    paused: list[Paused] = []
 
 
 class InProgress(Job, frozen=True, kw_only=True):

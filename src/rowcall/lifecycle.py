@@ -35,6 +35,7 @@ class Move(StrEnum):
     LOSE = "lose"
     CANCEL = "cancel"
     EXPIRE = "expire"
+    RESCHEDULE = "reschedule"
     RERUN = "rerun"
     DELETE = "delete"
 
@@ -73,6 +74,9 @@ TABLE: tuple[Rule, ...] = (
     Rule(S.BLOCKED, M.EXPIRE, S.CANCELLED),
     Rule(S.SCHEDULED, M.EXPIRE, S.CANCELLED),
     Rule(S.PENDING, M.EXPIRE, S.CANCELLED),
+    Rule(S.BLOCKED, M.RESCHEDULE, S.BLOCKED),
+    Rule(S.SCHEDULED, M.RESCHEDULE, S.SCHEDULED),
+    Rule(S.PENDING, M.RESCHEDULE, S.SCHEDULED),
     Rule(S.SUCCEEDED, M.RERUN, S.PENDING),
     Rule(S.FAILED, M.RERUN, S.PENDING),
     Rule(S.CANCELLED, M.RERUN, S.PENDING),
@@ -152,7 +156,13 @@ class Lost(msgspec.Struct, frozen=True):
     started: bool = True
 
 
-Outcome = Succeeded | Raised | TimedOut | Unfit | Reported | Released | Lost
+class CancelRequested(msgspec.Struct, frozen=True):
+    """Somebody asked for its end while it ran."""
+
+    reason: str | None = None
+
+
+Outcome = Succeeded | Raised | TimedOut | Unfit | Reported | Released | Lost | CancelRequested
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -228,6 +238,14 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
             return Transition(Move.RECOVER, Status.PENDING, "lost", attempt_used=False)
         case Lost():
             return _lose(tries)
+        case CancelRequested(reason=reason):
+            return Transition(
+                Move.CANCEL,
+                Status.CANCELLED,
+                "cancelled",
+                error_code=CANCELLED_BY_HAND_CODE,
+                error_detail=reason or None,
+            )
 
 
 def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:

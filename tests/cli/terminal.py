@@ -69,6 +69,9 @@ class Terminal:
     def wait_for(self, words: str) -> None:
         eventually(lambda: words in "\n".join(self.screen), message=f"{words!r} on the screen {self.screen}")
 
+    def type(self, words: str) -> None:
+        os.write(self._master, words.encode())
+
     def interrupt(self) -> int:
         """Ctrl-C; gives the exit code."""
         self.process.send_signal(signal.SIGINT)

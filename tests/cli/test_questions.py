@@ -137,6 +137,7 @@ def test_stats_tell_states_queues_types_and_rates(run: Run, troubled: Rowcall) -
     assert list(stats) == [
         *("total", "by_status", "by_queue", "by_type", "oldest_waiting", "oldest_waiting_by_queue", "window"),
         *("arrival_window", "arrivals_per_second", "completions_per_second", "pace", "pace_by_queue", "pace_by_type"),
+        "paused",
     ]
     assert stats["total"] == 9
     assert {status: count for status, count in stats["by_status"].items() if count} == {

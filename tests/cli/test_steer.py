@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Rowcall, Status
 from tests.cli.conftest import Run
+from tests.cli.terminal import Terminal
 
 
 def test_retry_says_what_became_of_each(run: Run, queue: Rowcall) -> None:
@@ -29,7 +30,7 @@ def test_retry_says_how_many_attempts_a_failed_job_has_again(run: Run, queue: Ro
     )
 
 
-@pytest.mark.parametrize("command", ["delete", "cancel", "retry"])
+@pytest.mark.parametrize("command", ["delete", "retry"])
 def test_a_running_job_is_left_alone_and_what_to_do_is_said(run: Run, queue: Rowcall, command: str) -> None:
     job = queue.enqueue("hello")
     assert queue.claim("somebody", limit=1)
@@ -54,6 +55,92 @@ def test_cancel_keeps_the_reason(run: Run, queue: Rowcall) -> None:
     result = run("cancel", "app:jobs", str(job.id), "--reason", "not needed")
     assert (result.exit_code, result.stdout) == (0, f"job {job.id} is cancelled\n")
     assert queue.get(job.id).error_detail == "not needed"
+
+
+def test_a_running_job_is_asked_to_end(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    assert queue.claim("somebody", limit=1)
+    result = run("cancel", "app:jobs", str(job.id))
+    assert (result.exit_code, result.stdout) == (0, f"job {job.id} is asked to end (it runs on somebody)\n")
+    assert queue.timeline(job.id)[-1].event == "CANCEL_REQUESTED"
+
+
+def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
+    for _ in range(3):
+        queue.enqueue("hello", queue="mail")
+    other = queue.enqueue("hello")
+    assert run("cancel", "app:jobs", "--queue", "mail", "--limit", "1").stdout == "1 job cancelled, or asked to end\n"
+    assert json.loads(run("cancel", "app:jobs", "--queue", "mail", "--json").stdout) == {"count": 2}
+    retried = run("retry", "app:jobs", "--status", "cancelled", "--error-code", "CANCELLED:*", "--rate", "1")
+    assert retried.stdout == "3 jobs will run again\n"
+    assert queue.stats().by_status == {
+        **{status.value: 0 for status in Status},
+        "pending": 2,
+        "scheduled": 2,
+    }
+    assert queue.get(other.id).status == "pending"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cancel", "app:jobs"],
+        ["cancel", "app:jobs", "1", "--queue", "mail"],
+        ["cancel", "app:jobs", "--limit", "5"],
+        ["cancel", "app:jobs", "--status", "failed"],
+        ["retry", "app:jobs", "--rate", "5"],
+        ["reschedule", "app:jobs", "1"],
+        ["reschedule", "app:jobs", "1", "--delay", "5m", "--run-at", "2030-01-01T00:00+00:00"],
+        ["reschedule", "app:jobs", "1", "--run-at", "tomorrow"],
+        ["reschedule", "app:jobs", "1", "--run-at", "2030-01-01T00:00"],
+        ["set-priority", "app:jobs", "1"],
+        ["set-priority", "app:jobs", "1", "--priority", "4000000000"],
+        ["pause", "app:jobs"],
+        ["pause", "app:jobs", "mail", "other"],
+        ["resume", "app:jobs", "mail", "--task", "hello"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use(run: Run, queue: Rowcall, words: list[str]) -> None:
+    job = queue.enqueue("hello")
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert queue.get(job.id) == job
+
+
+def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
+    job = queue.enqueue("hello", queue="mail")
+    for answer, code, status in (("n", 130, "pending"), ("y", 0, "cancelled")):
+        with Terminal("cancel", "app:jobs", "--queue", "mail") as terminal:
+            terminal.wait_for("cancel all jobs that fit --queue mail?")
+            terminal.type(f"{answer}\n")
+            assert terminal.wait() == code
+        assert queue.get(job.id).status == status
+
+
+def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    result = run("reschedule", "app:jobs", str(job.id), "--run-at", "2030-01-02T09:00+01:00")
+    assert result.stdout == f"job {job.id} is scheduled, for 2030-01-02 08:00:00.000 UTC\n"
+    result = run("set-priority", "app:jobs", str(job.id), "99", "--priority", "-5", "--json")
+    assert result.exit_code == 1
+    assert [one["ok"] for one in json.loads(result.stdout)["jobs"]] == [True, False]
+    assert (queue.get(job.id).priority, queue.get(job.id).status) == (-5, "scheduled")
+
+
+def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
+    result = run("pause", "app:jobs", "mail")
+    assert result.stdout.startswith("queue mail is paused, by ")
+    paused = json.loads(run("pause", "--task", "hello", "--json", "--url", "sqlite:///queue.db").stdout)
+    assert (paused["kind"], paused["name"]) == ("task", "hello")
+    assert "paused: queue mail (by " in run("stats", "app:jobs").stdout
+    assert len(json.loads(run("stats", "app:jobs", "--json").stdout)["paused"]) == 2
+    assert "queue mail is paused, by " in run("doctor", "app:jobs").stdout
+    assert run("resume", "app:jobs", "mail").stdout == "queue mail goes on\n"
+    again = run("resume", "app:jobs", "mail")
+    assert (again.exit_code, again.stderr) == (1, "error: queue mail was not paused\n")
+    gone = json.loads(run("resume", "app:jobs", "--task", "hello", "--json").stdout)
+    assert gone == {"kind": "task", "name": "hello", "was_paused": True}
 
 
 def test_delete_in_json(run: Run, queue: Rowcall) -> None:

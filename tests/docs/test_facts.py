@@ -25,6 +25,7 @@ from rowcall import (
     Kept,
     Pace,
     Page,
+    Paused,
     Percentiles,
     Pruned,
     Retention,
@@ -81,7 +82,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "looking.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
     "schedules.md": (Schedule,),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),
@@ -146,7 +147,8 @@ def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres
             "select table_name, column_name from information_schema.columns where table_schema = 'public'"
         )
         found = rows.fetchall()
-    assert {table for table, _ in found} - set(tables) == {"rowcall_blob"}  # a folder, beside a file
+    # a folder, beside a file; and its commits can be seen
+    assert {table for table, _ in found} - set(tables) == {"rowcall_blob", "rowcall_waiter"}
     assert {column for table, column in found if table == "rowcall_job"} == columns
 
 

@@ -7,6 +7,7 @@ from rowcall.job import FINISHED, Status
 from rowcall.lifecycle import (
     SUCCESS,
     TABLE,
+    CancelRequested,
     Lost,
     Move,
     Outcome,
@@ -27,6 +28,7 @@ from rowcall.retry import Backoff
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {
     "blocked": {
+        "reschedule": "blocked",
         "unblock": "pending",
         "defer": "scheduled",
         "break": "failed",
@@ -37,6 +39,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
     },
     "scheduled": {
         "stage": "pending",
+        "reschedule": "scheduled",
         "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
@@ -44,6 +47,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
     },
     "pending": {
         "claim": "running",
+        "reschedule": "scheduled",
         "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
@@ -141,6 +145,9 @@ SNOOZED = Transition(Move.SNOOZE, Status.SCHEDULED, "snoozed", 7.0, attempt_used
 CANCELLED = Transition(
     Move.CANCEL, Status.CANCELLED, "cancelled", error_code="CANCELLED:BY_HANDLER", error_detail="why"
 )
+CANCELLED_BY_HAND = Transition(
+    Move.CANCEL, Status.CANCELLED, "cancelled", error_code="CANCELLED:BY_HAND", error_detail="enough"
+)
 RELEASED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=True)
 ONLY_BUFFERED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False)
 LOST = "attempt {} of 5 was lost with its worker"
@@ -183,6 +190,7 @@ def retried_with(delay: float, code: str, detail: str) -> Transition:
         (raised(Unheard("hm")), *[failed_with("INTERNAL:Control", "hm", "Traceback …")] * 2),
         (Released(), RELEASED, RELEASED),
         (Released(started=False), ONLY_BUFFERED, ONLY_BUFFERED),
+        (CancelRequested("enough"), *[CANCELLED_BY_HAND] * 2),
         (
             Lost(),
             Transition(

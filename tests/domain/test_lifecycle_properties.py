@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rowcall.errors import Cancel, Fail, Retry, Snooze
 from rowcall.job import FINISHED, Status
 from rowcall.lifecycle import (
+    CancelRequested,
     Lost,
     Move,
     Outcome,
@@ -39,6 +40,7 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Reported, st.text(), st.text()),
     st.builds(Released, st.booleans()),
     st.builds(Lost, st.booleans()),
+    st.builds(CancelRequested, st.none() | st.text()),
 )
 names = st.sampled_from([(), (ValueError,), ("KeyError",), (Exception,)])
 policies: st.SearchStrategy[RetryPolicy] = st.one_of(

@@ -48,9 +48,8 @@ def moves(jobs: Rowcall) -> dict[str, list[Callable[[Any], object]]]:
         ("retry", "pending", "succeeded or failed or cancelled"),
         ("retry", "scheduled", "succeeded or failed or cancelled"),
         ("retry", "running", "succeeded or failed or cancelled"),
-        ("cancel", "running", "blocked or scheduled or pending"),
-        ("cancel", "succeeded", "blocked or scheduled or pending"),
-        ("cancel", "cancelled", "blocked or scheduled or pending"),
+        ("cancel", "succeeded", "running or blocked or scheduled or pending"),
+        ("cancel", "cancelled", "running or blocked or scheduled or pending"),
         ("delete", "running", "blocked or scheduled or pending or succeeded or failed or cancelled"),
     ],
 )

@@ -101,7 +101,7 @@ def test_the_fence_is_asked_by_id(database: sqlite3.Connection, name: str) -> No
     assert plan == ["SCAN given VIRTUAL TABLE INDEX 1:", f"SEARCH job {BY_ID}"]
 
 
-@pytest.mark.parametrize("name", ["heartbeat", "get", "rerun", "cancel", "delete", "last_inserted"])
+@pytest.mark.parametrize("name", ["heartbeat", "get", "delete", "last_inserted"])
 def test_one_job_is_found_by_its_id(database: sqlite3.Connection, name: str) -> None:
     plan = plan_of(database, getattr(SQL, name))
     assert lines_about(plan, "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]

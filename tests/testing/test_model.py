@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rowcall.store.dialect import Ready
 from rowcall.store.plans import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
+from rowcall.store.steered import Rerun
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row
 
@@ -55,7 +56,11 @@ def one_attempt_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_manual_retry_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     right = SqliteDialect.rerun
-    monkeypatch.setattr(SqliteDialect, "rerun", lambda self, job_id, more, now_ms: right(self, job_id, 0, now_ms))
+
+    def wrong(self: SqliteDialect, jobs: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
+        return right(self, [job._replace(more_attempts=0) for job in jobs], now_ms)
+
+    monkeypatch.setattr(SqliteDialect, "rerun", wrong)
 
 
 def recovery_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

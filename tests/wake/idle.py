@@ -10,8 +10,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
+from rowcall.wake.news import News
 from rowcall.worker import loop, server_lookout
-from rowcall.worker.news import News
 from rowcall.worker.server_lookout import ServerLookout
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected

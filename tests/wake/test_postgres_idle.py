@@ -39,7 +39,7 @@ def statements_in(log: str) -> list[str]:
 @pytest.mark.usefixtures("faster")
 @pytest.mark.parametrize("others", [0, 3])
 def test_an_idle_worker_asks_at_most_one_question_a_second(private_postgres: PostgresServer, others: int) -> None:
-    """Whether or not there are jobs that wait for another worker."""
+    """Whether or not there are jobs that wait for another worker, or for a queue to be resumed."""
     url = private_postgres.create_database()
     with Rowcall(url) as looking, Rowcall(f"{url}?{LOGGED}") as jobs:
 
@@ -48,7 +48,10 @@ def test_an_idle_worker_asks_at_most_one_question_a_second(private_postgres: Pos
 
         for _ in range(others):
             looking.enqueue("nobody_knows_this")
+            looking.enqueue("note", queue="paused")
         looking.enqueue("note", delay=3600)
+
+        looking.pause("paused")
 
         def beats() -> int:
             return sum(worker.beat for worker in looking.workers())

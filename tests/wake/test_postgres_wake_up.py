@@ -14,8 +14,8 @@ from rowcall import Backoff, Job, Rowcall
 from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
+from rowcall.wake.news import News
 from rowcall.worker import keeper, pace, server_lookout
-from rowcall.worker.news import News
 from tests.connected import connected, database_with_tables, empty
 from tests.wake.idle import PLAIN_SQL, Idle, ear
 from tests.worker.support import comes_to, ended

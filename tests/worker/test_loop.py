@@ -253,6 +253,28 @@ def test_an_unknown_task_costs_no_busy_loop(jobs: Rowcall, monkeypatch: pytest.M
         assert len(transactions.rounds) - rounds <= 1
 
 
+@pytest.mark.parametrize("paused", [{"queue": "mail"}, {"task": "known"}], ids=str)
+def test_what_is_paused_costs_no_busy_loop(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, paused: dict[str, str]
+) -> None:
+    """Neither by itself, nor when others commit beside it."""
+
+    @jobs.task(queue="mail")
+    def known() -> None: ...
+
+    jobs.pause(**paused)
+    known.enqueue_many([{}] * 20)
+    transactions = Transactions(monkeypatch)
+    with jobs.worker(lease=0.5):
+        some_beats(jobs, 3)
+        rounds = len(transactions.rounds)
+        some_beats(jobs, 10)  # each is a commit that the loop looks at
+        assert len(transactions.rounds) - rounds <= 1
+        assert jobs.stats().by_status["pending"] == 20
+        jobs.resume(**paused)
+        eventually(lambda: jobs.stats().by_status["succeeded"] == 20)
+
+
 def test_a_full_queue_of_last_attempts_behind_a_slow_job_costs_no_busy_loop(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:

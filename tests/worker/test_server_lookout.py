@@ -13,9 +13,9 @@ from rowcall.drivers.database import Connection
 from rowcall.errors import StoreUnavailable
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.listen import Listener
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell
 from rowcall.worker import server_lookout
-from rowcall.worker.news import News
 from rowcall.worker.server_lookout import (
     BUSY_SECONDS,
     FIRST_DEAF_SECONDS,

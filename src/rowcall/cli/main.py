@@ -27,6 +27,10 @@ COMMANDS = {
     "retry": "steer",
     "cancel": "steer",
     "delete": "steer",
+    "reschedule": "steer",
+    "set-priority": "steer",
+    "pause": "pause",
+    "resume": "pause",
     "schedules": "schedules",
     "workers": "workers",
     "retention": "retention",
@@ -51,7 +55,7 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"rowcall.cli.{COMMANDS[name]}")
-        command: click.Command = getattr(module, f"{name}_command")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

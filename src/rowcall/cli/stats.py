@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_ROWS = 20
+MOST_PAUSED = 5
 BAR_WIDTH = 30
 _OUTCOMES = ("arrived", "succeeded", "retried", "failed")
 _SHARES = ("p50", "p95", "p99")
@@ -44,7 +45,8 @@ def stats_command(app: str | None, url: str | None, window: float, as_json: bool
     With --json: {"total", "by_status": {"pending": 3, …}, "by_queue": {"default": {"pending": 3, …}, …}, "by_type":
     {…}, "oldest_waiting", "oldest_waiting_by_queue": {…}, "window", "arrival_window", "arrivals_per_second",
     "completions_per_second", "pace": {"arrived", "succeeded", "failed", "retried", "wait": {"p50", "p95", "p99"} or
-    null, "run": …}, "pace_by_queue": {…}, "pace_by_type": {…}}. Every state is there, also with 0; times are seconds.
+    null, "run": …}, "pace_by_queue": {…}, "pace_by_type": {…}, "paused": [{"kind", "name", "actor", "at"}, …]}. Every
+    state is there, also with 0; times are seconds.
     """
     with existing(app, url) as jobs:
         stats = jobs.stats(window=window)
@@ -59,6 +61,8 @@ def _print(stats: Stats) -> None:
     out.print(states_table(stats))
     out.print()
     out.print(flow_text(stats))
+    if stats.paused:
+        out.print(paused_text(stats))
     for name, counts, ages in (
         ("queue", stats.by_queue, stats.oldest_waiting_by_queue),
         ("type", stats.by_type, {}),
@@ -123,6 +127,13 @@ def flow_text(stats: Stats) -> Text:
         f"arrived  {rate(stats.arrivals_per_second)} over the last {came}\n"
         f"done     {rate(stats.completions_per_second)} over the last {over}"
     )
+
+
+def paused_text(stats: Stats) -> Text:
+    """A line: of what nothing is started."""
+    names = ", ".join(f"{one.kind} {one.name} (by {one.actor})" for one in stats.paused[:MOST_PAUSED])
+    more = len(stats.paused) - MOST_PAUSED
+    return text(f"paused: {names}{f' and {more} more' if more > 0 else ''}", "yellow")
 
 
 def counts_table(

@@ -1,17 +1,20 @@
-"""`rowcall retry`, `cancel` and `delete`: what becomes of each job that is named."""
+"""`rowcall retry`, `cancel`, `delete`, `reschedule` and `set-priority`: what becomes of each job that is meant."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 
 import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.output import console, print_json, text
+from rowcall.cli.choosing import demand_yes, filter_options, given_filter, print_count, yes_option
+from rowcall.cli.measures import typed_seconds
+from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
-from rowcall.errors import JobNotFound, RowcallError, StoreUnavailable, WrongState
+from rowcall.errors import InvalidOption, JobNotFound, RowcallError, StoreUnavailable, WrongState
 from rowcall.job import FINISHED, Status
 
 _words = click.argument("words", nargs=-1, metavar="[APP] ID…")
@@ -29,12 +32,18 @@ class Outcome(msgspec.Struct, kw_only=True, frozen=True):
 
 @click.command("retry", short_help="Run finished jobs again.")
 @_words
+@filter_options
+@click.option("--error-code", metavar="CODE", help="Jobs with this code, or with all that begin so: TIMEOUT:*")
+@click.option("--rate", type=float, metavar="N", help="So many a second become due.")
+@yes_option
 @url_option
 @json_option
-def retry_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Run finished jobs again, with as many attempts more as their task has.
+def retry_command(words: tuple[str, ...], yes: bool, url: str | None, as_json: bool, **chosen: object) -> None:
+    """Run finished jobs again, with as many attempts more as their task has: those that are named, or all that fit;
+    failed ones unless --status says otherwise.
 
-    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if any of them could not be done.
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} of those that fit. Exit code 1 if any of
+    those that are named could not be done.
     """
 
     def retry(jobs: Rowcall, job_id: int) -> Outcome:
@@ -44,24 +53,43 @@ def retry_command(words: tuple[str, ...], url: str | None, as_json: bool) -> Non
         said += f" ({job.attempt} of {job.max_attempts} used)"
         return Outcome(id=job_id, ok=True, status=job.status, said=said)
 
+    app, ids = split_app(words, ids_wanted=False)
+    if given := given_filter(ids, chosen):
+        demand_yes("retry", given, yes)
+        with existing(app, url) as jobs:
+            print_count(jobs.retry(**given), "will run again", as_json)
+        return
     _steer(words, url, as_json, retry)
 
 
-@click.command("cancel")
+@click.command("cancel", short_help="Cancel jobs that wait or run.")
 @_words
-@url_option
+@filter_options
 @click.option("--reason", metavar="TEXT", help="Kept with the job.")
+@yes_option
+@url_option
 @json_option
-def cancel_command(words: tuple[str, ...], url: str | None, reason: str | None, as_json: bool) -> None:
-    """Cancel jobs that are waiting.
+def cancel_command(
+    words: tuple[str, ...], reason: str | None, yes: bool, url: str | None, as_json: bool, **chosen: object
+) -> None:
+    """Cancel jobs that are named, or all that fit: those that wait at once, and those that run are asked to end, which
+    takes as long as their handlers do.
 
-    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if any of them could not be done.
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} of those that fit. Exit code 1 if any of
+    those that are named could not be done.
     """
 
     def cancel(jobs: Rowcall, job_id: int) -> Outcome:
         job = jobs.cancel(job_id, reason)
-        return Outcome(id=job_id, ok=True, status=job.status, said="is cancelled")
+        said = f"is asked to end (it runs on {job.worker})" if job.status is Status.RUNNING else "is cancelled"
+        return Outcome(id=job_id, ok=True, status=job.status, said=said)
 
+    app, ids = split_app(words, ids_wanted=False)
+    if given := given_filter(ids, chosen):
+        demand_yes("cancel", given, yes)
+        with existing(app, url) as jobs:
+            print_count(jobs.cancel(reason=reason, **given), "cancelled, or asked to end", as_json)
+        return
     _steer(words, url, as_json, cancel)
 
 
@@ -80,6 +108,55 @@ def delete_command(words: tuple[str, ...], url: str | None, as_json: bool) -> No
         return Outcome(id=job_id, ok=True, said="is deleted")
 
     _steer(words, url, as_json, delete)
+
+
+@click.command("reschedule", short_help="Give waiting jobs another time.")
+@_words
+@click.option("--delay", type=typed_seconds, metavar="DURATION", help="From now on: 90s, 5m, 1h, 2d, …")
+@click.option("--run-at", metavar="TIME", help="With a time zone: 2026-01-02T09:00+00:00")
+@url_option
+@json_option
+def reschedule_command(
+    words: tuple[str, ...], delay: float | None, run_at: str | None, url: str | None, as_json: bool
+) -> None:
+    """Give jobs that are waiting another time.
+
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if any of them could not be done.
+    """
+    at = None if run_at is None else _time(run_at)
+    if (delay is None) == (at is None):
+        raise click.UsageError("give --delay or --run-at")
+
+    def reschedule(jobs: Rowcall, job_id: int) -> Outcome:
+        job = jobs.reschedule(job_id, run_at=at, delay=delay)
+        return Outcome(id=job_id, ok=True, status=job.status, said=f"is {job.status}, for {moment(job.run_at)} UTC")
+
+    _steer(words, url, as_json, reschedule)
+
+
+@click.command("set-priority", short_help="Let jobs run before or after others of their queue.")
+@_words
+@click.option("--priority", type=int, required=True, metavar="N", help="Higher runs first.")
+@url_option
+@json_option
+def set_priority_command(words: tuple[str, ...], priority: int, url: str | None, as_json: bool) -> None:
+    """Let jobs run before or after others of their queue.
+
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if any of them could not be done.
+    """
+
+    def set_priority(jobs: Rowcall, job_id: int) -> Outcome:
+        job = jobs.set_priority(job_id, priority)
+        return Outcome(id=job_id, ok=True, status=job.status, said=f"has the priority {job.priority}")
+
+    _steer(words, url, as_json, set_priority)
+
+
+def _time(given: str) -> datetime:
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        raise click.UsageError(f"{given!r} is no time, such as 2026-01-02T09:00+00:00") from None
 
 
 def _steer(words: tuple[str, ...], url: str | None, as_json: bool, act: Callable[[Rowcall, int], Outcome]) -> None:
@@ -103,12 +180,16 @@ def _outcome(jobs: Rowcall, job_id: int, act: Callable[[Rowcall, int], Outcome])
         return Outcome(id=job_id, ok=False, error=str(error))
     except WrongState as error:
         return Outcome(id=job_id, ok=False, status=error.status, error=explained(error))
+    except InvalidOption:
+        raise  # what was given is wrong for all of them
     except RowcallError as error:
         return Outcome(id=job_id, ok=False, error=str(error))
 
 
 def explained(error: WrongState) -> str:
     """What the job's state means for whoever asked, and what to do."""
+    if error.problem:
+        return str(error)
     said = f"cannot {error.move} job {error.job_id}: it is {error.status}"
     if error.status == Status.RUNNING:
         return f"{said}; wait until it has ended, or stop its worker first"

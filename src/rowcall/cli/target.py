@@ -66,7 +66,7 @@ def _demand_tables(jobs: Rowcall) -> None:
     raise StoreUnavailable(f"{jobs.database.name} has no tables named {jobs.config.table_prefix}*", advice)
 
 
-def split_app(words: tuple[str, ...]) -> tuple[str | None, list[int]]:
+def split_app(words: tuple[str, ...], *, ids_wanted: bool = True) -> tuple[str | None, list[int]]:
     """`[APP] ID…` as its parts.
 
     >>> split_app(("app:jobs", "7", "8"))
@@ -77,7 +77,7 @@ def split_app(words: tuple[str, ...]) -> tuple[str | None, list[int]]:
     wrong = [word for word in ids if not (word.isascii() and word.isdecimal() and 0 < int(word) < 2**63)]
     if wrong:
         raise click.UsageError(f"{wrong[0]!r} is not the id of a job")
-    if not ids:
+    if not ids and ids_wanted:
         raise click.UsageError("name at least one job by its id")
     return app, list(dict.fromkeys(int(word) for word in ids))
 

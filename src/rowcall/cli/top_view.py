@@ -19,7 +19,7 @@ from rowcall.cli.measures import counted, duration
 from rowcall.cli.output import NARROW_COLUMNS, moment, text
 from rowcall.cli.retention import retention_line
 from rowcall.cli.retries import attempts_table
-from rowcall.cli.stats import counts_table, flow_text, pace_table, states_table, states_text
+from rowcall.cli.stats import counts_table, flow_text, pace_table, paused_text, states_table, states_text
 from rowcall.cli.stuck import stuck_table
 from rowcall.errors import RowcallError
 from rowcall.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
@@ -113,6 +113,8 @@ def sections(answers: Answers, width: int, height: int) -> Iterator[Section]:
     rows = MOST_ROWS if height >= TALL_LINES else FEW_ROWS
     wide = width >= NARROW_COLUMNS
     yield Section("rates", flow_text(answers.stats))
+    if answers.stats.paused:
+        yield Section("pauses", paused_text(answers.stats))
     yield Section("states", states_text(answers.stats) if height < SHORT_LINES else _beside(answers, wide))
     if answers.stuck:
         found = stuck_table(answers.stuck[:rows], answers.workers, wide=wide)

@@ -33,8 +33,30 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+class Transaction(Protocol):
+    """A transaction that stays open between plans, on a connection of its own. One thread at a time uses it.
+
+    After an error of the database it can only be taken back, to a mark or as a whole.
+    """
+
+    def run(self, plan: Plan[T]) -> T: ...
+    def mark(self, name: str) -> None: ...
+    def forget_mark(self, name: str) -> None: ...
+    def back_to(self, mark: str) -> None:
+        """Undo all that came after the mark, and forget it."""
+
+    def commit(self) -> None:
+        """The end of it, whether that succeeds or not."""
+
+    def roll_back(self) -> None:
+        """The end of it. It never raises: what is not committed is undone sooner or later in any case."""
+
+
 class Database(Protocol[M, E]):
     """Opens when it is first used. Members of a shared commit are written together."""
+
+    one_writer: bool
+    """Whether everybody else has to wait while somebody writes."""
 
     setup_lock: threading.Lock
     survey_seconds: float
@@ -63,6 +85,7 @@ class Database(Protocol[M, E]):
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
 
+    def begin(self) -> Transaction: ...
     async def aread(self, plan: Plan[T]) -> T: ...
     async def aread_together(self, make_plan: MakePlan[T]) -> T: ...
     async def awrite(self, make_plan: MakePlan[T]) -> T: ...

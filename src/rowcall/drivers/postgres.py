@@ -37,6 +37,7 @@ from rowcall.drivers.postgres_connection import (
     set_up,
 )
 from rowcall.drivers.postgres_errors import of_any_driver
+from rowcall.drivers.postgres_transaction import LONGEST_SILENCE_SECONDS, PostgresTransaction
 from rowcall.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
 
@@ -59,6 +60,7 @@ class PostgresDatabase(Generic[M, E]):
     """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
 
     survey_seconds = 5.0
+    one_writer = False
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class PostgresDatabase(Generic[M, E]):
         self._opening = threading.Lock()
         self.setup_lock = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
         self._threads: ThreadPoolExecutor | None = None
         self._flusher: ThreadPoolExecutor | None = None
@@ -139,6 +142,23 @@ class PostgresDatabase(Generic[M, E]):
                 return session.write(make_plan())
 
         return attempt() if once else self._again(attempt)
+
+    def begin(self) -> PostgresTransaction:
+        """On a connection of a pool of its own: whoever is in a transaction may want to read beside it."""
+        return self._again(self._begun)
+
+    def _begun(self) -> PostgresTransaction:
+        self._opened()
+        with self._opening:
+            pool = self._transaction_pool = self._transaction_pool or self._new_pool()
+        raw = self._checked_out(pool)
+        try:
+            session = Session(raw, self._config, self._hint)
+            session.begin(LONGEST_SILENCE_SECONDS)
+        except BaseException:
+            pool.putconn(raw)
+            raise
+        return PostgresTransaction(session, lambda: pool.putconn(raw))
 
     def _again(self, attempt: Callable[[], T]) -> T:
         """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
@@ -199,11 +219,12 @@ class PostgresDatabase(Generic[M, E]):
     def close(self) -> None:
         """Close every connection. The next use opens anew."""
         with self._lock, self._opening:
-            pool, self._pool = self._pool, None
+            pools = [pool for pool in (self._pool, self._transaction_pool) if pool is not None]
+            self._pool = self._transaction_pool = None
             executors = [executor for executor in (self._threads, self._flusher) if executor is not None]
             self._threads = self._flusher = None
             self._writer.close()
-        if pool is not None:
+        for pool in pools:
             pool.close()
         for executor in executors:
             executor.shutdown(wait=False)
@@ -252,18 +273,21 @@ class PostgresDatabase(Generic[M, E]):
             if self._pool is None:
                 # the pool would try for a while before it says what is wrong
                 connect(self._server.url, self._config).close()
-                self._pool = ConnectionPool(
-                    self._server.url,
-                    kwargs=options_for(self._server.url),
-                    configure=lambda raw: set_up(raw, self._config, planned=True),
-                    min_size=0,
-                    max_size=self._server.pool_size,
-                    max_idle=IDLE_SECONDS,
-                    reconnect_timeout=0,  # its pauses would outlast an outage by as long as that took
-                    name=POOL_NAME,
-                    open=True,
-                )
+                self._pool = self._new_pool()
             return self._pool
+
+    def _new_pool(self) -> ConnectionPool[psycopg.Connection[Row]]:
+        return ConnectionPool(
+            self._server.url,
+            kwargs=options_for(self._server.url),
+            configure=lambda raw: set_up(raw, self._config, planned=True),
+            min_size=0,
+            max_size=self._server.pool_size,
+            max_idle=IDLE_SECONDS,
+            reconnect_timeout=0,  # its pauses would outlast an outage by as long as that took
+            name=POOL_NAME,
+            open=True,
+        )
 
     def _executor(self) -> ThreadPoolExecutor:
         """More threads than connections: whoever waits too long for one is told so, sync or async."""
@@ -309,9 +333,10 @@ class PostgresDatabase(Generic[M, E]):
 
     def _after_fork(self) -> None:
         """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
-        if self._pool is not None:
-            self._pool._closed = True  # else its end in the child would wait for threads that only the parent has
-        _inherited.append((self._pool, self._threads, self._flusher, self._writer))
+        for pool in (self._pool, self._transaction_pool):
+            if pool is not None:
+                pool._closed = True  # else its end in the child would wait for threads that only the parent has
+        _inherited.append((self._pool, self._transaction_pool, self._threads, self._flusher, self._writer))
         self._start_afresh()
 
 

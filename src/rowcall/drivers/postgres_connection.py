@@ -176,26 +176,40 @@ class Session:
 
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
-        raw = self._raw
         self._to_be_told = False
         try:
-            raw.execute(self._begin, prepare=False)
+            self._raw.execute(self._begin, prepare=False)
             result = run(plan, self.execute)
         except psycopg.Error as error:
-            self._roll_back()
+            self.roll_back()
             if is_lost(error):
                 raise NothingWritten(*_lost(self._explained(error))) from error
             raise self._explained(error) from error
         except BaseException:
-            self._roll_back()
+            self.roll_back()
             raise
+        self.commit()
+        return result
+
+    def begin(self, longest_silence_seconds: int) -> None:
+        """`write`, in parts: plans are run by `read`, then comes `commit` or `roll_back`."""
+        self._to_be_told = False
+        patience = f"set local idle_in_transaction_session_timeout = '{longest_silence_seconds}s'"
         try:
-            raw.execute("commit", prepare=False)
+            self._raw.execute(f"{self._begin}; {patience}", prepare=False)
         except psycopg.Error as error:
-            self._roll_back()
+            self.roll_back()
+            if is_lost(error):
+                raise NothingWritten(*_lost(self._explained(error))) from error
+            raise self._explained(error) from error
+
+    def commit(self) -> None:
+        try:
+            self._raw.execute("commit", prepare=False)
+        except psycopg.Error as error:
+            self.roll_back()
             raise self._unsure(error) from error
         self._tell()
-        return result
 
     def write_one_statement(self, plan: Plan[T]) -> T:
         """`write` for a plan of one statement, in a single round trip."""
@@ -213,7 +227,7 @@ class Session:
             with contextlib.suppress(psycopg.Error):
                 self.execute(self._hint)
 
-    def _roll_back(self) -> None:
+    def roll_back(self) -> None:
         with contextlib.suppress(psycopg.Error):
             if not self._raw.closed:
                 self._raw.execute("rollback", prepare=False)

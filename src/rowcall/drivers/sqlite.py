@@ -24,6 +24,7 @@ from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.drivers.sqlite_errors import explained
+from rowcall.drivers.sqlite_transaction import SqliteTransaction
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class SqliteDatabase(Generic[M, E]):
     """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
 
     survey_seconds = 0.5
+    one_writer = True
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class SqliteDatabase(Generic[M, E]):
         self._tidier: SqliteConnection | None = None
         self._tidied = -1
         self._threads: ThreadPoolExecutor | None = None
+        self._reading_threads: ThreadPoolExecutor | None = None
         self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
 
     @property
@@ -95,17 +98,28 @@ class SqliteDatabase(Generic[M, E]):
     @contextlib.contextmanager
     def _reader(self) -> Iterator[SqliteConnection]:
         readers = self._readers
-        try:
-            connection = readers.pop()
-        except IndexError:
-            connection = self.connect()
+        connection = _popped(readers) or self.connect()
         try:
             yield connection
         finally:
-            if readers is self._readers and len(readers) < MOST_IDLE_READERS:
-                readers.append(connection)
-            else:  # there are enough, or the queue was closed meanwhile
-                connection.close()
+            self._put_back(connection, readers)
+
+    def _put_back(self, connection: SqliteConnection, readers: list[SqliteConnection]) -> None:
+        if readers is self._readers and len(readers) < MOST_IDLE_READERS:
+            readers.append(connection)
+        else:  # there are enough, or the queue was closed meanwhile
+            connection.close()
+
+    def begin(self) -> SqliteTransaction:
+        """On a connection that otherwise reads: the one that writes is for the short transactions of all threads."""
+        readers = self._readers
+        connection = _popped(readers) or self.connect()
+        try:
+            connection.begin()
+        except BaseException:
+            self._put_back(connection, readers)
+            raise
+        return SqliteTransaction(connection, lambda: self._put_back(connection, readers))
 
     def read_briefly(self, make_plan: MakePlan[T]) -> T:
         return self.read(make_plan())
@@ -115,10 +129,10 @@ class SqliteDatabase(Generic[M, E]):
             return self._writing().write(make_plan())
 
     async def aread(self, plan: Plan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
+        return await asyncio.get_running_loop().run_in_executor(self._reading(), self.read, plan)
 
     async def aread_together(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read_together, make_plan)
+        return await asyncio.get_running_loop().run_in_executor(self._reading(), self.read_together, make_plan)
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
@@ -167,9 +181,10 @@ class SqliteDatabase(Generic[M, E]):
             self._writer = self._tidier = None
             for connection in connections:
                 connection.close()
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=False)
+            executors = [threads for threads in (self._threads, self._reading_threads) if threads is not None]
+            self._threads = self._reading_threads = None
+        for executor in executors:
+            executor.shutdown(wait=False)
 
     def _writing(self) -> SqliteConnection:
         if self._writer is None:
@@ -180,6 +195,12 @@ class SqliteDatabase(Generic[M, E]):
         if self._threads is None:
             self._threads = ThreadPoolExecutor(4, thread_name_prefix="rowcall-store")
         return self._threads
+
+    def _reading(self) -> ThreadPoolExecutor:
+        """Apart from those that write, which may all be waiting for a transaction whose owner wants to read."""
+        if self._reading_threads is None:
+            self._reading_threads = ThreadPoolExecutor(4, thread_name_prefix="rowcall-read")
+        return self._reading_threads
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         connection = self._writing()
@@ -217,6 +238,13 @@ class SqliteDatabase(Generic[M, E]):
     def _after_fork(self) -> None:
         """In the child, whose inherited connections are closed by now: begin with new ones, and new locks."""
         self._start_afresh()
+
+
+def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:
+    try:
+        return connections.pop()
+    except IndexError:
+        return None
 
 
 def _reset_after_fork() -> None:

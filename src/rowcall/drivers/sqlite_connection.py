@@ -33,6 +33,7 @@ WAL_LIMIT_BYTES = 32 * 1024 * 1024
 _open_connections: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
 _held_while_forking: list[SqliteConnection] = []
 _never_closed: list[SqliteConnection] = []
+_in_transaction_when_forked: set[str] = set()
 
 
 class SqliteConnection:
@@ -119,6 +120,30 @@ class SqliteConnection:
             finally:
                 self._gate.leave()
 
+    def begin(self) -> None:
+        """`transaction`, in parts: what comes between this and `end` may be run by any thread."""
+        with self._in_use:
+            try:
+                self._enter_gate()
+                self._raw.execute("begin immediate")
+            except BaseException as error:
+                self._gate.leave()
+                if isinstance(error, sqlite3.Error):
+                    raise explained(error, self._path) from error
+                raise
+
+    def end(self, *, commit: bool) -> None:
+        with self._in_use:
+            try:
+                if commit:
+                    self._raw.execute("commit")
+            except sqlite3.Error as error:
+                raise explained(error, self._path) from error
+            finally:
+                if self._raw.in_transaction:
+                    self._raw.execute("rollback")
+                self._gate.leave()
+
     @property
     def in_transaction(self) -> bool:
         return self._raw.in_transaction
@@ -171,8 +196,14 @@ class SqliteConnection:
             self._raw.close()
         else:
             _never_closed.append(self)
+            _in_transaction_when_forked.add(self._path)
 
     def _enter_gate(self) -> None:
+        if self._path in _in_transaction_when_forked:
+            raise StoreUnavailable(
+                f"this process was forked inside a transaction on {self._path}, and cannot write to that file",
+                "Fork before the block, or after it",
+            )
         try:
             self._gate.enter()
         except OSError as error:

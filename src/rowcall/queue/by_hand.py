@@ -103,7 +103,10 @@ class ByHand(Core):
         await self.awrite(self._settling(job, self._failure(error, detail)))
 
     def heartbeat(self, job: Job) -> None:
-        """Still at it: the lease starts anew."""
+        """Still at it: the lease starts anew.
+
+        `JobCancelled` if somebody has called `cancel(id)` meanwhile: leave off, and `release` the job, which ends it.
+        """
         self.write(lambda: heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
     async def aheartbeat(self, job: Job) -> None:

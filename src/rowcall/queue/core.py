@@ -6,18 +6,19 @@ import asyncio
 import itertools
 import random
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rowcall.clock import Clock
 from rowcall.config import Config
 from rowcall.drivers.database import MakePlan
-from rowcall.drivers.lent.loan import Loan, Whereabouts
-from rowcall.errors import Conflict, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.lent.loan import Whereabouts
+from rowcall.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
 from rowcall.moments import milliseconds_of
 from rowcall.queue.blobs import Blobs
 from rowcall.queue.failures import Failures
 from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
+from rowcall.queue.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
 from rowcall.store.schedules import Entry
 from rowcall.store.statement import Plan
@@ -30,6 +31,13 @@ T = TypeVar("T")
 MIGRATION_PATIENCE_SECONDS = 60.0
 
 
+class Place(Protocol):
+    """Where a plan is run in somebody's transaction: on a connection of the caller's, or in a block of ours."""
+
+    def run(self, plan: Plan[T]) -> T: ...
+    async def arun(self, plan: Plan[T]) -> T: ...
+
+
 class Core:
     def __init__(self, config: Config, clock: Clock) -> None:
         self.config = config
@@ -40,6 +48,7 @@ class Core:
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
         self.tracing: Tracing | None = None
+        self.open_transactions: set[Ground] = set()
         self._turns = itertools.count()
         self._schema_ready = False
         self._lent_dialect: Dialect | None = None
@@ -61,6 +70,7 @@ class Core:
 
     def _migrate(self, patience_seconds: float) -> tuple[int, int]:
         """Try for a lock, briefly and again and again: in between, the others can go on."""
+        self.check_outside_block()
         deadline = time.monotonic() + patience_seconds
         while True:
             try:
@@ -86,6 +96,7 @@ class Core:
         return await self.database.aread_together(make_plan)
 
     def write(self, make_plan: MakePlan[T]) -> T:
+        self.check_outside_block()
         self.ensure_schema()
         return self.database.write(make_plan)
 
@@ -94,6 +105,7 @@ class Core:
         return await self.database.aread(plan)
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
+        self.check_outside_block()
         await self.aensure_schema()
         return await self.database.awrite(make_plan)
 
@@ -118,20 +130,42 @@ class Core:
         if not self._schema_ready:
             await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
 
-    def lend(self, connection: object) -> tuple[Loan, Dialect]:
+    def check_outside_block(self) -> None:
+        """Refuse what would wait for the end of the block that it is in."""
+        if self.database.one_writer and joined(self) is not None:
+            raise InvalidOption(
+                "transaction",
+                "inside its block, only enqueueing can be written: SQLite has one writer, and that is the block;"
+                " do this before it or after it",
+            )
+
+    def destination(self, connection: object) -> object:
+        """Where a job goes: the connection that was named, else the block that the call is in, else None."""
+        return connection if connection is not None else joined(self)
+
+    def lend(self, connection: object) -> tuple[Place, Dialect]:
         """The caller's connection, and the dialect to speak on it; what is wrong with it is said before anything."""
+        if isinstance(connection, Transaction):
+            return self._own(connection), self.dialect
         if self._lent_dialect is None:
             self.database.lend(connection, None)
             self._prepare_to_lend()
         assert self._lent_dialect is not None
         return self.database.lend(connection, self._whereabouts), self._lent_dialect
 
-    async def alend(self, connection: object) -> tuple[Loan, Dialect]:
+    async def alend(self, connection: object) -> tuple[Place, Dialect]:
+        if isinstance(connection, Transaction):
+            return self._own(connection), self.dialect
         if self._lent_dialect is None:
             self.database.lend(connection, None)
             await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
         assert self._lent_dialect is not None
         return self.database.lend(connection, self._whereabouts), self._lent_dialect
+
+    def _own(self, transaction: Transaction) -> Transaction:
+        if not transaction.belongs_to(self):
+            raise InvalidOption("connection", "is a transaction of another queue")
+        return transaction
 
     def _prepare_to_lend(self) -> None:
         self._ensure_schema_beside()
@@ -150,5 +184,7 @@ class Core:
             ) from error
 
     def close(self) -> None:
-        """Close all connections; a later call opens anew."""
+        """Close all connections; a later call opens anew. Blocks of `transaction()` that are open are rolled back."""
+        for ground in list(self.open_transactions):
+            ground.close()
         self.database.close()

@@ -76,6 +76,7 @@ class Enqueueing(Flows):
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload)], connection)[0]
+        connection = self.destination(connection)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -95,6 +96,7 @@ class Enqueueing(Flows):
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
+        connection = self.destination(connection)
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms())
         if len(payload) > self.blobs.inline_length:
@@ -114,6 +116,7 @@ class Enqueueing(Flows):
     def _put_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload) for payload in payloads], connection)
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:
@@ -136,6 +139,7 @@ class Enqueueing(Flows):
     async def _aput_many(self, job: NewJob, payloads: Sequence[str], connection: object) -> list[Job]:
         if not job.is_alone:
             return await self.aplace([Order(job=job, payload=payload) for payload in payloads], connection)
+        connection = self.destination(connection)
         now_ms = self.now_ms()
         large = self.blobs.any_large(payloads)
         if connection is None:

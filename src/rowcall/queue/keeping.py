@@ -127,6 +127,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
         lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
         lambda: tidy.thin_out(core.dialect, core.now_ms()),
         lambda: tidy.forget(core.dialect, core.now_ms()),
+        lambda: core.dialect.forget_waiters(core.now_ms()),
     ]
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):
@@ -135,6 +136,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
 
 def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all that was kept long enough; `noted` is told of each batch."""
+    core.check_outside_block()
     core.ensure_schema()
     publish_rules(core)
     connection = core.database.connect()
@@ -179,6 +181,7 @@ class Keeping(Core):
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted, as far as that hinders nobody; gives the bytes that were freed."""
+        self.check_outside_block()
         self.ensure_schema()
         return self.database.vacuum()
 

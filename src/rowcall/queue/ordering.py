@@ -24,7 +24,7 @@ _STATUSES = {status.value: status for status in Status}
 class Ordering(Core):
     def place(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
         """Write all of them in one transaction: the caller's, or one of our own."""
-        wanted = [with_key(order) for order in orders]
+        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
         if connection is None:
             self.ensure_schema()
             stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
@@ -37,7 +37,7 @@ class Ordering(Core):
         return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, hidden)))
 
     async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
-        wanted = [with_key(order) for order in orders]
+        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
         if connection is None:
             await self.aensure_schema()
             stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]

@@ -16,7 +16,7 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -31,6 +31,7 @@ from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
 from rowcall.store.schedules import Schedules
 from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.steered import Steered
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -80,6 +81,11 @@ class Look(msgspec.Struct, frozen=True):
     edges_open: bool = False
     edges_unsure: bool = False
     slots: bool = False
+    waiters: bool = False
+
+    @property
+    def concerned(self) -> Concerned:
+        return Concerned(self.edges_open, self.slots, self.waiters)
 
     @property
     def is_wake_due(self) -> bool:
@@ -93,10 +99,11 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Concerned(NamedTuple):
-    """Whether anybody waits for the end of a job, and whether any job runs under a limit: mostly neither."""
+    """Whether any job waits for another, runs under a limit, or has somebody who waits for its end: mostly none."""
 
     edges: bool
     slots: bool
+    waiters: bool = False
 
 
 class Glance(NamedTuple):
@@ -199,6 +206,15 @@ class Pin(NamedTuple):
     reference: str
 
 
+class Ends(NamedTuple):
+    """Of jobs that somebody waits for: those that have finished or are gone, and those that a transaction may be about
+    to finish that knew of nobody who waits.
+    """
+
+    over: set[int]
+    unsure: set[int]
+
+
 class Survey(msgspec.Struct, frozen=True):
     """Who is there, and whether some jobs have no owner any more."""
 
@@ -207,7 +223,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Schedules, Protocol):
+class Dialect(Records, Flows, Schedules, Steered, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -299,8 +315,6 @@ class Dialect(Records, Flows, Schedules, Protocol):
     def attempts(self, job_id: int) -> Plan[list[Attempt]]: ...
     def timeline(self, job_id: int) -> Plan[list[Event]]: ...
     def workers(self) -> Plan[list[WorkerInfo]]: ...
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]: ...
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]: ...
     def delete(self, job_id: int) -> Plan[None]: ...
     def record_event(
         self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
@@ -320,3 +334,15 @@ class Dialect(Records, Flows, Schedules, Protocol):
 
     def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
         """Those of the digests that no job needs, as far as is committed."""
+
+    # waiting for the end of jobs: where writers have to tell, they tell those who wrote down that they wait
+    def wait_for(self, waiter: str, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+        """Wait for these for a minute more."""
+
+    def wait_no_more(self, waiter: str, job_ids: Sequence[int]) -> Plan[None]: ...
+    def forget_waiters(self, now_ms: int | None) -> Plan[int]:
+        """Those that did not say so again in time; gives how many."""
+
+    def awaited_ends(self, job_ids: Sequence[int]) -> Plan[Ends]: ...
+    def tell_waiters(self, job_ids: Collection[int] | None) -> Plan[None]:
+        """Of the end of these jobs, or of any that is over by now: heard once the transaction is committed."""

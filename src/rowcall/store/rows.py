@@ -117,8 +117,8 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def look_from_row(row: Row) -> Look:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots = cast(
-        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int]", row
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, waiters = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
     )
     return Look(
         now_ms,
@@ -131,11 +131,12 @@ def look_from_row(row: Row) -> Look:
         bool(edges_open),
         bool(edges_unsure),
         bool(slots),
+        bool(waiters),
     )
 
 
 def concerned_from_row(row: Row) -> Concerned:
-    return Concerned(bool(row[0]), bool(row[1]))
+    return Concerned(*map(bool, row))
 
 
 def glance_from_row(row: Row) -> Glance:
@@ -189,6 +190,10 @@ def bytes_from_row(row: Row) -> bytes:
 
 def pin_from_row(row: Row) -> Pin:
     return Pin(*cast("tuple[str, str, str]", row))
+
+
+def end_from_row(row: Row) -> tuple[int, int]:
+    return cast("tuple[int, int]", row)
 
 
 def touched_from_row(row: Row) -> Touched:

@@ -24,13 +24,17 @@ Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
 class Listener:
     """Rings the bell for every word it hears. `connect` gives None where nobody can listen.
 
-    `pause_seconds` makes all that is said within that time one word: for those who are told much that is not for them.
+    `heard` is given each word, and an empty one whenever something may have been missed. `pause_seconds` makes all that
+    is said within that time one word: for those who are told much that is not for them.
     """
 
-    def __init__(self, connect: Connect, channel: str, bell: Bell) -> None:
+    def __init__(
+        self, connect: Connect, channel: str, bell: Bell, heard: Callable[[str], None] = lambda word: None
+    ) -> None:
         self._connect = connect
         self._channel = channel
         self._bell = bell
+        self._heard = heard
         self._told = False
         self._stop_reader, self._stop_writer = os.pipe()
         self.listens = False
@@ -81,6 +85,7 @@ class Listener:
     def _hear(self, raw: psycopg.Connection[tuple[object, ...]]) -> bool:
         """Listen until told to stop (True) or until the connection is lost."""
         self.listens = True
+        self._heard("")
         self._tell()  # whatever was said before we listened was not heard
         poll = select.poll()
         poll.register(raw.fileno(), select.POLLIN)
@@ -91,8 +96,9 @@ class Listener:
                 return True
             raw.pgconn.consume_input()
             heard = False
-            while raw.pgconn.notifies() is not None:
+            while (word := raw.pgconn.notifies()) is not None:
                 heard = True
+                self._heard(word.extra.decode())
             if heard:
                 self._tell()
                 if self.pause_seconds and self._is_stopped(self.pause_seconds):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Set
 
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
@@ -12,6 +13,7 @@ from rowcall.job import WorkerInfo
 from rowcall.moments import milliseconds_of
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue.core import Core
+from rowcall.store.records import Waiting
 from rowcall.worker.identity import host_name
 
 SILENCE_MS = 3_600_000
@@ -28,9 +30,10 @@ class Complaints:
         at_ms = connection.read(core.dialect.now(core.now_ms()))
         ahead = at_ms / 1000 - (asked_at + time.time()) / 2
         workers = connection.read(core.dialect.workers())
+        paused = {(one.kind, one.name) for one in connection.read(core.dialect.paused())}
         found = list(
             complaints(
-                connection.read(core.dialect.waiting()),
+                [one for one in connection.read(core.dialect.waiting()) if not _is_paused(one, paused)],
                 [_served(worker) for worker in workers if _is_heard(worker, at_ms)],
                 connection.read(core.dialect.health()),
                 self._surroundings(ahead),
@@ -59,6 +62,11 @@ class Complaints:
             wal_bytes=os.path.getsize(wal) if os.path.exists(wal) else None,
             free_bytes=shutil.disk_usage(os.path.dirname(path)).free,
         )
+
+
+def _is_paused(waiting: Waiting, paused: Set[tuple[str, str]]) -> bool:
+    """What somebody has stopped on purpose is nothing to complain of."""
+    return ("queue", waiting.queue) in paused or ("task", waiting.type) in paused
 
 
 def _is_heard(worker: WorkerInfo, at_ms: int) -> bool:

@@ -13,7 +13,7 @@ from rowcall.lifecycle import Released, TimedOut
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
-from rowcall.worker.run import Run
+from rowcall.worker.run import Run, Stop
 
 
 class Dispatcher:
@@ -41,6 +41,8 @@ class Dispatcher:
         self._tie = itertools.count()
         self._abandoned = 0
         self.ledger: Ledger | None = None
+        self.anything = threading.Event()
+        """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
         self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
         self._threads = ThreadLane(self.finished)
         self._loop = async_lane or AsyncLane(None)
@@ -69,6 +71,8 @@ class Dispatcher:
         return self._in_queue[queue]
 
     def accept(self, started: Sequence[Run], buffered: Sequence[Run]) -> None:
+        if not self.anything.is_set():
+            self.anything.set()
         with self._lock:
             self._running.update(started)
             if self._limited_queues:
@@ -153,9 +157,27 @@ class Dispatcher:
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
         for run in self.running():
-            if run.stopped_because is None:
-                run.stop(Released())
-                self._loop.cancel(run)
+            self.cancel(run, Released())
+
+    def cancel(self, run: Run, because: Stop) -> None:
+        """Ask one handler to end, unless that was done before; one that waits for its turn never begins."""
+        if self._take_out_of_buffer(run):
+            run.give_up(because)
+            self._ended.append(run)
+            self._ring()
+        elif run.stopped_because is None:
+            run.stop(because)
+            self._loop.cancel(run)
+
+    def _take_out_of_buffer(self, run: Run) -> bool:
+        with self._lock:
+            if run not in self._buffer:
+                return False
+            self._buffer.remove(run)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] -= 1
+            run.settled = True
+        return True
 
     def close(self) -> None:
         self._threads.close()

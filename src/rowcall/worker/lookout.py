@@ -7,9 +7,9 @@ from collections.abc import Callable
 from rowcall.drivers.database import Connection
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.queue.core import Core
+from rowcall.wake.file_lookout import FileLookout
+from rowcall.wake.news import Lookout
 from rowcall.wake.watch import Bell
-from rowcall.worker.file_lookout import FileLookout
-from rowcall.worker.news import Lookout
 
 
 def lookout_for(core: Core, connection: Connection, bell: Bell, worker: Callable[[], str]) -> Lookout:

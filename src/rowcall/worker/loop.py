@@ -15,11 +15,11 @@ from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell
 from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lookout import lookout_for
-from rowcall.worker.news import News
 from rowcall.worker.outage import Outage
 from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace

@@ -13,6 +13,7 @@ from rowcall.errors import InvalidArguments, WrongState
 from rowcall.job import Job, Status
 from rowcall.lifecycle import (
     SUCCESS,
+    CancelRequested,
     Outcome,
     Released,
     Reported,
@@ -36,6 +37,9 @@ from rowcall.worker.ledger import NO_PLACE, Ledger
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
+
+Stop = TimedOut | Released | CancelRequested
+"""Why nobody waits for a handler any more."""
 
 
 class Run:
@@ -179,7 +183,7 @@ class Run:
         if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
             stopped = self.stopped_because
             rolled_back = Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL)
-            self.transition = self._decide(stopped if isinstance(stopped, TimedOut) else rolled_back)
+            self.transition = self._decide(stopped if isinstance(stopped, TimedOut | CancelRequested) else rolled_back)
             return
         # asked to stop and done all the same: unless it looked, it cannot have stopped half way
         if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
@@ -223,7 +227,9 @@ class Run:
     def _fail(self, error: BaseException) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
-        if isinstance(stopped, TimedOut) or (stopped is not None and isinstance(error, CancelledError)):
+        if isinstance(stopped, TimedOut | CancelRequested) or (
+            stopped is not None and isinstance(error, CancelledError)
+        ):
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
             self.transition = self._decide(self.task.failures.unfit(error, error.code))
@@ -235,8 +241,8 @@ class Run:
         if self._ledger is not None and self.place != NO_PLACE:
             self._ledger.free((self.place,))
 
-    def give_up(self, outcome: TimedOut | Released) -> None:
-        """Settle an attempt whose handler has not ended."""
+    def give_up(self, outcome: Stop) -> None:
+        """Settle an attempt whose handler has not ended, or will never begin."""
         self.finished_at = self._monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
@@ -249,7 +255,7 @@ class Run:
             self.trace.end(None if of_rollback else self.transition)
             self.trace.leave()
 
-    def stop(self, because: TimedOut | Released) -> None:
+    def stop(self, because: Stop) -> None:
         """Tell the handler that nobody waits for it any more."""
         self.stopped_because = because
         self.cancelled = True

@@ -16,8 +16,8 @@ from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.queue.core import Core
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.listen import Listener
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell, is_readable
-from rowcall.worker.news import News
 
 BUSY_SECONDS = 0.05
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25

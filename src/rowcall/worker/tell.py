@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from rowcall.context import logger
-from rowcall.lifecycle import Move, Transition
+from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, Transition
 from rowcall.worker.run import ROLLED_BACK_CODE, Run
 
 
@@ -22,7 +22,8 @@ def tell(run: Run) -> None:
         case Move.FAIL:
             _log(run, logging.ERROR, f"failed for good at attempt {ready.attempt} of {ready.max_attempts}", transition)
         case Move.CANCEL:
-            _log(run, logging.INFO, "was cancelled by its handler", transition)
+            by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"
+            _log(run, logging.INFO, f"was cancelled {by}", transition)
 
 
 def tell_dropped(run: Run) -> None:

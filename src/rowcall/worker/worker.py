@@ -21,6 +21,7 @@ from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
+from rowcall.worker.canceller import Canceller
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.janitor import Janitor
@@ -53,6 +54,7 @@ class Worker:
         self._heart = Heart(core, settings.lease_seconds, self._declared_lost, self._outage)
         self._watcher = Watcher(core, self._heart, self._outage)
         self._janitor = Janitor(core, self._outage)
+        self._canceller: Canceller | None = None
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
@@ -171,6 +173,7 @@ class Worker:
             limited_queues=self._settings.queues is not None,
             monotonic=self._core.clock.monotonic,
         )
+        self._canceller = Canceller(self._core, self._dispatcher)
         try:
             publish_schedules(self._core)
             self._register()
@@ -216,6 +219,8 @@ class Worker:
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
         assert self._dispatcher is not None
+        assert self._canceller is not None
+        self._canceller.worker = name
         self._dispatcher.ledger = ledger
         if former is not None:
             former.close()
@@ -261,6 +266,8 @@ class Worker:
             self._watcher.check()  # what somebody lost is due, too
         self._watcher.start()
         self._janitor.start()
+        assert self._canceller is not None
+        self._canceller.start()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
@@ -307,6 +314,8 @@ class Worker:
         self._heart.stop()
         self._watcher.stop()
         self._janitor.stop()
+        if self._canceller is not None:
+            self._canceller.stop()
         try:
             if self.name:
                 self._core.write(lambda: self._core.dialect.retire(self.name))
@@ -317,6 +326,8 @@ class Worker:
         self._heart.wait()
         self._watcher.wait()
         self._janitor.wait()
+        if self._canceller is not None:
+            self._canceller.wait()
         if self._ledger is not None:
             self._ledger.close()
         if self._endpoint is not None:

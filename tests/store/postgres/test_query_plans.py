@@ -17,6 +17,7 @@ from rowcall.drivers.postgres_connection import _PLANNER
 from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Row, Statement, fetch
+from rowcall.store.steered import Rerun
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
 
@@ -97,6 +98,22 @@ CASES = {
     "settle others": Case(settle_others, [BY_ID], position=2),
     "mark started": Case(
         lambda size: statements_of(DIALECT.mark_started([(job, 2, 5) for job in ids(size)], None)), [BY_ID]
+    ),
+    "which were asked to end": Case(
+        lambda size: statements_of(DIALECT.asked_to_cancel([(job, 2) for job in ids(size)])), [BY_ID]
+    ),
+    "what is to be cancelled": Case(
+        lambda size: statements_of(DIALECT.cancelling("worker1")), ["rowcall_job_cancelling(worker)"], writes=False
+    ),
+    "ask to cancel": Case(lambda size: statements_of(DIALECT.ask_to_cancel(ids(size))), [BY_ID]),
+    "cancel what waits": Case(
+        lambda size: statements_of(DIALECT.cancel_waiting(ids(size), "A:B", None, None)), [BY_ID]
+    ),
+    "lock jobs": Case(lambda size: statements_of(DIALECT.lock_jobs(ids(size))), [BY_ID]),
+    "rerun": Case(
+        lambda size: statements_of(DIALECT.rerun([Rerun(job, 5) for job in ids(size)], None), [], []),
+        [BY_ID],
+        position=2,
     ),
     "heartbeat": Case(lambda size: statements_of(DIALECT.heartbeat(LAST_ID, 2, None)), [BY_ID]),
     "owned by": Case(lambda size: statements_of(DIALECT.owned_by("worker1", size)), ["rowcall_job_owned(worker)"]),

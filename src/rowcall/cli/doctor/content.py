@@ -48,6 +48,8 @@ def _service(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Fin
     yield from service.check_workers(workers, asked)
     waiting, longest_ms = raw.execute(render(_DUE, prefix)).fetchone()
     yield service.check_waiting(waiting, longest_ms / 1000, bool(living), asked)
+    paused = raw.execute(render(_PAUSED, prefix)).fetchall()
+    yield from service.check_pauses([(kind, name, actor, ms / 1000) for kind, name, actor, ms in paused])
     yield from service.check_queues(raw.execute(render(_BY_QUEUE, prefix)).fetchall(), living)
     by_type = [(kind, count, waited_ms / 1000) for kind, count, waited_ms in raw.execute(render(_BY_TYPE, prefix))]
     yield from service.check_tasks(by_type, asked)
@@ -161,4 +163,5 @@ _BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue"
 _BY_TYPE = f"""
 select type, count(*), <clock> - min(run_at) from <job> {_READY} group by type
 """
+_PAUSED = "select kind, name, actor, max(0, <clock> - at) from <pause> order by kind, name"
 _NEWEST = "select created_at - <clock> from <job> order by id desc limit 1"

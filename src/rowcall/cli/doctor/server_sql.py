@@ -145,6 +145,9 @@ BY_TYPE = f"""
 select type, count(*), date_part('epoch', <clock> - min(run_at)) from <job> {_READY} group by type order by type
 """
 
+PAUSED = """
+select kind, name, actor, greatest(0, date_part('epoch', <clock> - at)) from <pause> order by kind, name
+"""
 NEWEST = "select date_part('epoch', created_at - <clock>) from <job> order by id desc limit 1"
 
 

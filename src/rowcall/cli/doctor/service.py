@@ -100,6 +100,14 @@ def check_queues(ready: Sequence[Count], living: Sequence[SeenWorker]) -> Iterat
         )
 
 
+def check_pauses(paused: Sequence[tuple[str, str, str | None, float]]) -> Iterator[Finding]:
+    """Queues and tasks of which nothing is started; each with who paused it, and how long ago."""
+    for kind, name, actor, seconds in paused[:MOST_SHOWN]:
+        what = f"{kind} {name} is paused, by {actor or 'somebody'}, for {span(seconds)}"
+        again = f"rowcall resume {'--task ' if kind == 'task' else ''}{name}"
+        yield warn("pauses", what, f"Nothing to do if that is meant; otherwise: {again}")
+
+
 def _serves(worker: SeenWorker, queue: str) -> bool:
     if worker.queues == "*" or queue in (part.partition("=")[0] for part in worker.queues.split(",")):
         return True

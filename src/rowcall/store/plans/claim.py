@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.store.dialect import Concerned, Dialect, Look, Ready, Success
+from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
@@ -57,11 +57,7 @@ def round_of_work(
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
     settled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
-    if (
-        settled
-        and (look.edges_open or look.slots)
-        and (yield from follow(dialect, settled, Concerned(look.edges_open, look.slots), now_ms))
-    ):
+    if settled and any(look.concerned) and (yield from follow(dialect, settled, look.concerned, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
         return Taken(look, settled=settled)
@@ -86,8 +82,9 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         if expired:
             yield from dialect.tally(tallies_of_expired(expired), now_ms)
-            if look.edges_open:
-                yield from follow(dialect, [job.id for job in expired], Concerned(edges=True, slots=False), now_ms)
+            concerned = look.concerned._replace(slots=False)  # they never ran
+            if any(concerned):
+                yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
         stuck = not (expired or staged or ticked)
         look = yield from dialect.look(appetite.worker, now_ms)
@@ -136,6 +133,8 @@ def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
     wanted: dict[str, list[str]] = {}
     for queue, kind in look.ready:
         if appetite.queues is not None and queue not in appetite.queues:
+            continue
+        if look.paused and (("queue", queue) in look.paused or ("task", kind) in look.paused):
             continue
         if appetite.types is None or kind in appetite.types:
             wanted.setdefault(queue, []).append(kind)

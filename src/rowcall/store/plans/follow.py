@@ -14,4 +14,6 @@ def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now
     any_ready = False
     if concerned.edges:
         any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    if concerned.waiters:  # of others, too, that came to their end by it
+        yield from dialect.tell_waiters(None if concerned.edges else settled)
     return any_ready

@@ -65,6 +65,7 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         pace=_pace(past, sum(jobs for _, _, jobs in arrivals)),
         pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
         pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
+        paused=(yield from dialect.paused()),
     )
 
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import LeaseLost, StepTaken
+from rowcall.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.job import FINISHED, Job, Status
 from rowcall.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.plans.follow import follow
+from rowcall.store.plans.heed import heed
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -49,7 +50,7 @@ def settle(
     live = yield from write_ended(dialect, ended, account, now_ms)
     if live:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, live, concerned, now_ms)
     return live
 
@@ -74,11 +75,17 @@ def write_ended(
     if successes:
         live |= yield from dialect.settle_successes(successes, now_ms)
         yield from refer_to_results(dialect, successes, live)
+    tallies: list[Tally] = []
+    cancelled: set[int] = set()
     if others:
-        live |= yield from dialect.settle_others(others, now_ms)
+        heeded = yield from heed(dialect, others)
+        live |= yield from dialect.settle_others(heeded.settlements, now_ms)
+        tallies, cancelled = heeded.tallies(), heeded.ids
     if going_on:
         yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
-    if live and account is not None and (tallies := account(live)):
+    if account is not None and len(live) > len(cancelled):
+        tallies += account(live - cancelled if cancelled else live)
+    if tallies:
         yield from dialect.tally(tallies, now_ms)
     return live
 
@@ -132,7 +139,7 @@ def complete(
         yield from dialect.doubt_edges(job_id)
     else:
         concerned = yield from dialect.concerned()
-        if concerned.edges or concerned.slots:
+        if any(concerned):
             yield from follow(dialect, [job_id], concerned, now_ms)
 
 
@@ -174,8 +181,11 @@ def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int |
 
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
+    """`JobCancelled` where somebody has asked for its end: the lease is not renewed then."""
     if not (yield from dialect.heartbeat(job_id, lease, now_ms)):
         raise LeaseLost(job_id)
+    for asked in (yield from dialect.asked_to_cancel([(job_id, lease)])):
+        raise JobCancelled(job_id, asked.reason)
 
 
 def settlement_of(ended: Ended) -> Settlement | Success:

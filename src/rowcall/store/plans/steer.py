@@ -1,37 +1,129 @@
-"""What people do to jobs that are not running."""
+"""What people do to jobs and queues."""
 
 from __future__ import annotations
 
-from rowcall.errors import WrongState
-from rowcall.job import WAITING, Job
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from rowcall.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
+from rowcall.job import WAITING, Job, Status
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.books import cancelled_by_hand, revived
+from rowcall.store.plans.follow import follow
 from rowcall.store.plans.inspect import get, lock
 from rowcall.store.statement import Plan
+from rowcall.store.steered import Rerun
+
+_UNFINISHED = (*WAITING, Status.RUNNING)
+
+
+# again
 
 
 def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
     job = yield from _allowed(dialect, job_id, Move.RERUN, "retry")
-    yield from dialect.rerun(job_id, more_attempts, now_ms)
-    yield from dialect.tally([revived(job)], now_ms)
-    yield from dialect.record_event(job_id, "MANUAL_RETRY", actor, None, now_ms)
+    for obstacle in (yield from obstacles_of(dialect, [job])).values():
+        raise obstacle
+    yield from rerun(dialect, [job], [Rerun(job.id, more_attempts)], actor, now_ms)
     return (yield from get(dialect, job_id))
 
 
+def rerun(
+    dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor: str | None, now_ms: int | None
+) -> Plan[None]:
+    """Let locked jobs that have finished run again."""
+    yield from dialect.rerun(reruns, now_ms)
+    yield from dialect.tally([revived(job) for job in jobs], now_ms)
+    yield from dialect.record_events([job.id for job in jobs], "MANUAL_RETRY", actor, None, now_ms)
+
+
+def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, RowcallError]]:
+    """Why some of these finished jobs must not run again, by their ids."""
+    concerned = {job.id: job for job in jobs if job.key is not None or job.chain_id is not None}
+    found: dict[int, RowcallError] = {}
+    if not concerned:
+        return found
+    for kind, keys in sorted(_keys_of(concerned.values()).items()):
+        yield from dialect.lock_keys(kind, sorted(keys))
+    for job_id, kind, other_id in (yield from dialect.obstacles(list(concerned))):
+        job = concerned[job_id]
+        if kind == "key":
+            found[job_id] = DuplicateJob(job.type, job.key or "", other_id)
+        else:
+            problem = f"it is a step of chain {job.chain_id}, and job {other_id} came after it: retry the last step"
+            found.setdefault(job_id, WrongState(job_id, job.status, "retry", [], problem))
+    return found
+
+
+def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:
+    keys: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.key is not None:
+            keys.setdefault(job.type, set()).add(job.key)
+    return keys
+
+
+# cancelled
+
+
 def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    job = yield from lock(dialect, job_id)
-    if job.status not in WAITING:
-        raise WrongState(job_id, job.status, "cancel", [str(status) for status in WAITING])
-    yield from dialect.cancel(job_id, CANCELLED_BY_HAND_CODE, reason, now_ms)
-    yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE)], now_ms)
-    yield from dialect.record_event(job_id, "CANCELLED", actor, reason, now_ms)
+    """What waits is cancelled, and what runs is asked to end."""
+    job = yield from _allowed(dialect, job_id, Move.CANCEL, "cancel")
+    yield from cancel_locked(dialect, [job], reason, actor, now_ms)
+    return (yield from get(dialect, job_id))
+
+
+def cancel_locked(
+    dialect: Dialect, jobs: Sequence[Job], reason: str | None, actor: str | None, now_ms: int | None
+) -> Plan[int]:
+    """`cancel`, of locked jobs that have not finished; gives of how many it was news."""
+    waiting = [job for job in jobs if job.status in WAITING]
+    running = [job.id for job in jobs if job.status is Status.RUNNING]
+    if waiting:
+        ids = [job.id for job in waiting]
+        yield from dialect.cancel_waiting(ids, CANCELLED_BY_HAND_CODE, reason, now_ms)
+        yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting], now_ms)
+        yield from dialect.record_events(ids, "CANCELLED", actor, reason, now_ms)
+        concerned = yield from dialect.concerned()
+        if any(concerned):
+            yield from follow(dialect, ids, concerned, now_ms)
+    asked = (yield from dialect.ask_to_cancel(running)) if running else set()
+    if asked:
+        yield from dialect.record_events(sorted(asked), "CANCEL_REQUESTED", actor, reason, now_ms)
+    return len(waiting) + len(asked)
+
+
+# another time, another place in the queue
+
+
+def reschedule(
+    dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
+) -> Plan[Job]:
+    before = yield from _allowed(dialect, job_id, Move.RESCHEDULE, "reschedule")
+    yield from dialect.reschedule(job_id, run_at_ms, delay_ms, now_ms)
+    job = yield from get(dialect, job_id)
+    detail = f"from {_written(before.run_at)} to {_written(job.run_at)}"
+    yield from dialect.record_event(job_id, "RESCHEDULED", actor, detail, now_ms)
+    return job
+
+
+def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
+    before = yield from lock(dialect, job_id)
+    if before.status not in _UNFINISHED:
+        raise WrongState(job_id, before.status, "set the priority of", [str(status) for status in _UNFINISHED])
+    yield from dialect.set_priority(job_id, priority)
+    detail = f"from {before.priority} to {priority}"
+    yield from dialect.record_event(job_id, "PRIORITY_CHANGED", actor, detail, now_ms)
     return (yield from get(dialect, job_id))
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     yield from _allowed(dialect, job_id, Move.DELETE, "delete")
+    if waiting := (yield from dialect.dependants([job_id])):
+        raise StillNeeded(job_id, sorted(job.id for job in waiting))
     yield from dialect.delete(job_id)
+    yield from dialect.tell_waiters([job_id])
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:
@@ -39,3 +131,7 @@ def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:
     if job.status not in sources(move):
         raise WrongState(job_id, job.status, verb, [str(status) for status in sources(move)])
     return job
+
+
+def _written(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} UTC"

@@ -46,12 +46,18 @@ from rowcall.store.postgres.rows import (
 from rowcall.store.postgres.schedules_sql import SchedulesSql
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.steer_sql import SteerSql
+from rowcall.store.postgres.steering import PostgresSteering
+from rowcall.store.postgres.waiting import PostgresWaiting
+from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
-class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules):
+class PostgresDialect(
+    PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules, PostgresSteering, PostgresWaiting
+):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -60,7 +66,9 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
+        self._steering = SteerSql(prefix)
         self._pages = PostgresPages(prefix)
+        self._waiting = WaitingSql(prefix)
 
     @property
     def newest_version(self) -> int:
@@ -204,7 +212,11 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
     def complete(
         self, job_id: int, lease: int, result: str | None, started_age_ms: int | None, now_ms: int | None
     ) -> Plan[bool]:
-        return bool((yield from fetch(plain(self._sql.complete, now_ms, job_id, lease, result, started_age_ms))))
+        given = (now_ms, job_id, lease, result, started_age_ms)
+        completed = yield from fetch(Statement(self._sql.complete, given, rows.end_from_row))
+        if any(somebody_waits for _, somebody_waits in completed):
+            yield from self.tell_waiters([job_id])
+        return bool(completed)
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         existing = yield from fetch(Statement(self._sql.existing, (array(job_ids),), rows.number_from_row))
@@ -302,14 +314,6 @@ class PostgresDialect(PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSched
 
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
-
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.record_last_attempt, job_id))
-        yield from execute(plain(self._sql.keep_end, job_id))
-        yield from execute(Statement(self._sql.rerun, (now_ms, job_id, more_attempts), no_row, _always))
-
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

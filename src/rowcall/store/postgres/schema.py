@@ -43,6 +43,7 @@ def render(template: str, prefix: str, schema: str = "") -> str:
     return (
         template.replace("<prefix>", prefix)
         .replace("<channel>", channel_of(prefix))
+        .replace("<channel_of_ends>", channel_of_ends(prefix))
         .replace("<schema>", schema)
         .replace("<now>", now)
         .replace("<clock>", CLOCK)
@@ -52,6 +53,11 @@ def render(template: str, prefix: str, schema: str = "") -> str:
 def channel_of(prefix: str) -> str:
     """Where those who wait for work are told of it."""
     return f"{prefix}job".lower()
+
+
+def channel_of_ends(prefix: str) -> str:
+    """Where those who wait for the end of a job are told of it, by whichever connection."""
+    return f"{prefix.rpartition('.')[2]}ended".lower()
 
 
 def time_of(milliseconds: str) -> str:

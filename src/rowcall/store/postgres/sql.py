@@ -6,7 +6,7 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
+from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,
@@ -130,7 +130,8 @@ def _look(registered: str, more: str = "") -> str:
         select {milliseconds_of("(select <now>)")}, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
           (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
-          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>)"""
+          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
+          exists (select from <waiter>)"""
 
 
 class Sql:
@@ -302,13 +303,15 @@ class Sql:
           traceback = {_field(12)}
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
-    concerned = "select exists (select from <edge> where state = 'open'), exists (select from <slot>)"
+    concerned = """
+        select exists (select from <edge> where state = 'open'), exists (select from <slot>),
+          exists (select from <waiter>)"""
     complete = f"""
         update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
           result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
         from (select <now> as now) as moment
         where job.id = $2::bigint and job.lease = $3::bigint
-        returning job.id"""
+        returning job.id, (exists (select from <waiter>))::int"""
     leases = "select id, lease, status from <job> where id = any ($1::text::bigint[]) for update skip locked"
     existing = "select id from <job> where id = any ($1::text::bigint[])"
     heartbeat = """
@@ -405,28 +408,6 @@ class Sql:
                (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
 
-    record_last_attempt = """
-        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                               error_detail, traceback)
-        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
-        from <prefix>attempts where job_id = $1::bigint and seq = 9000000000000000000"""
-    # what only the row said of its end is kept as an event
-    keep_end = f"""
-        insert into <event> (job_id, at, event, detail)
-        select id, coalesce(finished_at, created_at), case when status = 'failed' then 'FAILED' else 'EXPIRED' end,
-               case when status = 'failed' then error_code else error_detail end
-        from <job> where id = $1::bigint
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
-    rerun = f"""
-        update <job> as job set status = 'pending', lease = {NEXT_LEASE}, run_at = <now>,
-          max_attempts = least(job.max_attempts + $3::int, {MOST_COUNT}), claimed_at = null, started_at = null,
-          finished_at = null, heartbeat_at = null, expires_at = null, lost = 0, result = null, error_code = null,
-          error_detail = null, traceback = null
-        where id = $2::bigint"""
-    cancel = f"""
-        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
-          error_detail = $4::text
-        where id = $2::bigint"""
     delete = "delete from <job> where id = $1::bigint"
     record_event = """
         insert into <event> (job_id, at, event, actor, detail)

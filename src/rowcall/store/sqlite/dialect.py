@@ -31,6 +31,7 @@ from rowcall.store.flows import Touched
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
 from rowcall.store.spoken_schedules import SpokenSchedules
+from rowcall.store.spoken_steering import SpokenSteering
 from rowcall.store.sqlite.blobs_sql import BlobsSql
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
@@ -40,12 +41,14 @@ from rowcall.store.sqlite.records_sql import RecordsSql
 from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
 from rowcall.store.sqlite.sql import Sql
+from rowcall.store.sqlite.steer_sql import SteerSql
+from rowcall.store.sqlite.waiting import SqliteWaiting
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
+class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, SpokenSteering, SqliteWaiting):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
@@ -53,6 +56,7 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
+        self._steering = SteerSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
@@ -292,16 +296,6 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules):
 
     def workers(self) -> Plan[list[WorkerInfo]]:
         return fetch(Statement(self._sql.workers, (), rows.worker_from_row))
-
-    def rerun(self, job_id: int, more_attempts: int, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.record_last_attempt, job_id))
-        yield from execute(plain(self._sql.keep_end, job_id))
-        yield from execute(plain(self._sql.rerun, now_ms, job_id, more_attempts))
-        yield from self._retag([job_id])
-
-    def cancel(self, job_id: int, error_code: str, reason: str | None, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._sql.cancel, now_ms, job_id, error_code, reason))
-        yield from self._retag([job_id])
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))

@@ -85,15 +85,6 @@ create table <schedule> (
 ) without rowid
 """
 
-# who waits for the end of a job
-_WAITER = """
-create table <waiter> (
-  id integer primary key autoincrement,
-  job_id integer not null,
-  until integer not null
-)
-"""
-
 _FLOW_BELONGINGS_TRIGGER = """
 create trigger <prefix>job_belongings after delete on <job> begin
   delete from <attempt> where job_id = old.id;
@@ -129,8 +120,6 @@ STATEMENTS = (
     _PAUSE,
     _SCHEDULE,
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
-    _WAITER,
-    "create index <prefix>waiter_job on <waiter> (job_id)",
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
     "create index <prefix>job_ready on <job>"

@@ -31,7 +31,6 @@ TABLES = (
     "quota",
     "pause",
     "schedule",
-    "waiter",
 )
 
 

@@ -6,7 +6,7 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE, LOST_CODE
+from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.sqlite.schema import LARGEST, render
 
 JOB_COLUMNS = (
@@ -83,7 +83,7 @@ class Sql:
           (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
           (select json_group_array(json_array(kind, name)) from <pause>),
           exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-          exists (select 1 from <slot>)"""
+          exists (select 1 from <slot>), 0"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
           (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
@@ -232,27 +232,6 @@ class Sql:
                 where status = 'running' and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
 
-    record_last_attempt = """
-        insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                               error_detail, traceback)
-        select job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
-        from <prefix>attempts where job_id = ?1 and seq = 9000000000000000000"""
-    # what only the row said of its end is kept as an event
-    keep_end = f"""
-        insert into <event> (job_id, at, event, detail)
-        select id, coalesce(finished_at, created_at), case when status = 'failed' then 'FAILED' else 'EXPIRED' end,
-               case when status = 'failed' then error_code else error_detail end
-        from <job> where id = ?1
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}'))"""
-    rerun = """
-        update <job> set status = 'pending', lease = lease + 1, run_at = <now>, max_attempts = max_attempts + ?3,
-          claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
-          result = null, error_code = null, error_detail = null, traceback = null
-        where id = ?2"""
-    cancel = """
-        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = ?3,
-          error_detail = ?4
-        where id = ?2"""
     delete = "delete from <job> where id = ?1"
     record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5) returning id"
 

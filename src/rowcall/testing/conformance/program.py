@@ -48,6 +48,11 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         noted(ctx, lambda: eventually(lambda: os.path.exists(until), within=LONGEST_HOLD_SECONDS))
 
     @jobs.task
+    def patient(ctx: Context) -> None:
+        """Runs until it is cancelled."""
+        noted(ctx, lambda: eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS))
+
+    @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
@@ -70,12 +75,22 @@ def hold(jobs: Rowcall, notes: Notes, lease: float) -> None:
     signal.pause()
 
 
+def stay_in_transaction(jobs: Rowcall, notes: Notes, count: int) -> None:
+    """Enqueue in a block, and never come to its end."""
+    with jobs.transaction():
+        for _ in range(count):
+            jobs.enqueue("quick")
+        notes.write("ready")
+        signal.pause()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("notes")
     roles = parser.add_subparsers(dest="role", required=True)
     roles.add_parser("enqueue").add_argument("count", type=int)
+    roles.add_parser("transaction").add_argument("count", type=int)
     roles.add_parser("claim")
     roles.add_parser("hold").add_argument("--lease", type=float)
     work = roles.add_parser("work")
@@ -92,6 +107,8 @@ def main() -> None:
             case "enqueue":
                 for _ in range(given.count):
                     jobs.enqueue("quick")
+            case "transaction":
+                stay_in_transaction(jobs, notes, given.count)
             case "claim":
                 claim_all(jobs, notes)
             case "hold":

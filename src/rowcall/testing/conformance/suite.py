@@ -9,6 +9,12 @@ pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
+from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
+    TestCancelByFilter,
+    TestCancelRunning,
+    TestCancelSurvives,
+    TestCancelTakesAlong,
+)
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
@@ -23,9 +29,12 @@ from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
+from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
+from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,
     TestScheduleRaces,
@@ -33,9 +42,16 @@ from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
-from rowcall.testing.conformance.cases.steering import TestCancel, TestDelete, TestRetry  # noqa: E402
+from rowcall.testing.conformance.cases.steering import (  # noqa: E402
+    TestCancel,
+    TestDelete,
+    TestPriority,
+    TestReschedule,
+    TestRetry,
+)
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
+from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.cases.turns import TestTurns  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
@@ -43,6 +59,10 @@ __all__ = [
     "TestAsyncTwins",
     "TestByHand",
     "TestCancel",
+    "TestCancelByFilter",
+    "TestCancelRunning",
+    "TestCancelSurvives",
+    "TestCancelTakesAlong",
     "TestClaim",
     "TestClockJumps",
     "TestCounts",
@@ -61,11 +81,16 @@ __all__ = [
     "TestMigrations",
     "TestModel",
     "TestPace",
+    "TestPausing",
     "TestPlainSql",
+    "TestPriority",
     "TestProcesses",
     "TestQuestions",
+    "TestReschedule",
+    "TestResults",
     "TestRetention",
     "TestRetry",
+    "TestRetryByFilter",
     "TestScheduleRaces",
     "TestSchedules",
     "TestSecrets",
@@ -74,6 +99,8 @@ __all__ = [
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
+    "TestTransaction",
+    "TestTransactionCrash",
     "TestTurns",
     "clock",
     "jobs",

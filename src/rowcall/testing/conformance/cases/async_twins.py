@@ -25,9 +25,15 @@ WITH_TWIN = [
     "atimeline",
     "aworkers",
     "astats",
+    "aresult",
     "aretry",
     "acancel",
     "adelete",
+    "areschedule",
+    "aset_priority",
+    "apause",
+    "aresume",
+    "apaused",
     "amigrate",
     "aadd_schedule",
     "aschedules",
@@ -77,6 +83,13 @@ class TestAsyncTwins:
             assert (await jobs.aretry(job.id)).status is Status.PENDING
             assert (await jobs.astats()).by_status["pending"] == 1
             assert [one.id for one in (await jobs.alist(status="pending")).jobs] == [job.id]
+            assert (await jobs.areschedule(job.id, delay=60)).status is Status.SCHEDULED
+            assert (await jobs.aset_priority(job.id, 5)).priority == 5
+            paused = await jobs.apause("mail")
+            assert await jobs.apaused() == [paused]
+            assert await jobs.aresume("mail")
+            assert await jobs.acancel(status="scheduled") == 1
+            assert await jobs.aretry(status="cancelled", rate=1) == 1
             assert await jobs.aworkers() == []
             await jobs.adelete(job.id)
             assert (await jobs.alist()).jobs == []

@@ -1,10 +1,12 @@
-"""What a person may do to a job: retry, cancel, delete."""
+"""What a person may do to a job: retry, cancel, delete, another time, another priority."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from rowcall import Fail, Job, JobNotFound, Rowcall, Status, WrongState
+from rowcall import Fail, InvalidOption, Job, JobNotFound, Rowcall, Status, WrongState
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store, all_rows
 
@@ -76,9 +78,95 @@ class TestCancel:
         clock.advance(100_000)
         assert jobs.dequeue("hand") is None
 
-    @pytest.mark.parametrize("state", ["running", "succeeded", "failed", "cancelled"])
-    def test_nothing_else_is(self, jobs: Rowcall, store: Store, state: str) -> None:
+    @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
+    def test_what_has_finished_is_not(self, jobs: Rowcall, store: Store, state: str) -> None:
         _refused(jobs, store, _in_state(jobs, state), "cancel")
+
+
+class TestReschedule:
+    def test_a_job_that_waits_gets_another_time(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = jobs.enqueue("send", delay=3600, tags=["late"])
+        sooner = jobs.reschedule(job.id, delay=60)
+        assert sooner == jobs.get(job.id)
+        assert (sooner.status, sooner.run_at) == (Status.SCHEDULED, clock.now() + timedelta(seconds=60))
+        clock.advance(59)
+        assert jobs.dequeue("hand") is None
+        clock.advance(1)
+        assert jobs.dequeue("hand") is not None
+
+    def test_what_could_run_waits_and_what_waits_can_run(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = jobs.enqueue("send", tags=["moved"])
+        later = jobs.reschedule(job.id, run_at=clock.now() + timedelta(hours=1))
+        assert later.status is Status.SCHEDULED
+        assert jobs.dequeue("hand") is None
+        assert [found.id for found in jobs.list(status="scheduled", tag="moved").jobs] == [job.id]
+        now = jobs.reschedule(job.id, run_at=clock.now())
+        assert now.status is Status.PENDING
+        assert jobs.dequeue("hand") is not None
+
+    def test_a_blocked_one_has_it_when_it_is_blocked_no_longer(self, jobs: Rowcall, clock: FakeClock) -> None:
+        blocker = jobs.enqueue("send")
+        job = jobs.enqueue("send", after=[blocker])
+        later = jobs.reschedule(job.id, delay=60)
+        assert (later.status, later.run_at) == (Status.BLOCKED, clock.now() + timedelta(seconds=60))
+        jobs.complete(_claim(jobs))
+        assert jobs.get(job.id).status is Status.SCHEDULED
+        clock.advance(60)
+        assert _claim(jobs).id == job.id
+
+    def test_who_did_it_and_what_it_was(self, jobs: Rowcall) -> None:
+        job = jobs.enqueue("send", run_at=datetime(2030, 1, 2, 3, 4, 5, 678000, UTC))
+        jobs.reschedule(job.id, run_at=datetime(2031, 1, 1, tzinfo=UTC), actor="ann")
+        event = jobs.timeline(job.id)[-1]
+        assert (event.event, event.actor) == ("RESCHEDULED", "ann")
+        assert event.detail == "from 2030-01-02 03:04:05.678 UTC to 2031-01-01 00:00:00.000 UTC"
+
+    @pytest.mark.parametrize("state", ["running", "succeeded", "failed", "cancelled"])
+    def test_nothing_else_does(self, jobs: Rowcall, store: Store, state: str) -> None:
+        job = _in_state(jobs, state)
+        before = all_rows(store)
+        with pytest.raises(WrongState) as wrong:
+            jobs.reschedule(job.id, delay=5)
+        assert (wrong.value.move, wrong.value.status) == ("reschedule", state)
+        assert all_rows(store) == before
+
+    def test_wrong_times_are_refused(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = jobs.enqueue("send")
+        for given in ({}, {"delay": 5, "run_at": clock.now()}, {"delay": -1}, {"run_at": datetime(2030, 1, 1)}):
+            with pytest.raises(InvalidOption):
+                jobs.reschedule(job.id, **given)
+        assert jobs.get(job.id) == job
+
+
+class TestPriority:
+    def test_it_decides_from_now_on(self, jobs: Rowcall) -> None:
+        first, second = jobs.enqueue("send").id, jobs.enqueue("send").id
+        assert jobs.set_priority(second, 5, actor="ann").priority == 5
+        assert [job.id for job in jobs.claim("hand", limit=2)] == [second, first]
+        event = next(event for event in jobs.timeline(second) if event.event == "PRIORITY_CHANGED")
+        assert (event.actor, event.detail) == ("ann", "from 0 to 5")
+
+    def test_of_a_running_job_from_its_next_attempt_on(self, jobs: Rowcall) -> None:
+        first, second = jobs.enqueue("send").id, jobs.enqueue("send").id
+        claimed = jobs.claim("hand")[0]
+        assert claimed.id == first
+        jobs.set_priority(first, -1)
+        jobs.release(claimed)
+        assert [job.id for job in jobs.claim("hand", limit=2)] == [second, first]
+
+    @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
+    def test_what_has_finished_has_no_place_in_a_queue(self, jobs: Rowcall, store: Store, state: str) -> None:
+        job = _in_state(jobs, state)
+        before = all_rows(store)
+        with pytest.raises(WrongState):
+            jobs.set_priority(job.id, 5)
+        assert all_rows(store) == before
+
+    @pytest.mark.parametrize("priority", [None, 1.5, True, 2**31])
+    def test_what_is_none_is_refused(self, jobs: Rowcall, priority: int) -> None:
+        job = jobs.enqueue("send")
+        with pytest.raises(InvalidOption):
+            jobs.set_priority(job.id, priority)
 
 
 class TestDelete:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from rowcall.testing.conformance.model.entry import Entry, Pauses
+from rowcall.testing.conformance.model.entry import BY_HAND, Entry, Pauses
 
 LOST = "WORKER:LOST"
 EXPIRED = "EXPIRED:NOT_STARTED"
@@ -113,12 +113,15 @@ class Book:
 
     def heartbeat(self, job_id: int) -> None:
         entry = self.entries[job_id]
-        if entry.lease is not None:
+        if entry.lease is not None and not entry.asked_to_end:
             entry.lease_until = self._now() + entry.lease
 
     def complete(self, job_id: int, result: object) -> None:
         self.entries[job_id].end("succeeded", self._now())
         self.entries[job_id].result = result
+
+    def is_asked_to_end(self, job_id: int) -> bool:
+        return self.entries[job_id].asked_to_end
 
     def fail(self, job_id: int, code: str, *, pause: timedelta | None = None) -> None:
         """A failed attempt: retried after a pause, or the end."""
@@ -175,8 +178,12 @@ class Book:
     # steering
 
     def cancel(self, job_id: int) -> None:
+        """What waits is cancelled, what runs is asked to end."""
         entry = self.entries[job_id]
-        entry.status, entry.error_code, entry.finished_at = "cancelled", "CANCELLED:BY_HAND", self._now()
+        if entry.status == "running":
+            entry.asked_to_end = True
+        else:
+            entry.status, entry.error_code, entry.finished_at = "cancelled", BY_HAND, self._now()
 
     def retry(self, job_id: int) -> None:
         entry = self.entries[job_id]

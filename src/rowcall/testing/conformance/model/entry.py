@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+BY_HAND = "CANCELLED:BY_HAND"
+
 
 @dataclass
 class Try:
@@ -52,6 +54,7 @@ class Entry:
     lease: timedelta | None = None
     lease_until: datetime | None = None
     moves: int = 0
+    asked_to_end: bool = False
 
     @property
     def tries(self) -> list[Try]:
@@ -71,7 +74,7 @@ class Entry:
         return self.latest
 
     def begin(self, worker: str, now: datetime, token: int, *, started: bool) -> None:
-        self.status, self.token = "running", token
+        self.status, self.token, self.asked_to_end = "running", token, False
         self.used += 1
         self.latest = Try(self.used, "running", now, now if started else None, worker)
         self.error_code = self.finished_at = self.result = None
@@ -79,6 +82,8 @@ class Entry:
 
     def end(self, status: str, now: datetime, code: str | None = None) -> None:
         """The attempt was the last one: the job is over."""
+        if self.asked_to_end and status not in ("succeeded", "cancelled"):
+            status, code = "cancelled", BY_HAND
         attempt = self.running()
         self.finished_at = attempt.finished_at = max(now, attempt.claimed_at)
         self.error_code = attempt.error_code = code
@@ -96,7 +101,10 @@ class Entry:
         counts: bool = True,
         recorded: bool = True,
     ) -> None:
-        """The attempt will be followed by another."""
+        """The attempt will be followed by another, unless somebody has asked for the end."""
+        if self.asked_to_end:
+            self.end("cancelled", now, BY_HAND)
+            return
         attempt = self.running()
         attempt.status, attempt.error_code, attempt.next_run_at = attempt_status, code, run_at
         attempt.finished_at = max(now, attempt.claimed_at)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rowcall import Backoff, Job, JobNotFound, LeaseLost, Rowcall, WrongState
+from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall, WrongState
 from rowcall.lifecycle import Released
 from rowcall.queue.options import EnqueueOptions
 from rowcall.store.statement import Row, Statement, fetch
@@ -60,7 +60,7 @@ HAND_WAYS: dict[str, tuple[Way, Callable[[Book, int], None]]] = {
 }
 
 STEERING: dict[str, Callable[[Entry], bool]] = {
-    "cancel": lambda entry: entry.waits,
+    "cancel": lambda entry: not entry.finished,
     "retry": lambda entry: entry.finished,
     "delete": lambda entry: entry.status != "running",
 }
@@ -168,17 +168,28 @@ class QueueMachine(RuleBasedStateMachine):
     def settle_by_hand(self, pick: int, ways: list[str]) -> None:
         for way in ways[: len(self._owned(self.hand_claims))]:
             claim = _pick(self._owned(self.hand_claims), pick)
+            if way == "heartbeat":
+                self._heartbeat(claim)
+                continue
             call, in_book = HAND_WAYS[way]
             call(self.jobs, claim.job)
             in_book(self.book, claim.job_id)
+
+    def _heartbeat(self, claim: HandClaim) -> None:
+        try:
+            self.jobs.heartbeat(claim.job)
+        except JobCancelled:
+            assert self.book.is_asked_to_end(claim.job_id)
+        else:
+            assert not self.book.is_asked_to_end(claim.job_id)
+        self.book.heartbeat(claim.job_id)
 
     @precondition(lambda self: self._owned(self.hand_claims))
     @rule(pick=PICK)
     def heartbeat_after_a_while(self, pick: int) -> None:
         claim = _pick(self._owned(self.hand_claims), pick)
         self._pass(timedelta(seconds=5))
-        self.jobs.heartbeat(claim.job)
-        self.book.heartbeat(claim.job_id)
+        self._heartbeat(claim)
 
     @precondition(lambda self: self._lost(self.hand_claims))
     @rule(pick=PICK, way=st.sampled_from(sorted(HAND_WAYS)))

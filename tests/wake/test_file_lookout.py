@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.wake import file_lookout
+from rowcall.wake.file_lookout import FileLookout
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell, Watch
-from rowcall.worker import file_lookout
-from rowcall.worker.file_lookout import FileLookout
-from rowcall.worker.news import News
 
 LONG = 5.0
 

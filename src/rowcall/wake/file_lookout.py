@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
-from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.wake.news import News
 from rowcall.wake.watch import Bell, watch
-from rowcall.worker.news import News
 
 # a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.25, 5.0
@@ -16,10 +16,15 @@ AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
 NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.012, 0.018
 
 
+class Counter(Protocol):
+    def change_counter(self) -> int:
+        """A number that changes when others commit."""
+
+
 class FileLookout:
     """Tells commits of others apart from mere writes, by a counter of SQLite's that is cheap to ask."""
 
-    def __init__(self, connection: SqliteConnection, path: str, bell: Bell) -> None:
+    def __init__(self, connection: Counter, path: str, bell: Bell) -> None:
         self._connection = connection
         self._watch = watch([f"{path}-wal", path], bell)
         self._counter = -1

@@ -1,4 +1,4 @@
-"""What ends a wait of the loop."""
+"""What ends a wait."""
 
 from __future__ import annotations
 

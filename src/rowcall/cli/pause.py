@@ -1,0 +1,68 @@
+"""`rowcall pause` and `resume`: start nothing of a queue or a task for a while."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rowcall.cli.output import console, moment, print_json, text
+from rowcall.cli.target import existing, json_option, url_option
+
+_words = click.argument("words", nargs=-1, metavar="[APP] [QUEUE]")
+_task_option = click.option("--task", metavar="NAME", help="This task in all queues, instead of a queue.")
+
+
+@click.command("pause", short_help="Start no more jobs of a queue or a task.")
+@_words
+@_task_option
+@url_option
+@json_option
+def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_json: bool) -> None:
+    """Start no more jobs of a queue, or of a task, until it is resumed. What runs goes on.
+
+    With --json: {"kind": "queue" | "task", "name", "actor", "at"}: who has paused it, and when.
+    """
+    app, queue = _named(words, task, url)
+    with existing(app, url) as jobs:
+        paused = jobs.pause(queue, task=task)
+    if as_json:
+        print_json(paused)
+    else:
+        said = f"{paused.kind} {paused.name} is paused, by {paused.actor} at {moment(paused.at)} UTC"
+        console().print(text(said))
+
+
+@click.command("resume", short_help="Go on with a queue or a task that was paused.")
+@_words
+@_task_option
+@url_option
+@json_option
+def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as_json: bool) -> None:
+    """Go on with a queue, or with a task; workers learn it at once.
+
+    With --json: {"kind": "queue" | "task", "name", "was_paused"}. Exit code 1 if it was not paused.
+    """
+    app, queue = _named(words, task, url)
+    with existing(app, url) as jobs:
+        was_paused = jobs.resume(queue, task=task)
+    kind, name = ("task", task) if queue is None else ("queue", queue)
+    if as_json:
+        print_json({"kind": kind, "name": name, "was_paused": was_paused})
+    elif was_paused:
+        console().print(text(f"{kind} {name} goes on"))
+    else:
+        click.echo(f"error: {kind} {name} was not paused", err=True)
+    if not was_paused:
+        sys.exit(1)
+
+
+def _named(words: tuple[str, ...], task: str | None, url: str | None) -> tuple[str | None, str | None]:
+    """The app, if it is named, and the queue."""
+    app = words[0] if words and ":" in words[0] and url is None else None
+    names = words[1:] if app is not None else words
+    if len(names) > 1:
+        raise click.UsageError(f"one at a time: {names[1]!r} is one too many")
+    if bool(names) == (task is not None):
+        raise click.UsageError("name a queue, or a task with --task")
+    return app, names[0] if names else None

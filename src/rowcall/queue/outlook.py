@@ -1,0 +1,106 @@
+"""How those who wait for the end of jobs learn that one may have come."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Collection
+from contextlib import closing
+from typing import TYPE_CHECKING, Protocol
+
+from rowcall.drivers.sqlite import SqliteDatabase
+from rowcall.wake.file_lookout import FileLookout
+from rowcall.wake.news import News
+from rowcall.wake.watch import Bell, is_readable
+
+if TYPE_CHECKING:
+    from rowcall.queue.core import Core
+
+SAID_AGAIN_SECONDS = 20.0
+
+
+class Outlook(Protocol):
+    """Used by one thread."""
+
+    def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
+        """Say whose ends are waited for, as far as anybody has to know."""
+
+    def wait(self, seconds: float) -> Collection[int] | None:
+        """The jobs that may have ended; None if that may be any of them."""
+
+    def looked(self, *, in_vain: bool) -> None: ...
+    def close(self) -> None: ...
+
+
+def outlook_for(core: Core, bell: Bell) -> Outlook:
+    if isinstance(core.database, SqliteDatabase):
+        return FileOutlook(core.database, bell)
+    return ServerOutlook(core, bell)
+
+
+class FileOutlook:
+    """Whatever is committed to the file may be an end."""
+
+    def __init__(self, database: SqliteDatabase[object, object], bell: Bell) -> None:
+        self._connection = database.connect()
+        self._lookout = FileLookout(self._connection, database.path, bell)
+
+    def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
+        pass
+
+    def wait(self, seconds: float) -> Collection[int] | None:
+        return None if self._lookout.wait(seconds) in (News.CHANGED, News.TIME) else ()
+
+    def looked(self, *, in_vain: bool) -> None:
+        if in_vain:
+            self._lookout.in_vain()
+        else:
+            self._lookout.worth_it()
+
+    def close(self) -> None:
+        with closing(self._connection):
+            self._lookout.close()
+
+
+class ServerOutlook:
+    """Whoever ends a job tells those who wrote down that they wait for it."""
+
+    def __init__(self, core: Core, bell: Bell) -> None:
+        # not at the top: the driver of the server may not be installed
+        from rowcall.drivers.postgres import PostgresDatabase
+        from rowcall.store.postgres.dialect import PostgresDialect
+        from rowcall.wake.listen import Listener
+
+        assert isinstance(core.database, PostgresDatabase)
+        assert isinstance(core.dialect, PostgresDialect)
+        self._core = core
+        self._bell = bell
+        self._name = secrets.token_hex(8)
+        self._words: deque[str] = deque()
+        self._said_at = time.monotonic()
+        channel = core.dialect.channel_of_ends
+        self._listener = Listener(core.database.connect_to_listen, channel, bell, self._words.append)
+
+    def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
+        core, name = self._core, self._name
+        if left:
+            core.database.write(lambda: core.dialect.wait_no_more(name, sorted(left)))
+        if time.monotonic() - self._said_at > SAID_AGAIN_SECONDS:
+            self._said_at, joined = time.monotonic(), all_of_them
+        if joined:
+            core.database.write(lambda: core.dialect.wait_for(name, sorted(joined), core.now_ms()))
+
+    def wait(self, seconds: float) -> Collection[int] | None:
+        if not self._words and is_readable(self._bell.fileno(), seconds):
+            self._bell.silence()
+        elif not self._words:
+            return None
+        told = {self._words.popleft() for _ in range(len(self._words))}
+        return None if "" in told else {int(word) for word in told}
+
+    def looked(self, *, in_vain: bool) -> None:
+        pass
+
+    def close(self) -> None:
+        self._listener.close()

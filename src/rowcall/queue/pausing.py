@@ -1,0 +1,59 @@
+"""Queues and tasks of which nothing is started for a while."""
+
+from __future__ import annotations
+
+import builtins
+
+from rowcall.context import logger
+from rowcall.job import Paused
+from rowcall.queue.choosing import checked_pause
+from rowcall.queue.core import Core
+from rowcall.queue.steering import actor_of
+
+
+class Pausing(Core):
+    def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
+        """Start no more jobs of a queue, or of a task, until it is resumed: no worker does, and nobody by hand.
+
+        What runs goes on, and what expires meanwhile expires. Twice is once.
+
+            jobs.pause("mail")
+            jobs.pause(task="send_email")
+        """
+        kind, name = checked_pause(queue, task)
+        who = actor_of(actor)
+        return _told(self.write(lambda: self.dialect.pause(kind, name, who, self.now_ms())))
+
+    async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
+        kind, name = checked_pause(queue, task)
+        who = actor_of(actor)
+        return _told(await self.awrite(lambda: self.dialect.pause(kind, name, who, self.now_ms())))
+
+    def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
+        """Go on with a queue, or with a task; gives whether it was paused."""
+        kind, name = checked_pause(queue, task)
+        was_paused = self.write(lambda: self.dialect.resume(kind, name))
+        return _told_of_resuming(kind, name, actor_of(actor), was_paused)
+
+    async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
+        kind, name = checked_pause(queue, task)
+        was_paused = await self.awrite(lambda: self.dialect.resume(kind, name))
+        return _told_of_resuming(kind, name, actor_of(actor), was_paused)
+
+    def paused(self) -> builtins.list[Paused]:
+        """The queues and tasks that are paused now, since when, and by whom."""
+        return self.read(self.dialect.paused())
+
+    async def apaused(self) -> builtins.list[Paused]:
+        return await self.aread(self.dialect.paused())
+
+
+def _told(paused: Paused) -> Paused:
+    logger.info("%s %s is paused, by %s", paused.kind, paused.name, paused.actor)
+    return paused
+
+
+def _told_of_resuming(kind: str, name: str, actor: str, was_paused: bool) -> bool:
+    if was_paused:
+        logger.info("%s %s was resumed by %s", kind, name, actor)
+    return was_paused

@@ -1,0 +1,97 @@
+"""What came of a job, for those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from datetime import timedelta
+
+from rowcall.errors import JobCancelled, JobFailed, seconds_of
+from rowcall.job import FINISHED, Job, Status
+from rowcall.queue.core import Core
+from rowcall.queue.looking import checked_id
+from rowcall.queue.waiting_room import WaitingRoom
+from rowcall.store.plans import inspect
+
+
+class Results(Core):
+    _waiting_room: WaitingRoom | None = None
+
+    def result(self, job: Job | int, *, timeout: float | timedelta | None = None) -> object:
+        """What the handler returned, once it has; None as `timeout` waits for as long as it takes.
+
+        `JobFailed` or `JobCancelled` if it ended so, `TimeoutError` if it has not ended in time, `JobNotFound` if there
+        is no such job, or none any more.
+
+        >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
+        """
+        job_id, patience = _id_of(job), Patience(timeout)
+        while (found := self._awaited(job_id)).status not in FINISHED:
+            seconds = patience.remaining(found)
+            with self._room().waiting(job_id) as ticket:
+                try:
+                    ticket.result(seconds)
+                except TimeoutError:
+                    patience.is_over = True
+        return result_of(self.blobs.shown(found))
+
+    async def aresult(self, job: Job | int, *, timeout: float | timedelta | None = None) -> object:
+        """`result` for async code. Any number may wait at once."""
+        job_id, patience = _id_of(job), Patience(timeout)
+        while (found := await self._aawaited(job_id)).status not in FINISHED:
+            seconds = patience.remaining(found)
+            with self._room().waiting(job_id) as ticket:
+                try:
+                    await asyncio.wait_for(asyncio.wrap_future(ticket), seconds)
+                except TimeoutError:
+                    patience.is_over = True
+        return result_of(await self.blobs.ashown(found))
+
+    def close(self) -> None:
+        room, self._waiting_room = self._waiting_room, None
+        if room is not None and room.pid == os.getpid():
+            room.close()
+        super().close()
+
+    def _awaited(self, job_id: int) -> Job:
+        """The job whose end is waited for, as it is now."""
+        return self.read(inspect.get(self.dialect, job_id))
+
+    async def _aawaited(self, job_id: int) -> Job:
+        return await self.aread(inspect.get(self.dialect, job_id))
+
+    def _room(self) -> WaitingRoom:
+        with self.database.setup_lock:
+            if self._waiting_room is None or self._waiting_room.pid != os.getpid():  # its thread is the parent's
+                self._waiting_room = WaitingRoom(self)
+            return self._waiting_room
+
+
+class Patience:
+    """How much longer to wait. When it is over, the job is looked at once more."""
+
+    def __init__(self, timeout: float | timedelta | None) -> None:
+        self._seconds = None if timeout is None else seconds_of("timeout", timeout)
+        self._deadline = None if self._seconds is None else time.monotonic() + self._seconds
+        self.is_over = self._seconds == 0
+
+    def remaining(self, job: Job) -> float | None:
+        if self.is_over:
+            raise TimeoutError(f"job {job.id} has not ended within {self._seconds:g} s: it is {job.status}")
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+
+def result_of(job: Job) -> object:
+    """What a finished job ended with: the result, or an error that says why there is none."""
+    match job.status:
+        case Status.SUCCEEDED:
+            return job.result
+        case Status.CANCELLED:
+            raise JobCancelled(job.id, job.error_detail)
+        case _:
+            raise JobFailed(job.id, job.error_code or "", job.error_detail)
+
+
+def _id_of(job: Job | int) -> int:
+    return checked_id(job.id if isinstance(job, Job) else job)

@@ -1,0 +1,67 @@
+"""A cancellation that was asked for is never lost: an attempt that does not succeed ends its job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rowcall.job import Status
+from rowcall.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.store.dialect import Dialect, Settlement
+from rowcall.store.plans.books import Books
+from rowcall.store.records import Tally
+from rowcall.store.statement import Plan
+from rowcall.store.steered import Asked
+
+
+class Heeded(msgspec.Struct):
+    """Settlements as they are to be written, and those of them that became cancellations."""
+
+    settlements: list[Settlement]
+    asked: list[Asked] = []
+
+    @property
+    def ids(self) -> set[int]:
+        return {one.id for one in self.asked}
+
+    def tallies(self) -> list[Tally]:
+        books = Books()
+        for one in self.asked:
+            books.enter(one.queue, one.type, one.attempt, _cancelled(one), None, None)
+        return books.tallies()
+
+
+def heed(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Heeded]:
+    """Whatever was to become of attempts other than success: where somebody asked for the end, it is the end."""
+    concerned = [(row.id, row.lease) for row in settlements if row.status != Status.CANCELLED]
+    asked = (yield from dialect.asked_to_cancel(concerned)) if concerned else []
+    if not asked:
+        return Heeded(list(settlements))
+    by_id = {one.id: one for one in asked}
+    return Heeded([_instead(row, by_id[row.id]) if row.id in by_id else row for row in settlements], asked)
+
+
+def _instead(row: Settlement, asked: Asked) -> Settlement:
+    transition = _cancelled(asked)
+    return Settlement(
+        row.id,
+        row.lease,
+        transition.status,
+        transition.attempt_status,
+        row.started_age_ms,
+        row.finished_age_ms,
+        None,
+        0,
+        0,
+        None,
+        transition.error_code,
+        transition.error_detail,
+        row.traceback,
+        0,
+        1,
+    )
+
+
+def _cancelled(asked: Asked) -> Transition:
+    return decide(Tries(asked.attempt, asked.attempt), CancelRequested(asked.reason))

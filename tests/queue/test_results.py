@@ -1,0 +1,262 @@
+"""Those who wait for the end of a job are told of it: the floor of polls beneath that is taken away here."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
+from rowcall.drivers.runner import run
+from rowcall.lifecycle import SUCCESS, Succeeded
+from rowcall.queue import waiting_room
+from rowcall.queue.keeping import tidy_up
+from rowcall.store.plans.claim import Appetite, round_of_work
+from rowcall.store.plans.settle import Ended
+from rowcall.store.statement import Row, Statement
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.hands import StoreWorker
+from rowcall.testing.waiting import eventually
+from tests.connected import connected
+
+LONG = 20.0
+WAITERS = "select job_id from rowcall_waiter order by job_id"
+
+
+@pytest.fixture(autouse=True)
+def no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_room, "FIRST_FLOOR_SECONDS", 600.0)
+    monkeypatch.setattr(waiting_room, "LAST_FLOOR_SECONDS", 600.0)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'app.db'}"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+@pytest.fixture
+def jobs(url: str, clock: FakeClock) -> Iterator[Rowcall]:
+    """Those who end jobs."""
+    with Rowcall(url, clock=clock) as jobs:
+        jobs.migrate()
+        yield jobs
+
+
+@pytest.fixture
+def elsewhere(url: str, jobs: Rowcall) -> Iterator[Rowcall]:
+    """Those who wait."""
+    with Rowcall(url) as elsewhere:
+        yield elsewhere
+
+
+@pytest.fixture
+def others() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as others:
+        yield others
+
+
+@pytest.fixture
+def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], Future[object]]:
+    def wait(job: Job) -> Future[object]:
+        """Somebody who waits, and has looked for the last time before he is told."""
+        looked = threading.Event()
+        read = elsewhere.database.read
+
+        def noted(plan: object) -> object:
+            found = read(plan)  # type: ignore[arg-type,var-annotated]
+            if threading.current_thread().name == "rowcall-results":
+                looked.set()
+            return found
+
+        elsewhere.database.read = noted  # type: ignore[method-assign,assignment]
+        waiting = others.submit(elsewhere.result, job, timeout=LONG)
+        assert looked.wait(LONG)
+        if elsewhere.config.server is not None:
+            room = elsewhere._waiting_room
+            assert room is not None
+            eventually(lambda: is_listening(elsewhere), message="a listener")
+        return waiting
+
+    return wait
+
+
+def is_listening(jobs: Rowcall) -> bool:
+    assert jobs.config.server is not None
+    with connected(jobs.config.server.url) as connection:
+        asked = "select from pg_stat_activity where datname = current_database() and query like 'listen%ended%'"
+        return bool(connection.execute(asked).fetchall())
+
+
+def claimed(jobs: Rowcall) -> Job:
+    job = jobs.dequeue("hand")
+    assert job is not None
+    return job
+
+
+def by_a_worker(jobs: Rowcall) -> None:
+    worker = StoreWorker(jobs, "w")
+    assert worker.settle(worker.start_one(), Succeeded('"done"'))
+
+
+def lost_for_good(jobs: Rowcall) -> None:
+    assert jobs.dequeue("hand", lease=10) is not None
+    assert isinstance(jobs.clock, FakeClock)
+    jobs.clock.advance(11)
+    assert jobs.dequeue("another") is None
+
+
+def expired(jobs: Rowcall) -> None:
+    assert isinstance(jobs.clock, FakeClock)
+    jobs.clock.advance(601)
+    assert jobs.dequeue("hand") is None
+
+
+def on_a_lent_connection(jobs: Rowcall) -> None:
+    def lent() -> sqlite3.Connection | psycopg.Connection[tuple[object, ...]]:
+        if jobs.config.server is None:
+            return sqlite3.connect(jobs.config.path)
+        return psycopg.connect(jobs.config.server.url)
+
+    @jobs.task(name="send")
+    def send(ctx: Context) -> None:
+        with closing(lent()) as connection:
+            ctx.complete("done", connection=connection)
+            connection.commit()
+
+    assert jobs.drain(concurrency=1).succeeded == 1
+
+
+ENDS: dict[str, tuple[Callable[[Rowcall], object], object]] = {
+    "by a worker": (by_a_worker, "done"),
+    "by hand": (lambda jobs: jobs.complete(claimed(jobs), "done"), "done"),
+    "failed": (lambda jobs: jobs.fail(claimed(jobs), "A:B"), JobFailed),
+    "lost for good": (lost_for_good, JobFailed),
+    "cancelled": (lambda jobs: jobs.cancel(1), JobCancelled),
+    "expired": (expired, JobCancelled),
+    "deleted": (lambda jobs: jobs.delete(1), JobNotFound),
+    "on a lent connection": (on_a_lent_connection, "done"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_every_way_to_end_is_told(jobs: Rowcall, wait_for: Callable[[Job], Future[object]], end: str) -> None:
+    waiting = wait_for(jobs.enqueue("send", max_attempts=1, expires_in=600))
+    act, expected = ENDS[end]
+    act(jobs)
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            waiting.result(LONG)
+    else:
+        assert waiting.result(LONG) == expected
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+class TestOnAServer:
+    def test_who_waits_stands_in_a_row_for_as_long_as_he_waits(
+        self, jobs: Rowcall, elsewhere: Rowcall, url: str, wait_for: Callable[[Job], Future[object]]
+    ) -> None:
+        job = jobs.enqueue("send")
+        with connected(url) as connection:
+            assert connection.execute(WAITERS).fetchall() == []
+            waiting = wait_for(job)
+            assert connection.execute(WAITERS).fetchall() == [(job.id,)]
+            jobs.complete(claimed(jobs))
+            assert waiting.result(LONG) is None
+            elsewhere._room()._bell.ring()  # type: ignore[union-attr]
+            eventually(lambda: connection.execute(WAITERS).fetchall() == [], message="no row")
+
+    def test_who_has_died_is_forgotten_after_a_minute(self, jobs: Rowcall, clock: FakeClock, url: str) -> None:
+        jobs.write(lambda: jobs.dialect.wait_for("dead", [1, 2], jobs.now_ms()))
+        with connected(url) as connection, closing(jobs.database.connect()) as own:
+            clock.advance(59)
+            tidy_up(jobs, own)
+            assert connection.execute(WAITERS).fetchall() == [(1,), (2,)]
+            clock.advance(2)
+            tidy_up(jobs, own)
+            assert connection.execute(WAITERS).fetchall() == []
+
+    def test_a_settle_that_was_in_flight_and_knew_of_nobody_is_noticed(
+        self, jobs: Rowcall, elsewhere: Rowcall, url: str, others: ThreadPoolExecutor
+    ) -> None:
+        job = jobs.enqueue("send")
+        with connected(url, autocommit=False) as connection:
+            connection.execute("update rowcall_job set status = 'succeeded', result = '1', finished_at = now()")
+            waiting = others.submit(elsewhere.result, job, timeout=LONG)
+            with connected(url) as outsider:
+                eventually(lambda: outsider.execute(WAITERS).fetchall() == [(job.id,)], message="a row")
+            connection.commit()
+        assert waiting.result(LONG) == 1
+
+    def test_a_row_that_was_only_locked_is_not_asked_about_all_the_time(self, jobs: Rowcall, url: str) -> None:
+        job = jobs.enqueue("send")
+        with connected(url, autocommit=False) as connection:
+            connection.execute("select from rowcall_job for update")
+            connection.commit()
+        assert jobs.read(jobs.dialect.awaited_ends([job.id])).unsure == {job.id}
+        asked = 0
+        read = jobs.database.read
+
+        def counted(plan: object) -> object:
+            nonlocal asked
+            asked += threading.current_thread().name == "rowcall-results"
+            return read(plan)  # type: ignore[arg-type]
+
+        jobs.database.read = counted  # type: ignore[method-assign,assignment]
+        with pytest.raises(TimeoutError):
+            jobs.result(job, timeout=0.5)
+        assert asked < 30
+
+    def test_where_nobody_waits_a_round_has_no_statement_more(self, jobs: Rowcall) -> None:
+        jobs.enqueue("send")
+        worker = StoreWorker(jobs, "w")
+        ready = worker.start_one()
+        told = self._statements(jobs, ready.id, ready.lease)
+        jobs.write(lambda: jobs.dialect.wait_for("somebody", [99], jobs.now_ms()))
+        assert self._statements(jobs, ready.id, ready.lease) == told + 1
+
+    def _statements(self, jobs: Rowcall, job_id: int, lease: int) -> int:
+        """How many a round takes that settles this job; it is rolled back."""
+        ended, appetite = [Ended(job_id, lease, SUCCESS)], Appetite(worker="w", slots=0)
+        statements = 0
+        with (
+            connected(jobs.config.server.url, autocommit=False) as connection,  # type: ignore[union-attr]
+            psycopg.RawCursor(connection) as cursor,
+        ):
+
+            def execute(statement: Statement[object]) -> list[Row]:
+                nonlocal statements
+                statements += 1
+                cursor.execute(statement.sql, statement.parameters)
+                return cursor.fetchall() if cursor.description else []
+
+            taken = run(round_of_work(jobs.dialect, ended, None, appetite, jobs.now_ms()), execute)
+        assert taken.settled == {job_id}
+        return statements
+
+
+def test_a_listener_that_was_cut_hears_again(postgres_url: str) -> None:
+    with Rowcall(postgres_url) as jobs, ThreadPoolExecutor(1) as others:
+        job = jobs.enqueue("send")
+        waiting = others.submit(jobs.result, job, timeout=LONG)
+        eventually(lambda: is_listening(jobs), message="a listener")
+        with connected(postgres_url) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%'"
+                " and datname = current_database()"
+            )
+        jobs.complete(claimed(jobs), "heard")
+        assert waiting.result(LONG) == "heard"

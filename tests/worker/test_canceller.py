@@ -1,0 +1,160 @@
+"""How a worker learns what it is to cancel, and what it does then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from rowcall import Context, Rowcall
+from rowcall.lifecycle import CancelRequested, Move
+from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import Plan
+from rowcall.store.steered import Asked
+from rowcall.testing import eventually
+from rowcall.worker import canceller
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.run import Run
+from tests.worker.support import ended, some_beats
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions whether anything is to be cancelled, by the names of those who asked."""
+    names: list[str] = []
+    ask = SqliteDialect.cancelling
+
+    def noted(dialect: SqliteDialect, worker: str) -> Plan[list[Asked]]:
+        names.append(worker)
+        return ask(dialect, worker)
+
+    monkeypatch.setattr(SqliteDialect, "cancelling", noted)
+    monkeypatch.setattr(canceller, "ASK_SECONDS", 0.02)
+    return names
+
+
+def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[str]) -> None:
+    let_go = threading.Event()
+
+    @jobs.task
+    def held() -> None:
+        assert let_go.wait(30)
+
+    with jobs.worker(lease=0.5) as worker:
+        some_beats(jobs, 3)
+        assert asked == []
+        job = held.enqueue()
+        eventually(lambda: len(asked) > 3)
+        assert set(asked) == {worker.name}
+        let_go.set()
+        ended(jobs, job)
+        some_beats(jobs, 2)
+        so_far = len(asked)
+        some_beats(jobs, 3)
+        assert len(asked) == so_far
+
+
+def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall) -> None:
+    let_go, began = threading.Event(), []
+
+    @jobs.task(queue="one")
+    def held(number: int) -> None:
+        began.append(number)
+        assert let_go.wait(30)
+
+    for number in (1, 2):
+        held.enqueue(number)
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
+    first, second = (
+        Run(ready, jobs.tasks["held"], "me", taken.look.now_ms, time.monotonic, buffered=buffered)
+        for ready, buffered in zip(taken.started, (False, True), strict=True)
+    )
+    rung = threading.Event()
+    dispatcher = Dispatcher(1, rung.set, None, limited_queues=True)
+    dispatcher.accept([first], [second])
+    dispatcher.cancel(second, CancelRequested("enough"))
+    assert rung.is_set()
+    assert (dispatcher.buffered, dispatcher.in_flight("one")) == (0, 1)
+    assert dispatcher.take_ended() == [second]
+    assert second.transition is not None
+    assert (second.transition.move, second.transition.error_detail) == (Move.CANCEL, "enough")
+    let_go.set()
+    eventually(lambda: dispatcher.has_ended)
+    assert (dispatcher.take_ended(), began) == ([first], [1])
+    dispatcher.close()
+
+
+def test_a_handler_that_swallows_it_goes_on(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="rowcall")
+    began, swallowed, let_go = threading.Event(), threading.Event(), threading.Event()
+
+    @jobs.task
+    async def stubborn() -> str:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.set()
+        while not let_go.is_set():
+            await asyncio.sleep(0.01)
+        return "all of it"
+
+    job = stubborn.enqueue()
+    with jobs.worker():
+        assert began.wait(30)
+        jobs.cancel(job.id, "enough")
+        assert swallowed.wait(30)
+        assert jobs.get(job.id).status == "running"
+        let_go.set()
+        assert ended(jobs, job).status == "cancelled"
+    assert f"job {job.id} (stubborn): was cancelled by hand (CANCELLED:BY_HAND: enough)" in caplog.messages
+
+
+def test_what_runs_past_its_time_after_the_request_is_not_retried(jobs: Rowcall) -> None:
+    began, let_go = threading.Event(), threading.Event()
+
+    @jobs.task(timeout=0.5)
+    def deaf() -> None:
+        began.set()
+        assert let_go.wait(30)
+
+    job = deaf.enqueue()
+    with jobs.worker(concurrency=2):
+        assert began.wait(30)
+        jobs.cancel(job.id)
+        assert ended(jobs, job).error_code == "CANCELLED:BY_HAND"
+        let_go.set()
+
+
+def test_what_is_released_by_a_worker_that_stops_is_cancelled(jobs: Rowcall) -> None:
+    began, let_go = threading.Event(), threading.Event()
+
+    @jobs.task
+    def deaf() -> None:
+        began.set()
+        assert let_go.wait(30)
+
+    job = deaf.enqueue()
+    worker = jobs.worker()
+    worker.start()
+    assert began.wait(30)
+    jobs.cancel(job.id)
+    worker.stop_at_once()
+    assert worker.ended.wait(30)
+    assert jobs.get(job.id).status == "cancelled"
+    let_go.set()
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_drain_can_be_told_too(jobs: Rowcall, concurrency: int) -> None:
+    @jobs.task
+    def cancels_itself(ctx: Context) -> None:
+        jobs.cancel(ctx.job.id)
+        eventually(lambda: ctx.cancelled)
+
+    cancels_itself.enqueue()
+    assert jobs.drain(concurrency=concurrency).cancelled == 1
