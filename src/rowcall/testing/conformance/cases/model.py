@@ -26,7 +26,7 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 60))
+FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 15))
 
 
 @pytest.mark.slow

@@ -326,13 +326,17 @@ class QueueMachine(RuleBasedStateMachine):
             {job_id: stored_row(job) for job_id, job in stored.items()},
             {job_id: model_row(entry) for job_id, entry in self.book.entries.items()},
         )
+        concerned = self._attempts_to_compare(stored)
         compare(
-            {job_id: stored_attempts(self.jobs.attempts(job_id)) for job_id in stored},
-            {job_id: model_attempts(entry) for job_id, entry in self.book.entries.items()},
+            {job_id: stored_attempts(self.jobs.attempts(job_id)) for job_id in concerned},
+            {job_id: model_attempts(self.book.entries[job_id]) for job_id in concerned},
         )
         in_the_table = sum(len(entry.past) for entry in self.book.entries.values())
         assert self._count("rowcall_attempt") == in_the_table
         self._leases_never_fall(stored)
+
+    def _attempts_to_compare(self, stored: dict[int, Job]) -> list[int]:
+        return list(stored)
 
     def _count(self, table: str) -> int:
         numbers: list[int] = self.jobs.read(fetch(Statement(f"select count(*) from {table}", (), _number)))
