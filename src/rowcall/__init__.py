@@ -43,6 +43,7 @@ from rowcall.job import (
     Summary,
     WorkerInfo,
 )
+from rowcall.limits import Limit
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
@@ -71,6 +72,7 @@ __all__ = [
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",
+    "Limit",
     "Pace",
     "Page",
     "Paused",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +16,17 @@ from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import Summary
+from rowcall.limits import Limit
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.failures import CodeFunction
+from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
+from rowcall.queue.limits import checked_queue_limit
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
-from rowcall.queue.options import TASK_OPTIONS, TaskOptions, checked
+from rowcall.queue.options import TASK_OPTIONS, BatchOptions, TaskOptions, checked
 from rowcall.queue.pausing import Pausing
 from rowcall.queue.results import Results
 from rowcall.queue.schedules import Schedules
@@ -51,6 +54,12 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class BatchDecorator(Protocol):
+    """A job of a batch is enqueued with what one item of the function's list takes, which no type can say."""
+
+    def __call__(self, function: Callable[..., R], /) -> Task[..., R]: ...
 
 
 class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
@@ -112,8 +121,10 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    @overload
+    def task(self, /, **options: Unpack[BatchOptions]) -> BatchDecorator: ...
 
-    def task(self, function: Callable[..., object] | None = None, /, **options: Unpack[TaskOptions]) -> object:
+    def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
         given = checked(options, TASK_OPTIONS)
         if function is not None:
@@ -123,9 +134,17 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
     def _declare(self, declared: Declared) -> Task[..., object] | ContextTask[..., object]:
         if declared.name in self.tasks:
             raise DuplicateTask(declared.name)
+        if declared.limits:
+            self.limits.declare_task(declared.name, declared.limits)
         self.tasks[declared.name] = declared
-        declared.failures = self.failures
+        declared.failures, declared.core = self.failures, self
+        if declared.options.isolated:
+            remember(declared)
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
+
+    def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
+        """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
+        self.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
     def declared_task(self, name: str) -> Declared:
         """The declaration of that name; `UnknownTask` if there is none here."""

@@ -25,6 +25,7 @@ class Attempted(Protocol):
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
+    def claimed_jobs(self) -> list[Job]: ...
     def report(self, share: float, message: str | None) -> None: ...
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None: ...
     def blockers(self) -> list[object]: ...
@@ -65,6 +66,11 @@ class Context:
         if self._job is None:
             self._job = self._attempt.claimed_job()
         return self._job
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs of a batch, in the order of its items; of any other handler its one job."""
+        return self._attempt.claimed_jobs()
 
     @property
     def cancelled(self) -> bool:

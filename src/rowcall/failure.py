@@ -31,7 +31,7 @@ def raised(
 ) -> Raised:
     """The outcome of a handler that ended with an exception."""
     return Raised(
-        _scrubbed(error, scrub),
+        scrubbed(error, scrub),
         code_of(error) if code is None else code,
         detail_of(error, scrub),
         traceback_of(error, scrub, traceback_limit),
@@ -57,7 +57,7 @@ def traceback_of(error: BaseException, scrub: Scrub = unchanged, limit: int = DE
     return storable(scrub("".join(lines)), limit)
 
 
-def _scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
+def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
     """What a handler says by raising it, said without secrets; policies see any other error as it is."""
     if scrub is unchanged:
         return error

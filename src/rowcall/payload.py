@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 import msgspec
@@ -36,8 +36,8 @@ class Arguments:
 
     def __init__(self, task: str, function: Callable[..., object], *, skip_first: bool) -> None:
         self._task = task
-        parameters = _parameters(function)[1 if skip_first else 0 :]
-        hints = _hints(function)
+        parameters = parameters_of(function)[1 if skip_first else 0 :]
+        hints = hints_of(function)
         fields: list[tuple[str, object] | tuple[str, object, object]] = []
         for parameter in parameters:
             if parameter.name == BLOB_KEY:
@@ -54,33 +54,39 @@ class Arguments:
                 fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
         self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
         self._defaults = any(p.default is not p.empty for p in parameters)
+        self._decoder = decoder_of(task, fields)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._if_missing)
+
+    def value_if_missing(self, name: str) -> object:
+        """What a payload would hold of an argument that is not given; None where it has to be, or JSON has no such."""
         try:
-            struct = msgspec.defstruct(
-                "Arguments", fields, kw_only=True, forbid_unknown_fields=True, rename=None, weakref=False
-            )
-            self._decoder = msgspec.json.Decoder(struct, dec_hook=_decode_custom)
-        except (TypeError, NameError, RuntimeError) as error:
-            raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error
-        self._encoder = msgspec.json.Encoder(enc_hook=_encode_custom, decimal_format="string")
+            value: object = msgspec.json.decode(plain_encoder.encode(self._if_missing[name]))
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        return value
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         """The payload of a call; `InvalidArguments` where it does not fit."""
         if args:
             kwargs = self._bind(args, kwargs)
         try:
-            raw = self._encoder.encode(kwargs)
+            raw = plain_encoder.encode(kwargs)
             self._decoder.decode(raw)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidArguments(self._task, _explain(error)) from error
-        return _checked_text(self._task, raw, kwargs)
+            raise InvalidArguments(self._task, explain(error)) from error
+        return checked_text(self._task, raw, kwargs)
 
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
         """The arguments to call the function with: (positional-only ones, the rest by name)."""
         try:
             struct = self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise PayloadUnfit("INVALID_INPUT:SCHEMA_MISMATCH", _explain(error)) from error
+            raise PayloadUnfit("INVALID_INPUT:SCHEMA_MISMATCH", explain(error)) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
         kwargs = msgspec.structs.asdict(struct)
@@ -105,10 +111,23 @@ class Arguments:
         return bound
 
 
+def decoder_of(
+    task: str, fields: Sequence[tuple[str, object] | tuple[str, object, object]]
+) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Reads an object of these fields and of no others."""
+    try:
+        struct = msgspec.defstruct(
+            "Arguments", fields, kw_only=True, forbid_unknown_fields=True, rename=None, weakref=False
+        )
+        return msgspec.json.Decoder(struct, dec_hook=decode_custom)
+    except (TypeError, NameError, RuntimeError) as error:
+        raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error
+
+
 def takes_context(function: Callable[..., object], context: type) -> bool:
     """Whether the first parameter is annotated with the class `context`."""
-    parameters = _parameters(function)
-    return bool(parameters) and _hints(function).get(parameters[0].name) is context
+    parameters = parameters_of(function)
+    return bool(parameters) and hints_of(function).get(parameters[0].name) is context
 
 
 def untyped_to_json(task: str, arguments: object) -> str:
@@ -118,10 +137,10 @@ def untyped_to_json(task: str, arguments: object) -> str:
     if BLOB_KEY in arguments:
         raise InvalidArguments(task, _RESERVED)
     try:
-        raw = _plain_encoder.encode(arguments)
+        raw = plain_encoder.encode(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidArguments(task, _explain(error)) from error
-    return _checked_text(task, raw, arguments)
+        raise InvalidArguments(task, explain(error)) from error
+    return checked_text(task, raw, arguments)
 
 
 def result_to_json(task: str, result: object) -> str | None:
@@ -132,12 +151,12 @@ def result_to_json(task: str, result: object) -> str | None:
     if result is None:
         return None
     try:
-        raw = _plain_encoder.encode(result)
+        raw = plain_encoder.encode(result)
     except Exception as error:  # a class of the user's may raise anything while it is written
-        raise InvalidArguments(task, _explain(error)) from error
+        raise InvalidArguments(task, explain(error)) from error
     if b"\\u0000" in raw:
         raw = msgspec.json.encode(_without_nul(msgspec.json.decode(raw)))
-    text = _checked_text(task, raw, result)
+    text = checked_text(task, raw, result)
     if (isinstance(result, Mapping) and BLOB_KEY in result) or reference_of(text) is not None:
         raise InvalidArguments(task, _RESERVED)
     return text
@@ -169,7 +188,7 @@ def tags_from_row(text: str | None) -> tuple[str, ...]:
         return ()
 
 
-def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+def parameters_of(function: Callable[..., object]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError) as error:
@@ -178,7 +197,7 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
         ) from error
 
 
-def _hints(function: Callable[..., object]) -> dict[str, object]:
+def hints_of(function: Callable[..., object]) -> dict[str, object]:
     target = inspect.unwrap(function)
     if not inspect.isfunction(target) and not inspect.ismethod(target):
         target = getattr(target, "__call__", target)  # noqa: B004
@@ -191,7 +210,7 @@ def _hints(function: Callable[..., object]) -> dict[str, object]:
         ) from error
 
 
-def _explain(error: BaseException) -> str:
+def explain(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "the arguments are nested too deeply, or refer to themselves"
     if isinstance(error, UnicodeEncodeError):
@@ -209,7 +228,7 @@ _PLAINER = {
 }
 
 
-def _checked_text(task: str, raw: bytes, source: object) -> str:
+def checked_text(task: str, raw: bytes, source: object) -> str:
     # msgspec writes NaN and infinity as null: only where a null was written can one have been lost
     if b"null" in raw and any(_not_finite(value) for value in _walk(source)):
         raise InvalidArguments(task, "NaN and infinity cannot be held by JSON; pass None or a text")
@@ -248,14 +267,14 @@ def _walk(value: object) -> Iterator[object]:
             yield from _walk(part)
     elif not isinstance(value, str | bytes | int | float | None):
         try:
-            fields = msgspec.to_builtins(value, enc_hook=_encode_custom)
+            fields = msgspec.to_builtins(value, enc_hook=encode_custom)
         except (TypeError, ValueError):
             return
         if type(fields) is not type(value):
             yield from _walk(fields)
 
 
-def _encode_custom(value: object) -> object:
+def encode_custom(value: object) -> object:
     if isinstance(value, PurePath):
         return str(value)
     pydantic = sys.modules.get("pydantic")
@@ -264,7 +283,7 @@ def _encode_custom(value: object) -> object:
     raise TypeError(f"JSON cannot hold a {type(value).__module__}.{type(value).__qualname__}")
 
 
-def _decode_custom(kind: type, value: object) -> object:
+def decode_custom(kind: type, value: object) -> object:
     if kind is object:
         return value
     if not isinstance(kind, type):
@@ -279,7 +298,7 @@ def _decode_custom(kind: type, value: object) -> object:
     raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be read from JSON")
 
 
-_plain_encoder = msgspec.json.Encoder(enc_hook=_encode_custom, decimal_format="string")
+plain_encoder = msgspec.json.Encoder(enc_hook=encode_custom, decimal_format="string")
 _object_decoder = msgspec.json.Decoder(dict[str, object])
 _value_decoder = msgspec.json.Decoder(object)
 _tags_decoder = msgspec.json.Decoder(tuple[object, ...])

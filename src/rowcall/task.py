@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.errors import InvalidArguments, InvalidOption
+from rowcall.items import ItemArguments
 from rowcall.job import Job
+from rowcall.limits import Limit, LimitOf
 from rowcall.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
 from rowcall.queue.flows import Bound
+from rowcall.queue.isolation import home_of
+from rowcall.queue.limits import KnownLimits, bound_to, limited
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
 
@@ -23,10 +28,19 @@ NOTHING_GIVEN = Options()
 _ONLY_CONNECTION = {"connection"}
 
 
+class Lane(enum.Enum):
+    """Where a handler runs."""
+
+    THREAD = "thread"
+    LOOP = "loop"
+    PROCESS = "process"
+
+
 class Declared:
     """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
 
     failures = Failures()  # its queue's, once it is declared there
+    core: Enqueueing | None = None
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name
@@ -35,8 +49,18 @@ class Declared:
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004
         )
+        self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
-        self.arguments = Arguments(name, function, skip_first=self.takes_context)
+        kind = Arguments if options.batch is None else ItemArguments
+        self.arguments = kind(name, function, skip_first=self.takes_context)
+        self.limits = bound_to(options.limits or (), name, self.arguments)
+
+    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
+        """The limits of a job: those given with it, else those of the task; None if it has none."""
+        if given is None:
+            return self.limits or None
+        known.check(given)
+        return bound_to(given, self.name, self.arguments)
 
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""
@@ -138,7 +162,8 @@ class ContextTask(BaseTask[P, R]):
 
 
 def _new_job(jobs: Enqueueing, declared: Declared, given: Options) -> NewJob:
-    return new_job(declared.name, declared.options, given, jobs.config.default_queue)
+    job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
+    return limited(job, declared.limits_for(given.limits, jobs.limits))
 
 
 def declare(function: Callable[..., object], options: Options) -> Declared:
@@ -152,4 +177,6 @@ def declare(function: Callable[..., object], options: Options) -> Declared:
     name = options.name or getattr(function, "__name__", None)
     if not name or name == "<lambda>":
         raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+    if options.isolated:
+        home_of(function)
     return Declared(name, function, options)

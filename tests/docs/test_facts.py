@@ -43,7 +43,7 @@ from rowcall.cli.bench import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.config import DEFAULT_POOL_SIZE
 from rowcall.queue.core import Core
-from rowcall.queue.options import _LATER, ENQUEUE_OPTIONS, TASK_OPTIONS
+from rowcall.queue.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
@@ -108,7 +108,7 @@ def test_every_count_of_a_summary_is_explained() -> None:
 
 def test_every_option_is_explained() -> None:
     assert missing(TASK_OPTIONS, section(DOCS / "tasks.md", "Options of a task")) == []
-    assert missing(ENQUEUE_OPTIONS | set(_LATER), section(DOCS / "enqueueing.md", "Options")) == []
+    assert missing(ENQUEUE_OPTIONS, section(DOCS / "enqueueing.md", "Options")) == []
 
 
 def test_every_argument_of_a_queue_is_explained() -> None:

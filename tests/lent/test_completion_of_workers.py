@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from rowcall import Backoff, Context, Job, LeaseLost, Rowcall, current
+from rowcall.task import ContextTask
 from rowcall.testing import eventually
 from rowcall.worker import loop, outcomes
 from rowcall.worker.pace import Pace
@@ -77,13 +78,13 @@ def queue(request: pytest.FixtureRequest) -> Queue:
 def leaving_open(queue: Queue, **options: Any) -> Job:
     """A job whose handler completes it, and returns without a commit or a rollback."""
 
-    @queue.jobs.task(name="leave_open", **options)
     def leave_open(ctx: Context) -> None:
         connection = queue.connect()
         ctx.complete("done", connection=connection)
         queue.left_open.append(connection)
 
-    return leave_open.enqueue()
+    task: ContextTask[[], None] = queue.jobs.task(**options)(leave_open)
+    return task.enqueue()
 
 
 def left_open(queue: Queue) -> Any:

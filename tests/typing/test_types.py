@@ -41,6 +41,15 @@ def digest(ctx: Context, copies: int = 1) -> int:
     return copies
 
 
+@jobs.task(batch=100, batch_wait=0.5, queue="search")
+def index(ctx: Context, items: list[dict[str, int]]) -> list[int]:
+    return [len(ctx.jobs)]
+
+
+@jobs.task(isolation="process", memory_limit="512MB")
+def render(pages: int) -> None: ...
+
+
 # right: no error below
 digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
@@ -50,6 +59,9 @@ send_email.using(delay=timedelta(minutes=1), retry=Backoff.linear(5)).enqueue(to
 thumbnail.enqueue(Path("a.png"))
 thumbnail.enqueue(Path("a.png"), size=64)
 flaky.enqueue()
+render.enqueue(3)
+index.using(priority=1).enqueue(number=5)
+reveal_type(index.enqueue(number=5))
 reveal_type(send_email("a@example.com"))
 reveal_type(send_email.enqueue_many([{"to": "a"}]))
 reveal_type(jobs.enqueue("send_email", {"to": "a"}, priority=10))
@@ -72,6 +84,10 @@ async def use(ctx: Context) -> None:
 # wrong: an error on each line below
 jobs.error_code(KeyError, 404)  # call-overload
 jobs.error_code(int)  # type-var
+jobs.task(isolation="fork")  # call-overload
+jobs.task(batch="many")  # call-overload
+jobs.task(batch_wait=1)  # call-overload
+render.enqueue("3")  # arg-type
 send_email.enqueue(42)  # arg-type
 send_email.enqueue()  # call-arg
 send_email.enqueue("a", cc="b")  # call-arg
@@ -95,6 +111,7 @@ def pass_context(ctx: Context) -> None:
 """
 
 REVEALED = [
+    "rowcall.job.Job",
     "rowcall.job.Job",
     "int",
     "list[rowcall.job.Job]",
@@ -143,7 +160,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 19
+    assert len(findings.errors) == 23
     assert findings.revealed == REVEALED
 
 

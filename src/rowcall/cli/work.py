@@ -80,6 +80,7 @@ def work_command(
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
     """
     jobs = load(app)
+    jobs.app_module = app.partition(":")[0]
     # after the import, so that an app which sets up logging has its way
     log.set_up(log_level, log_format)
     worker = jobs.worker(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
@@ -27,6 +28,7 @@ from rowcall.text import code_complaint
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000
 FOLDED_EVERY = 200
+LEFT_SECONDS, MOST_LEFT = 0.005, 40
 
 
 class ByHand(Core):
@@ -63,11 +65,15 @@ class ByHand(Core):
 
         A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
         """
+        tries = 0
         while True:
             taken = self.write(lambda: self._claim(worker, limit, lease, queues))
             jobs = self._with_payloads(taken, worker)
-            if jobs or not taken.started:
+            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
                 return jobs
+            if not (taken.started or taken.more):  # another claimer has the limit of all that is ready, for a moment
+                tries += 1
+                time.sleep(LEFT_SECONDS)
 
     async def aclaim(
         self,
@@ -77,14 +83,18 @@ class ByHand(Core):
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
         queues: Iterable[str] | None = None,
     ) -> list[Job]:
+        tries = 0
         while True:
             taken = await self.awrite(lambda: self._claim(worker, limit, lease, queues))
             if any(reference_of(ready.payload) is not None for ready in taken.started):
                 jobs = await asyncio.get_running_loop().run_in_executor(None, self._with_payloads, taken, worker)
             else:
                 jobs = claimed_jobs(taken, worker)
-            if jobs or not taken.started:
+            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
                 return jobs
+            if not (taken.started or taken.more):
+                tries += 1
+                await asyncio.sleep(LEFT_SECONDS)
 
     def complete(self, job: Job, result: object = None) -> None:
         """The job succeeded. `LeaseLost` if it is no longer yours."""
@@ -139,6 +149,7 @@ class ByHand(Core):
             queues=None if names is None else dict.fromkeys(names),
             first_queue=next(self._turns),
             lease_ms=lease_ms,
+            limits=self.limits.declared,
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
 

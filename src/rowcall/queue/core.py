@@ -16,6 +16,7 @@ from rowcall.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavail
 from rowcall.moments import milliseconds_of
 from rowcall.queue.blobs import Blobs
 from rowcall.queue.failures import Failures
+from rowcall.queue.limits import KnownLimits
 from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
 from rowcall.queue.transaction import Ground, Transaction, joined
@@ -39,12 +40,16 @@ class Place(Protocol):
 
 
 class Core:
+    app_module: str | None = None
+    """The module that `rowcall work` was given: what child processes import first."""
+
     def __init__(self, config: Config, clock: Clock) -> None:
         self.config = config
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
         self.declared_schedules: dict[str, Entry] = {}
+        self.limits = KnownLimits()
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)
         self.tracing: Tracing | None = None

@@ -10,9 +10,11 @@ import msgspec
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.job import Job
+from rowcall.limits import LimitOf
 from rowcall.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.flows import Bound, Flows
+from rowcall.queue.limits import limited, limits_text, limits_texts
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.queue.ordering import written_job
 from rowcall.store.dialect import Inserted, NewJob
@@ -62,10 +64,12 @@ class Enqueueing(Flows):
         declared = self.tasks.get(task)
         if declared is not None:
             payload = declared.payload_of({} if arguments is None else arguments)
-            return new_job(task, declared.options, given, self.config.default_queue), payload
-        return new_job(task, _UNDECLARED, given, self.config.default_queue), untyped_to_json(
-            task, {} if arguments is None else arguments
-        )
+            job = new_job(task, declared.options, given, self.config.default_queue)
+            return limited(job, declared.limits_for(given.limits, self.limits)), payload
+        job = new_job(task, _UNDECLARED, given, self.config.default_queue)
+        self.limits.check(given.limits or ())
+        limits = None if given.limits is None else tuple(LimitOf(limit) for limit in given.limits)
+        return limited(job, limits), untyped_to_json(task, {} if arguments is None else arguments)
 
     def put(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
@@ -78,7 +82,7 @@ class Enqueueing(Flows):
             return self.place([Order(job=job, payload=payload)], connection)[0]
         connection = self.destination(connection)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-        member = Member(job, payload, self.now_ms())
+        member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
             return written_job(job, shown, self._put_large(member, connection))
         if connection is None:
@@ -98,7 +102,7 @@ class Enqueueing(Flows):
             return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
         connection = self.destination(connection)
         shown = payload_from_row(payload)
-        member = Member(job, payload, self.now_ms())
+        member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
             return written_job(job, shown, await self._aput_large(member, connection))
         if connection is None:
@@ -118,15 +122,17 @@ class Enqueueing(Flows):
             return self.place([Order(job=job, payload=payload) for payload in payloads], connection)
         connection = self.destination(connection)
         now_ms = self.now_ms()
-        large = self.blobs.any_large(payloads)
+        large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:
             self.ensure_schema()
             stored = self.blobs.all_stored(job.type, payloads) if large else payloads
-            inserted = self.database.write(lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large))
+            inserted = self.database.write(
+                lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large, limits=limits)
+            )
         else:
             loan, dialect = self.lend(connection)
             stored = self.blobs.all_stored(job.type, payloads) if large else payloads
-            plan = enqueue_many(dialect, job, stored, now_ms, referring=large)
+            plan = enqueue_many(dialect, job, stored, now_ms, referring=large, limits=limits)
             inserted = loan.run(on_loan(dialect, stored, plan) if large else plan)
         return _jobs(job, payloads, inserted)
 
@@ -141,17 +147,17 @@ class Enqueueing(Flows):
             return await self.aplace([Order(job=job, payload=payload) for payload in payloads], connection)
         connection = self.destination(connection)
         now_ms = self.now_ms()
-        large = self.blobs.any_large(payloads)
+        large, limits = self.blobs.any_large(payloads), limits_texts(job, payloads)
         if connection is None:
             await self.aensure_schema()
             stored = await self.blobs.aall_stored(job.type, payloads) if large else payloads
             inserted = await self.database.awrite(
-                lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large)
+                lambda: enqueue_many(self.dialect, job, stored, now_ms, referring=large, limits=limits)
             )
         else:
             loan, dialect = await self.alend(connection)
             stored = await self.blobs.aall_stored(job.type, payloads) if large else payloads
-            plan = enqueue_many(dialect, job, stored, now_ms, referring=large)
+            plan = enqueue_many(dialect, job, stored, now_ms, referring=large, limits=limits)
             inserted = await loan.arun(on_loan(dialect, stored, plan) if large else plan)
         return _jobs(job, payloads, inserted)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rowcall.codes import code_of
 from rowcall.context import logger
 from rowcall.errors import Control, InvalidOption
-from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub, detail_of, raised, traceback_of, unchanged
+from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub, detail_of, raised, scrubbed, traceback_of, unchanged
 from rowcall.lifecycle import Raised, Unfit
 from rowcall.text import DETAIL_LENGTH, code_complaint, storable
 
@@ -53,6 +53,16 @@ class Failures:
 
     def raised(self, error: BaseException) -> Raised:
         return raised(error, self.code_of(error), scrub=self.scrub, traceback_limit=self._traceback_limit)
+
+    def told(self, error: BaseException, code: str, detail: str, traceback: str) -> Raised:
+        """The same of an exception in another process, to which `error` is as like as can be."""
+        limit = self._traceback_limit
+        text = storable(self.scrub(traceback), limit) if limit else None
+        return Raised(scrubbed(error, self.scrub), code, self.detail(detail), text)
+
+    def own_code(self, error: BaseException) -> str | None:
+        """The code that the app itself gives to it, if any."""
+        return self._own_code(error)
 
     def unfit(self, error: BaseException, code: str | None = None) -> Unfit:
         return Unfit(code or self.code_of(error), detail_of(error, self.scrub), self.traceback_of(error))

@@ -15,10 +15,12 @@ from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
 from rowcall.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.store.plans import tidy
+from rowcall.store.plans.holding import drop_stale
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
+STARTS_AT_ONCE = 1000
 BATCH_SECONDS = 0.015  # of the 50 ms that nobody may have to wait
 LONGEST_COUNTED_SECONDS = 0.05
 PAUSE_BESIDE_OTHERS, PAUSE_ALONE, PAUSE_ON_A_SERVER = 5.0, 0.2, 1.0
@@ -122,12 +124,14 @@ class Pruner:
 
 
 def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Fold what was counted, make hours of old minutes, forget what is older still."""
+    """Fold what was counted, make hours of old minutes, forget what is older still, and starts that no limit counts."""
     steps: list[MakePlan[int]] = [
         lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
         lambda: tidy.thin_out(core.dialect, core.now_ms()),
         lambda: tidy.forget(core.dialect, core.now_ms()),
         lambda: core.dialect.forget_waiters(core.now_ms()),
+        lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
+        lambda: drop_stale(core.dialect),
     ]
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, Required, TypedDict, TypeVar
 
 import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption, seconds_of
 from rowcall.job import Chain, Job
+from rowcall.limits import Limit, checked_limits
 from rowcall.moments import milliseconds_of
+from rowcall.queue.isolation import checked_isolation, checked_memory_limit
 from rowcall.retention import Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
@@ -21,11 +23,11 @@ T = TypeVar("T")
 
 DEFAULT_MAX_ATTEMPTS = 5
 MOST_TAGS = 50
+MOST_IN_BATCH = 1000
+DEFAULT_BATCH_WAIT_SECONDS = 0.1
 SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
-# named in the documentation, and not possible in this version
-_LATER = ("limit",)
 LONGEST_KEY = 512
 _SCOPES = ("active", "any")
 _ON_DUPLICATE = ("return", "replace", "raise")
@@ -45,6 +47,7 @@ class Common(TypedDict, total=False):
     key_window: float | timedelta
     on_duplicate: Literal["return", "replace", "raise"]
     on_blocker_failure: Literal["fail", "run", "wait"]
+    limit: Limit | Sequence[Limit]
 
 
 class TaskOptions(Common, total=False):
@@ -53,6 +56,15 @@ class TaskOptions(Common, total=False):
     name: str
     retry: RetryPolicy
     retention: Retention
+    isolation: Literal["thread", "process"]
+    memory_limit: int | str
+
+
+class BatchOptions(TaskOptions, total=False):
+    """The options of `@jobs.task(batch=...)`, whose function takes a list."""
+
+    batch: Required[int]
+    batch_wait: float | timedelta
 
 
 class EnqueueOptions(Common, total=False):
@@ -66,7 +78,7 @@ class EnqueueOptions(Common, total=False):
 
 
 _COMMON = set(Common.__annotations__)
-TASK_OPTIONS = _COMMON | {"name", "retry", "retention"}
+TASK_OPTIONS = _COMMON | {"name", "retry", "retention", "isolation", "memory_limit", "batch", "batch_wait"}
 ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "after", "connection"}
 
 
@@ -86,6 +98,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | None = None
     connection: object = None
     retention: Retention | None = None
+    isolated: bool = False
+    memory_limit: int | None = None
+    batch: int | None = None
+    batch_wait_seconds: float = DEFAULT_BATCH_WAIT_SECONDS
     key: str | None = None
     key_of: KeyOf | None = None
     key_scope: str | None = None
@@ -93,13 +109,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: str | None = None
     after: tuple[Awaited, ...] = ()
     on_blocker_failure: str | None = None
+    limits: tuple[Limit, ...] | None = None
 
 
 def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
     """The options given, or `InvalidOption` for the first that is unknown or does not fit."""
     for option in given:
-        if option in _LATER:
-            raise InvalidOption(option, "is not possible in this version")
         if option not in allowed:
             elsewhere = option in TASK_OPTIONS | ENQUEUE_OPTIONS
             raise InvalidOption(
@@ -123,6 +138,10 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         tags=_tags(given.get("tags")),
         connection=given.get("connection"),
         retention=_retention(given.get("retention")),
+        isolated=checked_isolation(given.get("isolation")),
+        memory_limit=checked_memory_limit(given.get("memory_limit"), given.get("isolation")),
+        batch=_batch(given),
+        batch_wait_seconds=_batch_wait(given),
         key=_key(given.get("key")),
         key_of=_key_of(given.get("key")),
         key_scope=_one_of("key_scope", given.get("key_scope"), _SCOPES),
@@ -130,6 +149,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
         on_duplicate=_one_of("on_duplicate", given.get("on_duplicate"), _ON_DUPLICATE),
         after=_after(given.get("after")),
         on_blocker_failure=_one_of("on_blocker_failure", given.get("on_blocker_failure"), _ON_BLOCKER_FAILURE),
+        limits=checked_limits(given.get("limit")),
     )
 
 
@@ -285,6 +305,21 @@ def _retention(value: object) -> Retention | None:
     if value is not None and (not isinstance(value, Retention) or value.queues):
         raise InvalidOption("retention", f"wants a Retention without queues, not {value!r}")
     return value
+
+
+def _batch(given: Mapping[str, object]) -> int | None:
+    batch = _whole("batch", given.get("batch"), 1, MOST_IN_BATCH)
+    if batch is not None and given.get("isolation") == "process":
+        raise InvalidOption("batch", "cannot be given together with isolation='process'")
+    return batch
+
+
+def _batch_wait(given: Mapping[str, object]) -> float:
+    if given.get("batch_wait") is None:
+        return DEFAULT_BATCH_WAIT_SECONDS
+    if given.get("batch") is None:
+        raise InvalidOption("batch_wait", "wants batch=…, the number of jobs that one call takes at most")
+    return seconds_of("batch_wait", given["batch_wait"])  # type: ignore[arg-type]
 
 
 def _tags(value: object) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from rowcall.moments import time_of, time_or_none
 from rowcall.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
+from rowcall.queue.limits import with_limits
 from rowcall.queue.options import LONGEST_KEY
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.plans.orders import Hidden, Order, Placed, holders_of_keys, lock_keys, place_orders
@@ -56,7 +57,9 @@ class Ordering(Core):
 
 
 def with_key(order: Order) -> Order:
-    """The order with the key that its arguments make."""
+    """The order with the key and the limits that its arguments make."""
+    if order.job.limited_by is not None:
+        order = msgspec.structs.replace(order, job=with_limits(order.job, order.payload))
     job = order.job
     if job.key_of is None:
         return order

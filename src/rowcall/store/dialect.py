@@ -24,6 +24,7 @@ import msgspec
 from rowcall.blobs import Reference
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.flows import Flows, Touched
+from rowcall.store.limiting import Limiting
 from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
@@ -223,7 +224,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Schedules, Steered, Protocol):
+class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     # schema
     def version(self, *, briefly: bool = False) -> Plan[Version]:
         """`briefly` waits for no lock for long, inside a transaction."""
@@ -233,8 +234,12 @@ class Dialect(Records, Flows, Schedules, Steered, Protocol):
     def newest_version(self) -> int: ...
 
     # enqueue
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]: ...
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]: ...
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
+        """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
+
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]: ...
 
     # claim
     def look(self, worker: str | None, now_ms: int | None, *, hold: bool = False) -> Plan[Look]:
@@ -248,6 +253,9 @@ class Dialect(Records, Flows, Schedules, Steered, Protocol):
         """Gives those that were not started in time."""
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        """`ready_jobs`, only to look at: none of them is kept from others."""
+
     def mark_claimed(
         self,
         worker: str,

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.limits import LimitOf
+
 KeyOf = Callable[..., str]
 
 
@@ -50,6 +52,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     trace_context: str | None = None
     key: str | None = None
     limits: str | None = None
+    limited_by: tuple[LimitOf, ...] | None = None
+    """What `limits` is made of once there is a payload; None where that is left to whoever claims the job."""
     unique: Unique | None = None
     key_of: KeyOf | None = None
     after: tuple[Awaited, ...] = ()
@@ -76,6 +80,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             and self.tags is None
             and self.trace_context is None
             and self.limits is None
+            and self.limited_by is None
         )
 
 

@@ -10,6 +10,7 @@ from rowcall.lifecycle import SUCCESS
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import step_job
+from rowcall.queue.limits import with_limits
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import Then, complete
@@ -42,14 +43,14 @@ class Completion:
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """What a handler wants to go on with, as it will be written."""
         bound = self._core.bound(task, arguments, options)
-        job = step_job(bound)
+        job = with_limits(step_job(bound), bound.payload)
         if job.after:
             raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
         if self._core.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self._core.tracing.carried())
         begins = ready.chain_id is None
         chain_id, index = (ready.id, 0) if begins else (ready.chain_id, ready.chain_index or 0)
-        job = msgspec.structs.replace(job, chain_id=chain_id, chain_index=index + 1)
+        job = msgspec.structs.replace(with_limits(job, bound.payload), chain_id=chain_id, chain_index=index + 1)
         return Then(job, self.blobs.stored(job.type, bound.payload), begins)
 
     def blockers(self, ready: Ready) -> list[object]:

@@ -6,14 +6,19 @@ import heapq
 import itertools
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.lifecycle import Released, TimedOut
+from rowcall.task import Declared, Lane
+from rowcall.worker.batch import Batch
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
+from rowcall.worker.process_lane import ProcessLane
 from rowcall.worker.run import Run, Stop
+
+NO_TASKS: Mapping[str, Declared] = {}
 
 
 class Dispatcher:
@@ -26,6 +31,8 @@ class Dispatcher:
         async_lane: AsyncLane | None,
         *,
         limited_queues: bool = False,
+        tasks: Mapping[str, Declared] = NO_TASKS,
+        app: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
@@ -47,6 +54,11 @@ class Dispatcher:
         self._threads = ThreadLane(self.finished)
         self._loop = async_lane or AsyncLane(None)
         self._loop.connect(self.finished, self.overdue)
+        self._tasks = tasks
+        self._app = app
+        self._processes: ProcessLane | None = None
+        self._batches: tuple[int, dict[str, int]] = (0, {})
+        self._gathering: dict[str, Batch] = {}
 
     # what the loop asks
 
@@ -70,13 +82,30 @@ class Dispatcher:
     def in_flight(self, queue: str) -> int:
         return self._in_queue[queue]
 
-    def accept(self, started: Sequence[Run], buffered: Sequence[Run]) -> None:
+    @property
+    def batches(self) -> Mapping[str, int]:
+        """How many jobs of a task one slot takes together, for those tasks that take several."""
+        if self._batches[0] != len(self._tasks):
+            sizes = {name: task.options.batch for name, task in self._tasks.items() if task.options.batch is not None}
+            self._batches = (len(self._tasks), sizes)
+        return self._batches[1]
+
+    def rides(self) -> dict[str, int]:
+        """How many more jobs those batches would take that wait for some."""
+        if not self._gathering:
+            return {}
+        with self._lock:
+            return {name: batch.room for name, batch in self._gathering.items()}
+
+    def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
         if not self.anything.is_set():
             self.anything.set()
+        if self.batches:
+            started = self._gather(started, riding)
         with self._lock:
             self._running.update(started)
             if self._limited_queues:
-                self._in_queue.update(run.ready.queue for run in (*started, *buffered))
+                self._in_queue.update(run.ready.queue for run in (*started, *buffered) if run.members is None)
             self._buffer.extend(buffered)
         for run in started:
             self._start(run)
@@ -102,14 +131,27 @@ class Dispatcher:
                 self._in_queue.subtract(run.ready.queue for run in runs)
         return runs
 
+    def take_gathered(self) -> list[Run]:
+        """Empty the batches that wait for more: what was never started is given back."""
+        with self._lock:
+            batches = list(self._gathering.values())
+            self._gathering.clear()
+            self._running.difference_update(batches)
+            if self._limited_queues:
+                self._in_queue.subtract(batch.ready.queue for batch in batches)
+        return [run for batch in batches for run in batch.members]
+
     def running(self) -> list[Run]:
         with self._lock:
-            return list(self._running)
+            return self._members()
 
     def held(self) -> list[Run]:
         """All that runs, waits for its turn or has ended since the last time that was asked."""
         with self._lock:
-            return [*self._running, *self._buffer, *self._ended]
+            return [*self._members(), *self._buffer, *self._ended]
+
+    def _members(self) -> list[Run]:
+        return [member for run in self._running for member in run.members or (run,)]
 
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
@@ -125,9 +167,15 @@ class Dispatcher:
 
     def seconds_to_deadline(self) -> float | None:
         with self._lock:
-            return max(0.0, self._deadlines[0][0] - time.monotonic()) if self._deadlines else None
+            times = [batch.due_at for batch in self._gathering.values()]
+            if self._deadlines:
+                times.append(self._deadlines[0][0])
+            return max(0.0, min(times) - time.monotonic()) if times else None
 
     def give_up_overdue(self) -> None:
+        """Also start the batches that have waited for long enough."""
+        if self._gathering:
+            self._start_due()
         while True:
             with self._lock:
                 if not self._deadlines or self._deadlines[0][0] > time.monotonic():
@@ -136,7 +184,10 @@ class Dispatcher:
             if not run.settled and run.timeout_seconds is not None:
                 outcome = TimedOut(run.timeout_seconds)
                 run.stop(outcome)
-                self.abandon(run, outcome)
+                if run.task.lane is Lane.PROCESS:
+                    self._child_processes().drop(run)
+                else:
+                    self.abandon(run, outcome)
 
     def overdue(self, run: Run) -> None:
         """An async handler that was cancelled for its time-out, and goes on all the same."""
@@ -151,23 +202,44 @@ class Dispatcher:
             run.settled = True
             self._abandoned += 1
         run.give_up(outcome)
-        self._ended.append(run)
+        self._put_ended(run)
         self._ring()
+
+    def abandon_all(self, outcome: Released) -> None:
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
+            self.abandon(run, outcome)
 
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
-        for run in self.running():
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
             self.cancel(run, Released())
 
     def cancel(self, run: Run, because: Stop) -> None:
-        """Ask one handler to end, unless that was done before; one that waits for its turn never begins."""
+        """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
+        once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
+        nobody waits for any of its jobs. What waits for its turn never begins.
+        """
         if self._take_out_of_buffer(run):
             run.give_up(because)
-            self._ended.append(run)
+            self._put_ended(run)
             self._ring()
-        elif run.stopped_because is None:
-            run.stop(because)
-            self._loop.cancel(run)
+            return
+        if run.stopped_because is not None:
+            return
+        run.stop(because)
+        if run.batch is not None:
+            if all(member.stopped_because is not None for member in run.batch.members or ()):
+                self.cancel(run.batch, because)
+            return
+        match run.task.lane:
+            case Lane.LOOP:
+                self._loop.cancel(run)
+            case Lane.PROCESS:
+                self._child_processes().cancel(run)
 
     def _take_out_of_buffer(self, run: Run) -> bool:
         with self._lock:
@@ -179,7 +251,14 @@ class Dispatcher:
             run.settled = True
         return True
 
+    def warm_up(self) -> None:
+        """Start a first child process, if there is a task for one."""
+        if any(task.lane is Lane.PROCESS for task in self._tasks.values()):
+            self._child_processes().warm_up()
+
     def close(self) -> None:
+        if self._processes is not None:
+            self._processes.close()
         self._threads.close()
         self._loop.close()
 
@@ -192,7 +271,10 @@ class Dispatcher:
                 self._abandoned -= 1
             else:
                 run.settled = True
-                self._ended.append(run)
+                if run.members is None:
+                    self._ended.append(run)
+                else:
+                    self._put_ended(run)
             self._running.discard(run)
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
@@ -203,10 +285,62 @@ class Dispatcher:
         if run_next is None:
             return None
         self._watch(run_next)
-        if run_next.task.is_async is run.task.is_async:
+        if run_next.task.lane is run.task.lane:
             return run_next
         self._hand_over(run_next)
         return None
+
+    def _put_ended(self, run: Run) -> None:
+        for member in run.members or (run,):
+            member.settled = True
+            self._ended.append(member)
+
+    # batches
+
+    def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
+        """Put those of batch tasks into the batch that waits for them; gives what starts now."""
+        ready: list[Run] = []
+        riders: defaultdict[str, deque[Run]] = defaultdict(deque)
+        for run in riding:
+            riders[run.task.name].append(run)
+        with self._lock:
+            for name in [*self._gathering]:
+                self._fill(name, riders[name], ready)
+            for run in started:
+                if run.task.options.batch is None:
+                    ready.append(run)
+                else:
+                    riders[run.task.name].appendleft(run)
+                    self._fill(run.task.name, riders[run.task.name], ready)
+            for name, left in riders.items():
+                while left:
+                    self._fill(name, left, ready)
+        return ready
+
+    def _fill(self, name: str, riders: deque[Run], ready: list[Run]) -> None:
+        """Let them join one batch of their task: the one that waits, or else a new one."""
+        batch = self._gathering.get(name)
+        while riders and (batch is None or batch.room > 0):
+            run = riders.popleft()
+            if batch is not None:
+                batch.add(run)
+                continue
+            batch = self._gathering[name] = Batch(run, time.monotonic())
+            self._running.add(batch)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] += 1
+        if batch is not None and batch.room == 0:
+            del self._gathering[name]
+            ready.append(batch)
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [batch for batch in self._gathering.values() if batch.due_at <= now]
+            for batch in due:
+                del self._gathering[batch.task.name]
+        for batch in due:
+            self._start(batch)
 
     def _next_into_free_slot(self) -> Run | None:
         with self._lock:
@@ -228,10 +362,29 @@ class Dispatcher:
         self._hand_over(run)
 
     def _hand_over(self, run: Run) -> None:
-        (self._loop if run.task.is_async else self._threads).start(run)
+        match run.task.lane:
+            case Lane.LOOP:
+                self._loop.start(run)
+            case Lane.THREAD:
+                self._threads.start(run)
+            case Lane.PROCESS:
+                self._child_processes().start(run)
+
+    def _child_processes(self) -> ProcessLane:
+        with self._lock:
+            if self._processes is None:
+                self._processes = ProcessLane(
+                    self.finished, self._watch_now, self._concurrency, self._tasks.values(), self._app
+                )
+            return self._processes
 
     def _watch(self, run: Run) -> None:
-        if run.timeout_seconds is not None and not run.task.is_async:
+        """The event loop watches its own runs, and a process may still have to be started."""
+        if run.timeout_seconds is not None and run.task.lane is Lane.THREAD:
+            self._watch_now(run)
+
+    def _watch_now(self, run: Run) -> None:
+        if run.timeout_seconds is not None:
             with self._lock:
                 if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
                     self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]

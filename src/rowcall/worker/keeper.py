@@ -15,6 +15,7 @@ from rowcall.store.dialect import Peer
 from rowcall.store.plans.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker import ledger
 from rowcall.worker.outage import Outage
+from rowcall.worker.sweeper import Sweeper
 
 BEATS_PER_LEASE, LOOKS_PER_LEASE = 5, 3
 LAST_LOOK_SECONDS = 2.0
@@ -83,6 +84,7 @@ class Watcher:
             self._survey_seconds = min(self._survey_seconds, heart.interval_seconds * BEATS_PER_LEASE / LOOKS_PER_LEASE)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self.sweeper = Sweeper(core)
         self.worker = ""
 
     def start(self) -> None:
@@ -136,6 +138,7 @@ class Watcher:
             recovered += core.write(lambda: recover_expired(core.dialect, core.now_ms()))
         if survey.any_orphan:
             recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
+        self.sweeper.look()
         return recovered
 
     def _is_gone(self, peer: Peer, now: float) -> bool:

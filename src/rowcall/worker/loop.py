@@ -30,6 +30,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
 FIRST_STUCK_SECONDS = 0.05
+LEFT_SECONDS = 0.02
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
@@ -78,6 +79,7 @@ class Loop:
         self._unsure = False
         self._sure_at = math.inf
         self._stuck_seconds = 0.0
+        self._again_at = math.inf
         self._told = False
         self.stopping = False
         self.lost = False
@@ -108,7 +110,7 @@ class Loop:
         elif time.monotonic() - self._progress_at > STALE_SECONDS:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
             self._observe(0, time.monotonic())
-            self.release_buffered()
+            self._outcomes.release(self._dispatcher.take_buffered())
         self._outcomes.take(ended)
 
     @property
@@ -128,7 +130,8 @@ class Loop:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        if self.unsettled or self._maybe_work or self._due_in() == 0 or self._dispatcher.busy:
+        tried = self._again_at == math.inf
+        if self.unsettled or self._maybe_work or not tried or self._due_in() == 0 or self._dispatcher.busy:
             return False
         return not self._dispatcher.has_ended  # asked last: a run has ended before it is no longer running
 
@@ -202,7 +205,7 @@ class Loop:
     def _round(self) -> None:
         runs = self._outcomes.group()
         now = self._core.clock.monotonic()
-        self._observe(sum(run.started_at > 0 for run in runs), time.monotonic())
+        self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(
@@ -221,9 +224,10 @@ class Loop:
         self._remember(taken.look)
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
+        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * LEFT_SECONDS if taken.left else math.inf
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
-        taken_any = bool(taken.started or taken.buffered)
-        self._barren = set() if taken_any or appetite.room == 0 else set(taken.look.ready)
+        taken_any = bool(taken.started or taken.buffered or taken.riding)
+        self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
         if taken_any:
@@ -232,7 +236,7 @@ class Loop:
         elif self._told:
             self._lookout.in_vain()
         self._told = False
-        if appetite.room > 0:
+        if appetite.wants_any:
             self._warn_of_unknown(taken.look)
 
     def _dispatch(self, taken: Taken) -> None:
@@ -243,6 +247,7 @@ class Loop:
         self._dispatcher.accept(
             [self._run_of(ready, now_ms, buffered=False) for ready in taken.started],
             [self._run_of(ready, now_ms, buffered=True) for ready in taken.buffered],
+            [self._run_of(ready, now_ms, buffered=ready.bufferable) for ready in taken.riding],
         )
 
     def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
@@ -266,10 +271,15 @@ class Loop:
                 for queue, limit in queues.items()
             },
             first_queue=self._turn,
+            batches=self._dispatcher.batches,
+            rides={} if self.stopping else self._dispatcher.rides(),
+            limits=self._core.limits.declared,
         )
 
     def _room(self) -> int:
-        return 0 if self.stopping else self._dispatcher.free_slots + self._buffer_room()
+        if self.stopping:
+            return 0
+        return self._dispatcher.free_slots + self._buffer_room() + sum(self._dispatcher.rides().values())
 
     def _buffer_room(self) -> int:
         return max(0, self._pace.buffer_size - self._dispatcher.buffered)
@@ -335,15 +345,17 @@ class Loop:
         self._look, self._looked_at = look, time.monotonic()
 
     def _due_in(self) -> float:
-        """Seconds until something falls due by itself, by the database's clock."""
+        """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
+        again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
         if self._look is None:
-            return LONGEST_WAIT_SECONDS
+            return again_in
         # an edge stays unsure for as long as somebody is at its blocker
         since = time.monotonic() - self._looked_at
         sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
-            return max(0.0, sweep_in)
-        return max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+            return min(again_in, max(0.0, sweep_in))
+        due_in = max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))
+        return min(again_in, due_in)
 
     def _wakes_in(self) -> float:
         """Seconds until a schedule or a limit of rate is to be looked at."""
@@ -411,7 +423,7 @@ class Loop:
             logger.error(
                 "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
             )
-        for run in self._dispatcher.take_buffered():
+        for run in (*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()):
             run.settled = True
         self._dispatcher.stop_all()
         self._worker = self._register()
@@ -423,14 +435,13 @@ class Loop:
         self.stopping = True
         self.release_buffered()
         self._dispatcher.stop_all()
-        for run in self._dispatcher.running():
-            self._dispatcher.abandon(run, Released())
+        self._dispatcher.abandon_all(Released())
         self._outcomes.take(self._dispatcher.take_ended())
         self._outcomes.write_what_can_be()
 
     def release_buffered(self) -> None:
         """Give back, from this loop's own thread, what was never started."""
-        self._outcomes.release(self._dispatcher.take_buffered())
+        self._outcomes.release((*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()))
 
     def _warn_of_unknown(self, look: Look) -> None:
         for queue, kind in look.ready:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
@@ -15,6 +15,7 @@ from rowcall.lifecycle import (
     SUCCESS,
     CancelRequested,
     Outcome,
+    Raised,
     Released,
     Reported,
     Succeeded,
@@ -58,6 +59,10 @@ class Run:
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
+    members: Sequence[Run] | None = None
+    """Of a batch: the runs that one call serves."""
+    batch: Run | None = None
+    """The batch that serves this run, if any."""
     _context: Context | None = None
 
     def __init__(
@@ -83,6 +88,10 @@ class Run:
         self._monotonic = monotonic
         self._ledger = ledger
         self._completion = completion
+
+    @property
+    def worker(self) -> str:
+        return self._worker
 
     @property
     def waited_ms(self) -> int:
@@ -112,11 +121,21 @@ class Run:
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._worker, self.claimed_at_ms)
 
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
+
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.
 
         `PayloadUnfit` where the row does not fit.
         """
+        self.begin()
+        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+            return None
+        return self.arguments()
+
+    def begin(self) -> None:
+        """Before its handler is called, where it is called."""
         if self._ledger is not None:
             self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
@@ -124,9 +143,6 @@ class Run:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
-        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
-            return None
-        return self.arguments()
 
     def fetch_payload(self) -> None:
         assert self._completion is not None
@@ -215,7 +231,8 @@ class Run:
         if not self.settled:
             self.transition = self._decide(outcome)
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        """Its handler has ended with an exception, or with what is told of one."""
         if self.settled:
             return
         try:
@@ -224,7 +241,7 @@ class Run:
             outcome = self.task.failures.unfit(broken)
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
         if isinstance(stopped, TimedOut | CancelRequested) or (
@@ -233,8 +250,10 @@ class Run:
             self.transition = self._decide(stopped)
         elif isinstance(error, PayloadUnfit):
             self.transition = self._decide(self.task.failures.unfit(error, error.code))
-        else:
+        elif isinstance(error, BaseException):
             self.transition = self._decide(self.task.failures.raised(error))
+        else:
+            self.transition = self._decide(error)
 
     def free_place(self) -> None:
         """The attempt is settled: nobody will ask any more whether it had begun."""

@@ -17,10 +17,12 @@ from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
+from rowcall.worker.bootstrap import refuse_while_importing
 from rowcall.worker.canceller import Canceller
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.identity import host_name, worker_name
@@ -162,7 +164,9 @@ class Worker:
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        refuse_while_importing()
         self._core.ensure_schema()
+        publish_limits(self._core)
         if self._endpoint is not None:
             self._endpoint.open(self._settings.concurrency, self._busy)
         self._bell = Bell()
@@ -172,8 +176,11 @@ class Worker:
             AsyncLane(loop) if loop is not None else None,
             limited_queues=self._settings.queues is not None,
             monotonic=self._core.clock.monotonic,
+            tasks=self._core.tasks,
+            app=self._core.app_module,
         )
         self._canceller = Canceller(self._core, self._dispatcher)
+        self._dispatcher.warm_up()
         try:
             publish_schedules(self._core)
             self._register()
@@ -264,6 +271,7 @@ class Worker:
     def _look_after_others(self, until_idle: bool) -> None:
         if until_idle:
             self._watcher.check()  # what somebody lost is due, too
+            self._watcher.sweeper.look_at_all()
         self._watcher.start()
         self._janitor.start()
         assert self._canceller is not None
@@ -280,8 +288,7 @@ class Worker:
         loop.stopping = True
         loop.release_buffered()
         if self._forced:
-            for run in self._dispatcher.running():
-                self._dispatcher.abandon(run, Released())
+            self._dispatcher.abandon_all(Released())
         busy = self._dispatcher.busy  # asked first: a run has ended before it is no longer running
         if self._dispatcher.has_ended or loop.unsettled:
             return self._is_overdue(loop)

@@ -10,6 +10,8 @@ from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
+from rowcall.store.plans.holding import open_gates
+from rowcall.store.plans.limits import Admission, DeclaredLimits, Seats
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.schedule import tick
 from rowcall.store.plans.settle import Account, Ended, write_ended
@@ -28,23 +30,36 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, int | None] | None = None
     first_queue: int = 0
     lease_ms: int | None = None
+    batches: Mapping[str, int] = {}
+    """How many jobs of these types one slot takes together."""
+    rides: Mapping[str, int] = {}
+    """How many more jobs of these types are wanted by batches that have a slot already."""
+    limits: DeclaredLimits = DeclaredLimits()
 
     @property
     def room(self) -> int:
         return self.slots + self.buffer
 
+    @property
+    def wants_any(self) -> bool:
+        return self.room > 0 or any(self.rides.values())
+
 
 class Taken(msgspec.Struct):
-    """What a round brought. `more` says that another round would find something at once, `stuck` that what is due is
-    in somebody else's hands.
+    """What a round brought; those in `riding` join the batch of one that was started. `more` says that another round
+    would find something at once, `stuck` that what is due is in somebody else's hands, `left` that so is the limit of
+    some jobs, for a moment.
     """
 
     look: Look
     started: list[Ready] = []
     buffered: list[Ready] = []
+    riding: list[Ready] = []
+    rides: dict[str, int] = {}
     settled: set[int] = set()
     more: bool = False
     stuck: bool = False
+    left: bool = False
 
 
 def round_of_work(
@@ -86,14 +101,20 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        stuck = not (expired or staged or ticked)
+        opened = 0
+        if look.is_wake_due:
+            opened = yield from open_gates(dialect, now_ms)
+        stuck = not (expired or staged or ticked or opened)
         look = yield from dialect.look(appetite.worker, now_ms)
+    admission = Admission(appetite.limits, now_ms)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
-    taken = Taken(look, stuck=stuck)
+    taken = Taken(look, stuck=stuck, rides=dict(appetite.rides))
     wanted = wanted_types(appetite, look)
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
-        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, now_ms)
+        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, admission, now_ms)
+    taken.left = admission.left
+    taken.more |= admission.again or (admission.crowded and admission.moved)
     return taken
 
 
@@ -103,17 +124,24 @@ def _take_shares(
     wanted: Mapping[str, Sequence[str]],
     queues: Sequence[str],
     taken: Taken,
+    admission: Admission,
     now_ms: int | None,
 ) -> Plan[list[str]]:
     """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
-    already = len(taken.started), len(taken.buffered)
+    already = len(taken.started), len(taken.buffered), len(taken.riding)
     plenty = []
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
-            ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            ready = found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            held = admission.held
+            if ready and appetite.limits.concern(ready):
+                seats = Seats(appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered))
+                ready = yield from admission.admit(dialect, found, seats)
+                if admission.held > held and len(found) == share:
+                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in ready})
             seated = _seat(ready, appetite, taken)
-            if seated and len(ready) == share:
+            if (seated or admission.held > held) and len(found) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -124,8 +152,43 @@ def _take_shares(
             appetite.lease_ms,
             now_ms,
         )
+    if taken.riding[already[2] :]:
+        yield from _mark_riders(dialect, appetite, taken.riding[already[2] :], now_ms)
+    if taken.rides:
+        yield from _take_riders(dialect, appetite, wanted, taken, admission, now_ms)
     taken.more = bool(plenty)
-    return plenty if len(taken.started) + len(taken.buffered) < appetite.room else []
+    return plenty if len(taken.started) + len(taken.buffered) < appetite.room and not admission.enough else []
+
+
+def _take_riders(
+    dialect: Dialect,
+    appetite: Appetite,
+    wanted: Mapping[str, Sequence[str]],
+    taken: Taken,
+    admission: Admission,
+    now_ms: int | None,
+) -> Plan[None]:
+    """Fill up the batches that have a slot."""
+    for queue, kinds in wanted.items():
+        for kind in kinds:
+            if taken.rides.get(kind):
+                ready = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
+                if ready and appetite.limits.concern(ready):
+                    ready = yield from admission.admit(dialect, ready, Seats(len(ready), 0))
+                taken.rides[kind] -= len(ready)
+                taken.riding += ready
+                if ready:
+                    yield from _mark_riders(dialect, appetite, ready, now_ms)
+
+
+def _mark_riders(dialect: Dialect, appetite: Appetite, riders: Sequence[Ready], now_ms: int | None) -> Plan[None]:
+    yield from dialect.mark_claimed(
+        appetite.worker,
+        [job.id for job in riders if not job.bufferable],
+        [job.id for job in riders if job.bufferable],
+        appetite.lease_ms,
+        now_ms,
+    )
 
 
 def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
@@ -159,10 +222,15 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
 
 
 def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> int:
-    before = len(taken.started) + len(taken.buffered)
+    before = len(taken.started) + len(taken.buffered) + len(taken.riding)
     for job in ready:
-        if len(taken.started) < appetite.slots:
+        if taken.rides and taken.rides.get(job.type):
+            taken.rides[job.type] -= 1
+            taken.riding.append(job)
+        elif len(taken.started) < appetite.slots:
             taken.started.append(job)
-        elif len(taken.buffered) < appetite.buffer and job.bufferable:
+            if job.type in appetite.batches:
+                taken.rides[job.type] = appetite.batches[job.type] - 1
+        elif len(taken.buffered) < appetite.buffer and job.bufferable and job.type not in appetite.batches:
             taken.buffered.append(job)
-    return len(taken.started) + len(taken.buffered) - before
+    return len(taken.started) + len(taken.buffered) + len(taken.riding) - before

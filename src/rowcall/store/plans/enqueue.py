@@ -16,10 +16,11 @@ class Member(NamedTuple):
     job: NewJob
     payload: str
     now_ms: int | None
+    limits: str | None = None
 
 
 def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
-    return dialect.insert(member.job, member.payload, member.now_ms)
+    return dialect.insert(member.job, member.payload, member.now_ms, member.limits)
 
 
 def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
@@ -37,16 +38,23 @@ def alike(member: Member) -> object:
 def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
     """Write members that are alike but for their payloads."""
     first = members[0]
-    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms))
+    limits = None if first.job.limited_by is None else [member.limits for member in members]
+    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, limits))
 
 
 def enqueue_many(
-    dialect: Dialect, job: NewJob, payloads: Sequence[str], now_ms: int | None, *, referring: bool = False
+    dialect: Dialect,
+    job: NewJob,
+    payloads: Sequence[str],
+    now_ms: int | None,
+    *,
+    referring: bool = False,
+    limits: Sequence[str | None] | None = None,
 ) -> Plan[list[Inserted]]:
     """All of them or none, with ids in the order given; `referring` if some payloads are references to blobs."""
     if not payloads:
         return []
-    inserted = yield from dialect.insert_many(job, payloads, now_ms)
+    inserted = yield from dialect.insert_many(job, payloads, now_ms, limits)
     if referring:
         yield from refer_to(dialect, payloads, [row.id for row in inserted])
     return inserted

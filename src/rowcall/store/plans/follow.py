@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
 from rowcall.store.plans.flow import resolve_ended
+from rowcall.store.plans.holding import free
 from rowcall.store.statement import Plan
 
 
@@ -14,6 +15,8 @@ def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now
     any_ready = False
     if concerned.edges:
         any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    if concerned.slots:
+        any_ready |= yield from free(dialect, settled)
     if concerned.waiters:  # of others, too, that came to their end by it
         yield from dialect.tell_waiters(None if concerned.edges else settled)
     return any_ready

@@ -15,6 +15,7 @@ from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.heed import heed
+from rowcall.store.plans.holding import free
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -167,6 +168,8 @@ def settle_completed(
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
     settled = yield from settle(dialect, rolled_back, account, now_ms)
+    if committed and (yield from dialect.concerned()).slots:
+        yield from free(dialect, committed)
     return Completions(committed, settled, undecided)
 
 

@@ -32,6 +32,8 @@ from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
 from rowcall.store.postgres.flows import PostgresFlows
 from rowcall.store.postgres.flows_sql import FlowsSql
+from rowcall.store.postgres.limits import PostgresLimits
+from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.records import PostgresRecords
 from rowcall.store.postgres.records_sql import RecordsSql
@@ -56,7 +58,7 @@ from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fe
 
 
 class PostgresDialect(
-    PostgresRecords, PostgresBlobs, PostgresFlows, SpokenSchedules, PostgresSteering, PostgresWaiting
+    PostgresRecords, PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting
 ):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
@@ -67,6 +69,7 @@ class PostgresDialect(
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
         self._waiting = WaitingSql(prefix)
 
@@ -106,10 +109,10 @@ class PostgresDialect(
 
     # enqueue
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             return self._insert_plain(job, payload)
-        return self._insert(job, payload, now_ms)
+        return self._insert(job, payload, now_ms, limits)
 
     def _insert_plain(self, job: NewJob, payload: str) -> Plan[Inserted]:
         parameters = (job.type, payload, job.queue, job.priority, job.max_attempts)
@@ -120,14 +123,20 @@ class PostgresDialect(
         job_id, created_at_ms = found[0][:2]
         return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
 
-    def _insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
-        parameters = _insert_parameters(job, payload, now_ms)
+    def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
+        parameters = (*_insert_parameters(job, payload, now_ms), limits)
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        parameters = _insert_parameters(job, f"[{','.join(payloads)}]", now_ms)
-        return (yield from only(Statement(self._sql.insert_many, parameters, inserted_many_from_row, somebody_listens)))
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]:
+        sql, given = self._sql.insert_many, payloads
+        if limits is not None:
+            sql = self._sql.insert_many_limited
+            given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
+        parameters = _insert_parameters(job, f"[{','.join(given)}]", now_ms)
+        return (yield from only(Statement(sql, parameters, inserted_many_from_row, somebody_listens)))
 
     # claim
 

@@ -72,6 +72,7 @@ _INSERTED_COLUMNS = (
     "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
     " trace_context"
 )
+_LIMITED_COLUMNS = f"{_INSERTED_COLUMNS}, limits"
 _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
           coalesce({time_of("$12")}, now + $13::bigint * interval '1 millisecond') as expires_at
@@ -168,9 +169,9 @@ class Sql:
 
     # enqueue
     insert = f"""
-        insert into <job> ({_INSERTED_COLUMNS})
+        insert into <job> ({_LIMITED_COLUMNS})
         select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-               $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text
+               $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text
         from {_GIVEN}
         returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
     # what most jobs are: due at once, with nothing special. One moment for both times, without a subquery to keep it
@@ -186,6 +187,13 @@ class Sql:
         select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
                {_LISTENING_TO_QUEUE}
         from inserted"""
+
+    insert_many_limited = (
+        insert_many.replace(_INSERTED_COLUMNS, _LIMITED_COLUMNS)
+        .replace("one.payload,", "one.pair -> 0,")
+        .replace("$14::text", "$14::text, one.pair ->> 1")
+        .replace("one (payload, place)", "one (pair, place)")
+    )
 
     # claim
     look = _look("select from <worker> where name = $2::text")

@@ -35,6 +35,8 @@ from rowcall.store.spoken_steering import SpokenSteering
 from rowcall.store.sqlite.blobs_sql import BlobsSql
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
+from rowcall.store.sqlite.limits import SqliteLimits
+from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.records import SqliteRecords
 from rowcall.store.sqlite.records_sql import RecordsSql
@@ -48,7 +50,9 @@ from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, SpokenSteering, SqliteWaiting):
+class SqliteDialect(
+    SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting
+):
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = Sql(prefix)
@@ -57,6 +61,7 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, Sp
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
+        self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
@@ -86,18 +91,22 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, Sp
                 yield from execute(plain(self._sql.record_migration, now_ms, migration.version, migration.name))
         return found, max(found, NEWEST_VERSION)
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None) -> Plan[Inserted]:
+    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             plain = (job.type, job.queue, payload, job.priority, job.max_attempts)
             found = yield Statement(self._sql.insert_plain, plain, no_row)
             job_id, created_at_ms = found[0]
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        parameters = _insert_parameters(job, payload, now_ms)
+        parameters = (*_insert_parameters(job, payload, now_ms), limits)
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])
 
-    def insert_many(self, job: NewJob, payloads: Sequence[str], now_ms: int | None) -> Plan[list[Inserted]]:
-        yield from execute(Statement(self._sql.insert_many, _insert_parameters(job, as_json(payloads), now_ms), no_row))
+    def insert_many(
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+    ) -> Plan[list[Inserted]]:
+        sql = self._sql.insert_many if limits is None else self._sql.insert_many_limited
+        given = payloads if limits is None else list(zip(payloads, limits, strict=True))
+        yield from execute(Statement(sql, _insert_parameters(job, as_json(given), now_ms), no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
@@ -134,6 +143,9 @@ class SqliteDialect(SqliteRecords, SpokenBlobs, SqliteFlows, SpokenSchedules, Sp
         padding: list[Parameter] = [None] * (arms - len(merged))
         statement = Statement(sql, (now_ms, queue, limit, *merged, *padding), rows.ready_from_row)
         return (yield from fetch(statement))[0]
+
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        return self.ready_jobs(queue, types, limit, now_ms)
 
     def mark_claimed(
         self,

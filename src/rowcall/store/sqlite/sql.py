@@ -47,9 +47,9 @@ class Sql:
 
     insert = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                           timeout, retry, tags, expires_at, trace_context)
+                           timeout, retry, tags, expires_at, trace_context, limits)
         values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
-                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14)
+                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14, ?15)
         returning id, status, run_at, created_at, expires_at"""
     # what most jobs are: due at once, with nothing special
     insert_plain = """
@@ -61,6 +61,14 @@ class Sql:
                            timeout, retry, tags, expires_at, trace_context)
         select ?2, ?3, value, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14
+        from json_each(?4)"""
+    insert_many_limited = """
+        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
+                           timeout, retry, tags, expires_at, trace_context, limits)
+        select ?2, ?3, json_extract(value, '$[0]'),
+               case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
+               coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14,
+               json_extract(value, '$[1]')
         from json_each(?4)"""
     last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 

@@ -74,4 +74,7 @@ select id, finished_at, 9000000000000000000, 5, case status when 'failed' then '
        error_code || coalesce(': ' || error_detail, '')
 from <job> where finished_at is not null and claimed_at is null
   and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED')
+union all
+select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null, 'by limit ' || substr(held, 7)
+from <job> where status = 'pending' and held like 'limit:%'
 """

@@ -39,7 +39,11 @@ class StoreWorker:
         return self._round(
             [],
             Appetite(
-                worker=self.name, slots=slots, buffer=buffer, queues=None if queues is None else dict.fromkeys(queues)
+                worker=self.name,
+                slots=slots,
+                buffer=buffer,
+                queues=None if queues is None else dict.fromkeys(queues),
+                limits=self._jobs.limits.declared,
             ),
         )
 

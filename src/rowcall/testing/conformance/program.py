@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rowcall import Context, Rowcall
+from rowcall import Context, Limit, Rowcall
 from rowcall.task import ContextTask
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
@@ -55,6 +55,10 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
     @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    @jobs.task(limit=Limit("alone", concurrency=1, by="key"))
+    def alone(ctx: Context, key: str) -> None:
+        noted(ctx, lambda: threading.Event().wait(0.005))
 
     return Declared(lasting)
 

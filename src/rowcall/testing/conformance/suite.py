@@ -8,6 +8,7 @@ import pytest
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
+from rowcall.testing.conformance.cases.batches import TestBatches  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
@@ -25,6 +26,12 @@ from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.graphs import TestGraphs  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.limits import (  # noqa: E402
+    TestLimits,
+    TestLimitsOfProcesses,
+    TestLimitsOfThreads,
+    TestRateLimits,
+)
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -57,6 +64,7 @@ from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue,
 
 __all__ = [
     "TestAsyncTwins",
+    "TestBatches",
     "TestByHand",
     "TestCancel",
     "TestCancelByFilter",
@@ -76,6 +84,9 @@ __all__ = [
     "TestGraphs",
     "TestHistory",
     "TestLeasesByHand",
+    "TestLimits",
+    "TestLimitsOfProcesses",
+    "TestLimitsOfThreads",
     "TestListing",
     "TestLostWorkers",
     "TestMigrations",
@@ -86,6 +97,7 @@ __all__ = [
     "TestPriority",
     "TestProcesses",
     "TestQuestions",
+    "TestRateLimits",
     "TestReschedule",
     "TestResults",
     "TestRetention",

@@ -1,0 +1,281 @@
+"""Which of the jobs that are ready may be claimed under their limits; those that may not are held under their key.
+
+A limit is never exceeded: its key is locked before anything is counted, until the commit. And nobody waits: jobs whose
+key another claimer has are left alone for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rowcall.blobs import reference_of
+from rowcall.limits import Entry, LimitOf, Numbers, entries_from_text
+from rowcall.payload import payload_from_row
+from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.limiting import Starts
+from rowcall.store.statement import Plan
+
+HELD_AT_ONCE = 1000
+AHEAD_AT_ONCE = 250
+REMEMBERED_MS = 3_600_000  # a period that is made longer finds the starts of the last hour
+
+
+class DeclaredLimits(msgspec.Struct, frozen=True):
+    """What this process knows of limits, by task and by queue."""
+
+    of_task: Mapping[str, tuple[LimitOf, ...]] = {}
+    of_queue: Mapping[str, tuple[LimitOf, ...]] = {}
+
+    def concern(self, ready: Iterable[Ready]) -> bool:
+        """Whether any of these jobs may run under a limit."""
+        of_task, of_queue = self.of_task, self.of_queue
+        if of_task or of_queue:
+            return any(job.limits is not None or job.type in of_task or job.queue in of_queue for job in ready)
+        return any(job.limits is not None for job in ready)
+
+    def of(self, job: Ready) -> list[Entry]:
+        """What its row says, else what its task declares; and the limits of its queue."""
+        entries = None if job.limits is None else entries_from_text(job.limits)
+        if entries is None:
+            entries = entries_of(self.of_task.get(job.type, ()), job.payload)
+        entries += entries_of(self.of_queue.get(job.queue, ()), job.payload)
+        return list({entry.key: entry for entry in entries}.values())
+
+
+def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
+    by_value = any(bound.limit.by is not None for bound in bounds) and reference_of(payload) is None
+    arguments = payload_from_row(payload) if by_value else None
+    return [bound.entry(arguments) for bound in bounds]
+
+
+class Room:
+    """What one key has left. Valid while the key is locked."""
+
+    def __init__(self, numbers: Numbers, used: int, now_ms: int) -> None:
+        self.numbers = numbers
+        self.used = used
+        self.now_ms = now_ms
+        self.admitted = 0
+        self.started = 0
+        self.starts = Starts(0, 0, {})
+
+    @property
+    def places(self) -> int | None:
+        """How many more may run; None for any number."""
+        return None if self.numbers.concurrency is None else self.numbers.concurrency - self.used - self.admitted
+
+    @property
+    def at_ms(self) -> int:
+        """The time of a start now: never before the last one."""
+        return max(self.now_ms, self.starts.last_at_ms)
+
+    @property
+    def opens_at_ms(self) -> int | None:
+        """When the next start is allowed; None if it is so now."""
+        if self.numbers.rate is None:
+            return None
+        before = self.starts.last + self.started + 1 - self.numbers.rate
+        began_at = self.at_ms if before > self.starts.last else self.starts.before.get(before)
+        if began_at is None or began_at + self.numbers.span_ms <= self.at_ms:
+            return None
+        return began_at + self.numbers.span_ms
+
+    @property
+    def has_no_place(self) -> bool:
+        return self.places is not None and self.places <= 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.has_no_place or self.opens_at_ms is not None
+
+    def take(self) -> None:
+        self.admitted += 1
+        self.started += 1
+
+    def new_starts(self, key: str) -> list[tuple[str, int, int, int]]:
+        until = self.at_ms + max(self.numbers.span_ms, REMEMBERED_MS)
+        first = self.starts.last + 1
+        return [(key, number, self.at_ms, until) for number in range(first, first + self.started)]
+
+
+class Seats:
+    """Where a claimer has room: jobs under a limit of rate have started when they are claimed, and never wait."""
+
+    def __init__(self, slots: int, buffer: int) -> None:
+        self._slots = slots
+        self._buffer = buffer
+
+    def take(self, job: Ready, *, at_once: bool) -> bool:
+        if self._slots > 0:
+            self._slots -= 1
+            return True
+        if self._buffer > 0 and job.bufferable and not at_once:
+            self._buffer -= 1
+            return True
+        return False
+
+
+class Admission:
+    """What one transaction has learned and given out. `left` says that some jobs were left alone for a moment, `again`
+    that another round would find something at once.
+    """
+
+    def __init__(self, declared: DeclaredLimits, now_ms: int | None) -> None:
+        self.declared = declared
+        self.held = 0
+        self.left = False
+        self.crowded = False
+        self.again = False
+        self._now_ms = now_ms
+        self._rooms: dict[str, Room] = {}
+        self._foreign: set[str] = set()
+        self._ours: list[int] = []
+
+    @property
+    def enough(self) -> bool:
+        """Whether this transaction has done its part, and the next one goes on."""
+        return self.crowded or self.held >= HELD_AT_ONCE
+
+    @property
+    def moved(self) -> bool:
+        return bool(self.held or self._ours)
+
+    def admit(self, dialect: Dialect, ready: Sequence[Ready], seats: Seats) -> Plan[list[Ready]]:
+        """Those that may be claimed now, in order; those whose key is full are held."""
+        wishes = yield from self._examine(dialect, ready)
+        admitted, slots, full = [], [], []
+        for job in ready:
+            entries = wishes[job.id]
+            if not all(entry.key in self._rooms for entry in entries):
+                continue
+            rooms = [self._rooms[entry.key] for entry in entries]
+            if any(room.is_full for room in rooms):
+                full.append(job)
+            elif seats.take(job, at_once=any(room.numbers.rate is not None for room in rooms)):
+                admitted.append(job)
+                for room in rooms:
+                    room.take()
+                slots += [(entry.key, job.id, job.lease) for entry in entries]
+        if slots:
+            yield from dialect.take_slots(slots)
+            self._ours += [job_id for _, job_id, _ in slots]
+            yield from self._record_starts(dialect, {key for key, _, _ in slots})
+        if full:
+            yield from self._hold(dialect, full, wishes)
+        return admitted
+
+    def sift(self, dialect: Dialect, queue: str, types: Sequence[str], taken: set[int]) -> Plan[None]:
+        """Look further ahead, and hold what cannot run: what comes after it is not to wait behind it."""
+        while not self.enough:
+            ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE, self._now_ms)
+            ahead = [job for job in ahead if job.id not in taken]
+            wishes = yield from self._examine(dialect, ahead)
+            full = [
+                job
+                for job in ahead
+                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in wishes[job.id])
+            ]
+            before = self.held
+            if full:
+                yield from self._hold(dialect, full, wishes)
+            if self.held - before < len(ahead) or not ahead:
+                return
+
+    def _examine(self, dialect: Dialect, ready: Sequence[Ready]) -> Plan[dict[int, list[Entry]]]:
+        """Lock and count the keys of these jobs, as far as they are not known yet."""
+        wishes = {job.id: self.declared.of(job) for job in ready}
+        entries: dict[str, Entry] = {}
+        wanted: Counter[str] = Counter()
+        for wish in wishes.values():
+            for entry in wish:
+                entries.setdefault(entry.key, entry)
+                wanted[entry.key] += 1
+        unknown = [key for key in entries if key not in self._rooms and key not in self._foreign]
+        budget = dialect.most_keys - len(self._rooms) - len(self._foreign)
+        if len(unknown) > budget:
+            self.crowded = True
+            unknown = unknown[:budget]
+        if unknown:
+            locked = yield from dialect.lock_limits(unknown)
+            self._foreign.update(key for key in unknown if key not in locked)
+            if locked:
+                names = {key: entries[key].name for key in sorted(locked)}
+                now_ms, states = yield from dialect.key_states(names, self._now_ms)
+                for key, state in states.items():
+                    self._rooms[key] = Room(state.published or entries[key].numbers, state.used, now_ms)
+        self.left |= any(key in self._foreign for key in entries)
+        yield from load_starts(dialect, {key: self._rooms[key] for key in entries if key in self._rooms}, wanted)
+        return wishes
+
+    def _record_starts(self, dialect: Dialect, keys: set[str]) -> Plan[None]:
+        rated = {key: self._rooms[key] for key in sorted(keys) if self._rooms[key].numbers.rate is not None}
+        if not rated:
+            return
+        yield from dialect.record_starts([start for key, room in rated.items() for start in room.new_starts(key)])
+        over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
+        old = {key: number for key, number in over.items() if number > 0}
+        if old:
+            yield from dialect.forget_starts(old)
+
+    def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[Entry]]) -> Plan[None]:
+        """Hold each under the first of its keys that is full; a key of which a place is just being freed is not."""
+        crowded = {
+            entry.key: self._rooms[entry.key].used
+            for job in full
+            for entry in wishes[job.id]
+            if entry.key in self._rooms and self._rooms[entry.key].has_no_place
+        }
+        steady = (yield from dialect.steady_slots(crowded, self._ours)) if crowded else {}
+        held: dict[int, str] = {}
+        spare: Counter[str] = Counter()
+        gates: dict[str, int] = {}
+        for job in full:
+            keys = [entry.key for entry in wishes[job.id] if entry.key in self._rooms]
+            key = next((key for key in keys if self._stays_full(key, steady)), None)
+            if key is None:
+                self.left = True
+                continue
+            held[job.id] = key
+            opens_at_ms = self._rooms[key].opens_at_ms
+            if opens_at_ms is not None:
+                gates[key] = opens_at_ms
+            spare.update(other for other in keys if not self._rooms[other].is_full)
+        if held:
+            self.held += yield from dialect.hold(held)
+        if gates:
+            yield from dialect.put_gates(gates)
+        # whoever was made ready for the sake of another of its keys leaves that place to the next one
+        if spare and (yield from dialect.unhold(spare)):
+            self.again = True
+
+    def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:
+        room = self._rooms[key]
+        if room.opens_at_ms is not None:
+            return True
+        concurrency = room.numbers.concurrency
+        return concurrency is not None and room.has_no_place and steady[key] + room.admitted >= concurrency
+
+
+def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str, int]) -> Plan[None]:
+    """Learn when the last starts of these keys were, as far as the next ones depend on it."""
+    asked = [
+        (key, room.numbers.rate, max(1, min(wanted[key], room.numbers.rate)))
+        for key, room in rooms.items()
+        if room.numbers.rate is not None
+    ]
+    if not asked:
+        return
+    found = yield from dialect.recent_starts(asked)
+    for key, starts in found.items():
+        room = rooms[key]
+        room.started = 0
+        room.starts = starts
+        if starts.last_at_ms - room.now_ms > room.numbers.span_ms:
+            # the clock was set back: nobody knows how long ago they were, and not before now is safe
+            yield from dialect.rewind_starts(key, room.now_ms)
+            room.starts = Starts(
+                starts.last, room.now_ms, {number: min(at, room.now_ms) for number, at in starts.before.items()}
+            )

@@ -1,0 +1,120 @@
+"""What a worker and its child processes say to each other: one JSON object a line."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rowcall.queue.isolation import Home
+from rowcall.store.dialect import NewJob, Ready
+from rowcall.store.plans.settle import Then
+
+
+class Hello(msgspec.Struct, tag=True):
+    """The worker's first words: how to import what it has imported."""
+
+    path: list[str]
+    app: str | None
+    homes: list[Home]
+
+
+class Order(msgspec.Struct, tag=True):
+    """Run this."""
+
+    task: str
+    home: Home
+    ready: Ready
+    worker: str
+    claimed_at_ms: int
+    memory_limit: int | None
+    log_level: int
+
+
+class Cancelled(msgspec.Struct, tag=True):
+    """Nobody waits for what you run any more."""
+
+
+class Answered(msgspec.Struct, tag=True):
+    """What came of the child's question."""
+
+    value: object = None
+    then: Then | None = None
+    failed: Failed | None = None
+
+
+class Prepared(msgspec.Struct, tag=True):
+    """The child's first words: all is imported."""
+
+
+class Progressed(msgspec.Struct, tag=True):
+    share: float
+    message: str | None
+
+
+class Logged(msgspec.Struct, tag=True):
+    level: int
+    message: str
+    fields: dict[str, object]
+
+
+class Asked(msgspec.Struct, tag=True):
+    """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`."""
+
+    what: str
+    task: str = ""
+    job: NewJob | None = None
+    payload: str = ""
+
+
+class Completed(msgspec.Struct, tag=True):
+    """The handler has completed its job, in a transaction of its own that is still open."""
+
+
+class Returned(msgspec.Struct, tag=True):
+    """The handler's result, as JSON."""
+
+    result: str | None
+    saw_cancelled: bool
+
+
+class Unfitting(msgspec.Struct, tag=True):
+    """Arguments or a result that no further attempt could mend."""
+
+    code: str
+    detail: str
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The handler's exception, told: nothing is scrubbed or cut yet."""
+
+    code: str
+    detail: str
+    traceback: str
+    kinds: list[tuple[str, str]]
+    """Module and name of its class and of those above it."""
+    arguments: list[object]
+    attributes: dict[str, object]
+    control: Control | None
+    is_declared: bool
+    """Whether the child knew of codes that the app gives to errors of its own."""
+    out_of_memory: bool
+
+
+class Control(msgspec.Struct):
+    """How the handler wants the attempt to end: `Retry`, `Snooze`, `Fail` or `Cancel`, and what it said."""
+
+    kind: str
+    delay_seconds: float = 0.0
+    code: str = ""
+    said: str = ""
+
+
+ToChild = Hello | Order | Cancelled | Answered
+ToWorker = Prepared | Progressed | Logged | Asked | Completed | Returned | Unfitting | Failed
+
+to_child = msgspec.json.Decoder(ToChild)
+to_worker = msgspec.json.Decoder(ToWorker)
+_encoder = msgspec.json.Encoder()
+
+
+def line_of(message: ToChild | ToWorker) -> bytes:
+    return _encoder.encode(message) + b"\n"

@@ -1,0 +1,70 @@
+"""What a claim and a settle ask about limits goes through indexes: on empty tables and on full ones, analyzed or not,
+with a plan for these values or for any. Nothing is read as a whole but what is locked by its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.statement import Statement
+from tests.store.postgres.databases import PREFIX, fresh_database, migrated
+from tests.store.postgres.explaining import Explainer, Mode, accesses, statements_of
+
+DIALECT = PostgresDialect(PREFIX)
+KEYS = [f'["each",{number}]' for number in range(200)]
+IDS = list(range(1, 201))
+
+CASES: dict[str, Statement[object]] = {
+    "key_states": statements_of(DIALECT.key_states(dict.fromkeys(KEYS, "each"), None))[0],
+    "steady_slots": statements_of(DIALECT.steady_slots(dict.fromkeys(KEYS, 1), IDS))[0],
+    "free_slots": statements_of(DIALECT.free_slots(IDS))[0],
+    "hold": statements_of(DIALECT.hold(dict(zip(IDS, KEYS, strict=True))))[0],
+    "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
+    "held_keys": statements_of(DIALECT.held_keys(KEYS[5], 500))[0],
+    "first_held": statements_of(DIALECT.first_held(KEYS))[0],
+    "ready_ahead": statements_of(DIALECT.ready_ahead("default", ["a", "b"], 250, None))[0],
+    "recent_starts": statements_of(DIALECT.recent_starts([(key, 100, 5) for key in KEYS]))[0],
+    "forget_starts": statements_of(DIALECT.forget_starts(dict.fromkeys(KEYS, 7)))[0],
+    "due_gates": statements_of(DIALECT.due_gates(200, None))[0],
+    "drop_stale": statements_of(DIALECT.drop_stale(KEYS))[0],
+}
+TABLES = ("rowcall_job", "rowcall_slot", "rowcall_start", "rowcall_gate")
+INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")
+
+
+@pytest.fixture(scope="module", params=["new", "full", "full, analyzed"])
+def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[Explainer]:
+    with fresh_database(postgres_server_url) as url:
+        with migrated(url) as connection:
+            if request.param != "new":
+                connection.execute("""
+                    insert into rowcall_job (type, status, lease, held)
+                    select 'charge', case when n % 3 = 0 then 'running' when n % 3 = 1 then 'pending'
+                           else 'succeeded' end, 1, case when n % 3 = 1 then 'limit:["each",' || n % 10000 || ']' end
+                    from generate_series(1, 15000) as n""")
+                connection.execute("""
+                    insert into rowcall_slot (limit_key, job_id, lease)
+                    select '["each",' || id % 10000 || ']', id, 1 from rowcall_job where status = 'running'""")
+                connection.execute("""
+                    insert into rowcall_start (limit_key, number, at, until)
+                    select '["each",' || n % 1000 || ']', n / 1000, now(), now() from generate_series(1, 15000) as n""")
+                connection.execute("""
+                    insert into rowcall_gate (limit_key, opens_at)
+                    select '["each",' || n || ']', now() from generate_series(1, 10000) as n""")
+            if "analyzed" in request.param:
+                connection.execute("analyze")
+        explainer = Explainer(url)
+        yield explainer
+        explainer.close()
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_no_table_is_scanned(explainer: Explainer, name: str, mode: Mode) -> None:
+    plan = explainer.explain(CASES[name], mode, writes=True)
+    found = {table: accesses(plan, table) for table in TABLES}
+    assert any(found.values())
+    assert [access for reads in found.values() for access in reads if access.kind not in INDEXED] == [], plan

@@ -1,0 +1,70 @@
+"""Every statement about limits is prepared against a real database, under short and long names; none reads a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall.store.postgres import limits_sql as of_postgres
+from rowcall.store.sqlite import limits_sql as of_sqlite
+from tests.store.databases import fill, migrated, parameters_of, query_plan
+from tests.store.postgres.databases import migrated as migrated_server
+
+PREFIXES = ("rowcall_", "My_App_", "x" * 40)
+PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
+WHOLE = {"quotas", "stale_keys"}  # a handful of rows, when a worker starts; what runs, every ten minutes
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_on_sqlite(tmp_path: Path, prefix: str) -> None:
+    sql = of_sqlite.LimitsSql(prefix)
+    with migrated(tmp_path / "app.db", prefix) as connection:
+        for name in of_sqlite.statements():
+            text = getattr(sql, name)
+            connection.execute(f"explain {text}", parameters_of(text))
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_on_postgresql_with_plain_parameters(postgres_url: str, prefix: str) -> None:
+    sql = of_postgres.LimitsSql(prefix)
+    with migrated_server(postgres_url, prefix) as connection:
+        for name in of_postgres.statements():
+            connection.execute(f"prepare {name} as {getattr(sql, name)}".encode(), prepare=False)
+        types = connection.execute("select name, parameter_types::text[] from pg_prepared_statements").fetchall()
+    assert {name for name, _ in types} == of_postgres.statements().keys()
+    assert {kind for _, kinds in types for kind in kinds} <= PLAIN_TYPES
+
+
+@pytest.fixture(scope="module", params=["empty", "full, analyzed"])
+def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
+    with migrated(tmp_path_factory.mktemp("plans") / "app.db") as connection:
+        if request.param != "empty":
+            fill(connection)
+            connection.execute("update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'")
+            connection.execute("insert into rowcall_slot select 'k' || (id % 100), id, 1 from rowcall_job")
+            connection.execute("insert into rowcall_start select 'k' || (id % 100), id, id, id from rowcall_job")
+            connection.execute("insert into rowcall_gate select 'k' || id, id from rowcall_job where id < 100")
+            connection.execute("analyze")
+        sql = of_sqlite.LimitsSql("rowcall_")
+        yield {name: query_plan(connection, getattr(sql, name)) for name in of_sqlite.statements()}
+
+
+@pytest.mark.parametrize("name", sorted(of_sqlite.statements().keys() - WHOLE))
+def test_nothing_is_scanned_in_a_file(plans: dict[str, list[str]], name: str) -> None:
+    tables = ("rowcall_", "job", "slot", "start", "gate", "quota")
+    scans = [step for step in plans[name] if step.startswith(tuple(f"SCAN {table}" for table in tables))]
+    assert [step for step in scans if "start" not in step.split()[1] or "given" in step] == [], plans[name]
+
+
+def test_a_held_job_is_found_by_its_key_in_turn(plans: dict[str, list[str]]) -> None:
+    for name in ("unhold_first", "unhold_some", "first_held"):
+        assert any("INDEX rowcall_job_held_by (held=?)" in step for step in plans[name]), plans[name]
+        assert not any("TEMP B-TREE FOR ORDER" in step for step in plans[name]), plans[name]
+    assert sum("INDEX rowcall_job_held_by (held>?)" in step for step in plans["held_keys"]) == 2
+
+
+def test_nothing_is_left_out() -> None:
+    common = of_sqlite.statements().keys() & of_postgres.statements().keys()
+    assert {"key_states", "take_slots", "hold", "held_keys", "recent_starts", "put_gates"} <= common

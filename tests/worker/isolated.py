@@ -1,0 +1,119 @@
+"""Handlers for child processes, which import this module."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from rowcall import Cancel, Context, Fail, Retry, Snooze, WrongState, current
+
+SIGNALLED = 128 + signal.SIGTERM
+served = 0
+
+
+class TooBusy(Exception):
+    def __init__(self, after: float) -> None:
+        super().__init__(f"busy for {after} s")
+        self.after = after
+
+
+def note(folder: str, *words: object) -> None:
+    with open(Path(folder) / "journal", "a") as file:
+        file.write(" ".join(map(str, words)) + "\n")
+
+
+def where(number: int = 0) -> list[int]:
+    """The process, its parent, and how many it has served."""
+    global served
+    served += 1
+    return [os.getpid(), os.getppid(), served]
+
+
+async def where_async() -> int:
+    await asyncio.sleep(0)
+    return os.getpid()
+
+
+def tell(ctx: Context, words: list[str]) -> list[object]:
+    ctx.log.warning("told %s", words[0], extra={"shade": "red"})
+    print("printed by the handler")
+    print("and to stderr", file=sys.stderr)
+    return [ctx.job.id, ctx.job.attempt, ctx.job.tags, current() is ctx, ctx.job.payload]
+
+
+def end_as(way: str) -> object:
+    match way:
+        case "retry":
+            raise Retry(600, "later")
+        case "snooze":
+            raise Snooze(600)
+        case "fail":
+            raise Fail("A:B", "said so")
+        case "cancel":
+            raise Cancel("not needed")
+        case "busy":
+            raise TooBusy(42.0)
+        case "os":
+            raise FileNotFoundError(2, "gone")
+        case "exit":
+            sys.exit(3)
+        case "no json":
+            return object()
+        case "large":
+            return "x" * 300_000
+    return None
+
+
+def go_on(ctx: Context, by_name: bool) -> object:
+    if not by_name:
+        return [ctx.previous, ctx.blockers]
+    ctx.continue_with("go_on", by_name=False)
+    try:
+        ctx.continue_with("go_on", by_name=False)
+    except WrongState as error:
+        return f"refused: {error.move}"
+    return None
+
+
+def die(way: str) -> None:
+    match way:
+        case "exit":
+            os._exit(7)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def eat(megabytes: int, *, then_be_killed: bool = False) -> int:
+    eaten = [bytearray(b"x") * 2**20 for _ in range(megabytes)]
+    if then_be_killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(eaten)
+
+
+def hold(folder: str, name: str, *, stubborn: bool = False) -> str:
+    """Until the gate opens; one that is stubborn outlives SIGTERM."""
+    if stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    current().progress(0.5, "half way")
+    try:
+        note(folder, "start", name, os.getpid())
+        while not (Path(folder) / f"{name}.open").exists():
+            threading.Event().wait(0.01)
+    finally:
+        note(folder, "end", name)
+    return name
+
+
+def start_a_sleeper(folder: str) -> None:
+    """Leaves a process of its own behind, and dies."""
+    pid = os.fork()
+    if pid == 0:
+        threading.Event().wait()
+    note(folder, "sleeper", pid)
+    os._exit(1)

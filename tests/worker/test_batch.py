@@ -1,0 +1,163 @@
+"""Batches inside a worker: stopping some of their jobs, and who takes the slots."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from rowcall import InvalidOption, Rowcall
+from rowcall.lifecycle import Released
+from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.testing import eventually
+from rowcall.worker.batch import Batch
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.run import Run
+from tests.worker.support import Place
+
+
+@pytest.fixture
+def dispatcher(jobs: Rowcall) -> Dispatcher:
+    return Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+
+
+def claimed(jobs: Rowcall, count: int) -> list[Run]:
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
+    return [
+        Run(ready, jobs.tasks[ready.type], "w", taken.look.now_ms, time.monotonic, buffered=False)
+        for ready in taken.started
+    ]
+
+
+def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:
+    ended: list[Run] = []
+
+    def all_ended() -> bool:
+        dispatcher.give_up_overdue()
+        ended.extend(dispatcher.take_ended())
+        return len(ended) == count
+
+    eventually(all_ended)
+    return sorted(ended, key=lambda run: run.ready.id)
+
+
+def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+    @jobs.task(batch=3, batch_wait=600)
+    def take(items: list[int]) -> None: ...
+
+    take.enqueue_many([{"item": number} for number in range(3)])
+    first, second, third = claimed(jobs, 3)
+    dispatcher.accept([first], [], [second])
+    assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (0, {"take": 1}, True)
+    assert {run.ready.id for run in dispatcher.running()} == {first.ready.id, second.ready.id}
+    deadline = dispatcher.seconds_to_deadline()
+    assert deadline is not None
+    assert 0 < deadline <= 600
+    dispatcher.accept([], [], [third])
+    assert [run.transition is not None for run in ended_of(dispatcher, 3)] == [True] * 3
+    assert (dispatcher.free_slots, dispatcher.rides()) == (1, {})
+
+
+def test_one_that_is_cancelled_while_the_batch_gathers_is_left_out(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+    seen: list[list[int]] = []
+
+    @jobs.task(batch=3, batch_wait=600)
+    def take(items: list[int]) -> None:
+        seen.append(items)
+
+    take.enqueue_many([{"item": number} for number in range(3)])
+    first, second, third = claimed(jobs, 3)
+    dispatcher.accept([first], [], [second])
+    dispatcher.cancel(first, Released())
+    dispatcher.accept([], [], [third])
+    moves = [run.transition.move for run in ended_of(dispatcher, 3) if run.transition is not None]
+    assert moves == ["release", "succeed", "succeed"]
+    assert seen == [[1, 2]]
+
+
+def test_a_running_batch_is_told_to_stop_when_nobody_waits_for_any_of_it(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+    let_go, began = threading.Event(), threading.Event()
+
+    @jobs.task(batch=2)
+    def take(items: list[int]) -> None:
+        began.set()
+        let_go.wait()
+
+    take.enqueue_many([{"item": number} for number in range(2)])
+    first, second = claimed(jobs, 2)
+    dispatcher.accept([first], [], [second])
+    began.wait()
+    batch = first.batch
+    assert isinstance(batch, Batch)
+    dispatcher.cancel(first, Released())
+    assert not batch.cancelled
+    dispatcher.cancel(second, Released())
+    assert batch.cancelled
+    let_go.set()
+    ended_of(dispatcher, 2)
+
+
+def test_what_gathers_is_given_back_whole(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+    @jobs.task(batch=3, batch_wait=600)
+    def take(items: list[int]) -> None: ...
+
+    take.enqueue_many([{"item": number} for number in range(2)])
+    first, second = claimed(jobs, 2)
+    dispatcher.accept([first], [], [second])
+    assert dispatcher.take_buffered() == []
+    assert dispatcher.take_gathered() == [first, second]
+    assert (dispatcher.free_slots, dispatcher.busy, dispatcher.held()) == (1, False, [])
+
+
+def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowcall) -> None:
+    @jobs.task(batch=10)
+    def take(items: list[int]) -> None: ...
+
+    take.enqueue_many([{"item": number} for number in range(25)])
+    appetite = Appetite(worker="w", slots=2, buffer=50, batches={"take": 10})
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, None))
+    assert (len(taken.started), len(taken.riding), taken.buffered) == (2, 18, [])
+    assert jobs.stats().by_status["running"] == 20
+    again = Appetite(worker="w", slots=0, batches={"take": 10}, rides={"take": 3})
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, again, None))
+    assert (len(taken.started), len(taken.riding), taken.buffered) == (0, 3, [])
+
+
+def test_a_large_result_of_one_item_goes_elsewhere_and_comes_back(jobs: Rowcall) -> None:
+    @jobs.task(batch=3)
+    def echo(items: list[str]) -> list[str]:
+        return items
+
+    texts = ["x" * 300_000, "y", "z" * 300_000]
+    made = [echo.enqueue(text) for text in texts]
+    jobs.drain()
+    assert [jobs.get(job.id).result for job in made] == texts
+
+
+def test_a_limit_of_a_queue_counts_a_batch_once(place: Place, jobs: Rowcall) -> None:
+    calls: list[int] = []
+
+    @jobs.task(batch=10)
+    def take(items: list[int]) -> None:
+        calls.append(len(items))
+
+    take.enqueue_many([{"item": number} for number in range(20)])
+    assert jobs.drain(concurrency=4, queues="default=1").succeeded == 20
+    assert calls == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batch": 0}, "batch: wants a whole number from 1 to 1000, not 0"),
+        ({"batch": True}, "batch: wants a whole number"),
+        ({"batch": 5, "batch_wait": -1}, "batch_wait: wants a duration"),
+        ({"batch_wait": 1}, "batch_wait: wants batch="),
+        ({"batch": 5, "isolation": "process"}, "batch: cannot be given together with isolation='process'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(jobs: Rowcall, options: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        jobs.task(**options)  # type: ignore[call-overload]
+    assert str(refused.value).startswith(said)
