@@ -39,7 +39,7 @@ class TestModel:
 
         run_state_machine_as_test(Machine, settings=SETTINGS)
 
-    def test_so_do_they_about_chains_blockers_and_keys(self, new_store: Callable[[], Store]) -> None:
+    def test_so_do_they_about_chains_blockers_keys_and_limits(self, new_store: Callable[[], Store]) -> None:
         class Machine(FlowMachine):
             def __init__(self) -> None:
                 super().__init__(new_store())

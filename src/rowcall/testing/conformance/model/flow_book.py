@@ -1,9 +1,9 @@
-"""Keys, blockers and chains as their documentation tells them, on top of the plain book."""
+"""Keys, blockers, chains and limits as their documentation tells them, on top of the plain book."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -34,6 +34,7 @@ class Ties:
     chain_id: int | None = None
     chain_index: int | None = None
     waits: list[Wait] = field(default_factory=list)
+    limit: str | None = None
 
     def open_waits(self) -> list[Wait]:
         return [wait for wait in self.waits if wait.state == "open"]
@@ -55,8 +56,11 @@ class Ended(NamedTuple):
 
 
 class FlowBook(Book):
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    """`limits` says how many jobs may run at once under each name."""
+
+    def __init__(self, now: Callable[[], datetime], limits: Mapping[str, int]) -> None:
         super().__init__(now)
+        self._limits = limits
         self.ties: dict[int, Ties] = {}
         self._places = itertools.count()
         self._seen_to: set[int] = set()
@@ -77,6 +81,7 @@ class FlowBook(Book):
         waits: Iterable[Wait] = (),
         chain_id: int | None = None,
         chain_index: int | None = None,
+        limit: str | None = None,
     ) -> None:
         super().enqueue(
             job_id,
@@ -87,7 +92,7 @@ class FlowBook(Book):
             expires_in=expires_in,
             pauses=pauses,
         )
-        ties = Ties(next(self._places), self._now(), key, chain_id, chain_index, list(waits))
+        ties = Ties(next(self._places), self._now(), key, chain_id, chain_index, list(waits), limit)
         self.ties[job_id] = ties
         if ties.waits:
             self.entries[job_id].status = "blocked"
@@ -216,6 +221,32 @@ class FlowBook(Book):
         del self.ties[job_id]
 
     def ready(self, queue: str) -> list[int]:
+        """A limit that is full is passed over by those that come after it."""
+        room = {name: self.room(name) for name in self._limits}
+        admitted = []
+        for job_id in self.in_turn(queue):
+            limit = self.ties[job_id].limit
+            if limit is None or room[limit] > 0:
+                admitted.append(job_id)
+            if limit is not None:
+                room[limit] -= 1
+        return admitted
+
+    def room(self, limit: str) -> int:
+        """How many more may run under a limit."""
+        return self._limits[limit] - sum(self.ties[entry.id].limit == limit for entry in self._running())
+
+    def will_be_ready(self, queue: str) -> bool:
+        now = self._now()
+        return any(
+            (entry.status == "pending" or (entry.status == "scheduled" and entry.run_at <= now))
+            and not self._is_expired(entry)
+            and ((limit := self.ties[entry.id].limit) is None or self.room(limit) > 0)
+            for entry in self.entries.values()
+            if entry.queue == queue
+        )
+
+    def in_turn(self, queue: str) -> list[int]:
         waiting = [entry for entry in self.entries.values() if entry.status == "pending" and entry.queue == queue]
         return [entry.id for entry in sorted(waiting, key=lambda one: (-one.priority, self.ties[one.id].place, one.id))]
 

@@ -1,4 +1,4 @@
-"""The walks of the plain machine, through chains, blockers and keys as well."""
+"""The walks of the plain machine, through chains, blockers, keys and limits as well."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from rowcall import DuplicateJob, Job
+from rowcall import DuplicateJob, Job, Limit
 from rowcall.errors import StepTaken
 from rowcall.job import Chain, Status
 from rowcall.lifecycle import Succeeded
@@ -25,6 +25,8 @@ from rowcall.testing.conformance.model.rows import compare
 from rowcall.testing.conformance.store import Store
 
 KEYS = ("red", "blue")
+WIDTHS = {"narrow": 1, "wide": 2}
+LIMITS = {f"{name} {queue}": concurrency for name, concurrency in WIDTHS.items() for queue in QUEUES}
 OnFailure = Literal["fail", "run", "wait"]
 ON_FAILURES: tuple[OnFailure, ...] = ("fail", "fail", "run", "wait")
 UNIQUES = st.builds(
@@ -49,7 +51,7 @@ class FlowMachine(QueueMachine):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.book = FlowBook(self.clock.now)
+        self.book = FlowBook(self.clock.now, LIMITS)
         self.known: dict[int, Job] = {}
 
     # coming in
@@ -77,6 +79,17 @@ class FlowMachine(QueueMachine):
         waits = [Wait(job_id, False, on_failure) for job_id in blockers]
         waits += [Wait(chain_id, True, on_failure) for chain_id in awaited]
         self._written(job.id, order, waits=waits)
+
+    @rule(orders=st.lists(ORDERS, min_size=1, max_size=3), width=st.sampled_from(sorted(WIDTHS)), after=st.booleans())
+    def enqueue_limited(self, orders: list[Order], width: str, after: bool) -> None:
+        for order in orders:
+            name = f"{width} {order.queue}"
+            options = options_of(order)
+            options["limit"] = Limit(name, concurrency=LIMITS[name])
+            waits = [Wait(max(self.book.entries), False, "fail")] if after and self.book.entries else []
+            options["after"] = [wait.blocker_id for wait in waits]
+            job = self.jobs.enqueue("work", **options)
+            self._written(job.id, order, waits=waits, limit=name)
 
     @rule(steps=st.lists(STEPS, min_size=1, max_size=3))
     def start_chain(self, steps: list[Step]) -> None:
@@ -119,7 +132,15 @@ class FlowMachine(QueueMachine):
         if unique.on_duplicate == "replace":
             self.book.replace(job.id, delay=order.delay, expires_in=order.expires_in)
 
-    def _written(self, job_id: int, order: Order, *, key: str | None = None, waits: list[Wait] | None = None) -> None:
+    def _written(
+        self,
+        job_id: int,
+        order: Order,
+        *,
+        key: str | None = None,
+        waits: list[Wait] | None = None,
+        limit: str | None = None,
+    ) -> None:
         self.job_ids.append(job_id)
         self.book.enqueue(
             job_id,
@@ -131,6 +152,7 @@ class FlowMachine(QueueMachine):
             pauses=Pauses() if order.pause is None else Pauses(order.pause, growing=False),
             key=key,
             waits=waits or [],
+            limit=limit,
         )
 
     # going on
@@ -218,6 +240,10 @@ class FlowMachine(QueueMachine):
             },
         )
         assert all(waits.values())
+
+    @invariant()
+    def no_limit_is_exceeded(self) -> None:
+        assert all(self.book.room(name) >= 0 for name in LIMITS)
 
     @invariant()
     def counts_agree(self) -> None:

@@ -217,11 +217,11 @@ class QueueMachine(RuleBasedStateMachine):
         worker, queue = _pick(self.workers, pick // 2), self._busy_queue(pick)
         taken = worker.claim(slots=slots, buffer=buffer, queues=[queue])
         self.book.stage()
-        ready = self.book.ready(queue)
+        ready, in_turn = self.book.ready(queue), self.book.in_turn(queue)
         assert [one.id for one in taken.started] == ready[:slots]
         buffered = [one.id for one in taken.buffered]
         assert len(buffered) <= buffer
-        assert buffered == [job_id for job_id in ready[slots:] if job_id in buffered]
+        assert buffered == [job_id for job_id in in_turn if job_id in buffered]
         assert all(self.book.may_be_buffered(job_id) for job_id in buffered)
         for one in (*taken.started, *taken.buffered):
             claim = WorkerClaim(one, worker, next(self.tokens))
