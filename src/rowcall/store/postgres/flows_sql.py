@@ -117,10 +117,11 @@ class FlowsSql:
           where job.id = {_field(0)}::bigint and job.status = 'blocked'
           returning job.id, job.queue, job.type, job.attempt)
         {_array_of("id, queue, type, attempt", "ended")}"""
+    # a turn is a number between the ids of those before it and of those that come later
     unblock = """
         with unblocked as (
           update <job> as job set status = case when job.run_at > moment.now then 'scheduled' else 'pending' end,
-            run_at = greatest(job.run_at, moment.now), turn = (select max(id) + 1 from <job>)
+            run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
           from (select <now> as now) as moment
           where job.id = any ($2::text::bigint[]) and job.status = 'blocked'
             and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')

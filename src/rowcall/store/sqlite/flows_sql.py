@@ -91,10 +91,12 @@ class FlowsSql:
         returning {_TOUCHED.replace("id,", "<job>.id,")}"""
     unblock = f"""
         update <job> set status = case when run_at > <now> then 'scheduled' else 'pending' end,
-          run_at = max(run_at, <now>), turn = (select max(id) + 1 from <job>)
+          run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
         where id in {_IDS.format("?2")} and status = 'blocked'
           and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
         returning id"""
+    # a turn is a number between the ids of those before it and of those that come later
+    pass_turn = "update sqlite_sequence set seq = seq + 1 where name = '<job>' collate nocase"
     ended_edges = f"""
         select json_group_array(json(edge)) from (
           select {_ENDED_EDGE.format("blocker")} as edge

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rowcall import Context, Limit, Rowcall
 from rowcall.task import ContextTask
+from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
 
@@ -137,6 +138,7 @@ def main() -> None:
     notes = Notes(given.notes)
     with Rowcall(given.url) as jobs:
         declare(jobs, notes)
+        declare_vertices(jobs, notes)
         match given.role:
             case "enqueue":
                 for _ in range(given.count):

@@ -29,6 +29,7 @@ from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.going_on import TestGoingOn  # noqa: E402
+from rowcall.testing.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
 from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
@@ -66,6 +67,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
+from rowcall.testing.conformance.cases.turns import TestTurns  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -95,6 +97,7 @@ __all__ = [
     "TestFixedChains",
     "TestFlowProcesses",
     "TestGoingOn",
+    "TestGraphStorm",
     "TestGraphs",
     "TestHistory",
     "TestKeys",
@@ -131,6 +134,7 @@ __all__ = [
     "TestTraceContext",
     "TestTransaction",
     "TestTransactionCrash",
+    "TestTurns",
     "clock",
     "jobs",
     "notes",
