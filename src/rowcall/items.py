@@ -45,11 +45,12 @@ class ItemArguments(Arguments):
         self._positional_only = {}
         self._names = []
         fields = _fields_of(kind)
-        self._is_whole = fields is None
+        self._is_whole = self.takes_any = fields is None
         self._is_alone = not (_is_dict(kind) or _is_pydantic(kind)) and fields is None
         if self._is_alone:
             self._names, fields = [ITEM], [(ITEM, kind)]
-            self._is_whole = False
+            self._is_whole = self.takes_any = False
+        self._if_missing = {str(field[0]): None for field in fields or ()}
         if fields is not None:
             if any(field[0] == BLOB_KEY for field in fields):
                 raise InvalidOption(f"task {task!r}", f"no field may have the name {BLOB_KEY}: it marks a reference")

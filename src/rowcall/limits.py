@@ -15,6 +15,7 @@ LONGEST_VALUE = 200
 LONGEST_KEY = 1000
 MOST = 1_000_000
 SHORTEST_PERIOD_SECONDS = 0.01
+LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
 
 
@@ -67,9 +68,9 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def span_ms(self) -> int:
-        """How long a start counts: a little longer than the period, so that handlers that read a clock agree."""
+        """How long a start counts: longer than the period, so that handlers that begin late and read a clock agree."""
         per_ms = self.per_ms or 0
-        return per_ms + min(100, per_ms // 10)
+        return per_ms + min(LATEST_BEGIN_MS, per_ms // 4)
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):

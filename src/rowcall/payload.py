@@ -55,6 +55,7 @@ class Arguments:
         self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
+        self.takes_any = False
         self._defaults = any(p.default is not p.empty for p in parameters)
         self._decoder = decoder_of(task, fields)
 
@@ -65,7 +66,7 @@ class Arguments:
     def value_if_missing(self, name: str) -> object:
         """What a payload would hold of an argument that is not given; None where it has to be, or JSON has no such."""
         try:
-            value: object = msgspec.json.decode(plain_encoder.encode(self._if_missing[name]))
+            value: object = msgspec.json.decode(plain_encoder.encode(self._if_missing.get(name)))
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
             return None
         return value

@@ -128,7 +128,7 @@ def test_an_unknown_option_is_refused_and_the_known_ones_are_named(jobs: Rowcall
             enqueue({"prority": 3})
         assert caught.value.option == "prority"
         assert "is no option; there are after, connection, delay, expires_at, expires_in, key, " in str(caught.value)
-    with pytest.raises(InvalidOption, match=r"attempts: is no option; there are .*max_attempts, name, .*priority"):
+    with pytest.raises(InvalidOption, match=r"attempts: is no option; there are .*max_attempts, .*name, .*priority"):
         jobs.task(attempts=3)(lambda: None)  # type: ignore[call-overload]
     assert jobs.list().jobs == []
 

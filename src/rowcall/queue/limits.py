@@ -61,7 +61,7 @@ def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[
         if limit.by is None:
             bound.append(LimitOf(limit))
             continue
-        if limit.by not in arguments.names:
+        if limit.by not in arguments.names and not arguments.takes_any:
             names = ", ".join(arguments.names) or "none"
             raise InvalidOption(
                 "limit", f"{limit.name!r} counts by {limit.by!r}, which {task} does not take (its arguments: {names})"

@@ -30,7 +30,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
 CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
 FIRST_STUCK_SECONDS = 0.05
-LEFT_SECONDS = 0.02
+FIRST_LEFT_SECONDS, LAST_LEFT_SECONDS = 0.003, 0.05
 MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
@@ -79,6 +79,7 @@ class Loop:
         self._unsure = False
         self._sure_at = math.inf
         self._stuck_seconds = 0.0
+        self._left_seconds = 0.0
         self._again_at = math.inf
         self._told = False
         self.stopping = False
@@ -217,14 +218,14 @@ class Loop:
             )
         )
         self._outage.over("loop")
-        self._outcomes.written(runs, taken.settled)
+        self._outcomes.written(runs, taken.settled, taken.cancelled)
         self._gathering_since = time.monotonic()
         self._turn += 1
         self._looked_since_round = False
         self._remember(taken.look)
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
-        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * LEFT_SECONDS if taken.left else math.inf
+        self._try_again(taken.left)
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
         taken_any = bool(taken.started or taken.buffered or taken.riding)
         self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
@@ -238,6 +239,11 @@ class Loop:
         self._told = False
         if appetite.wants_any:
             self._warn_of_unknown(taken.look)
+
+    def _try_again(self, left: bool) -> None:
+        """Jobs were left alone, as another claimer had their limit: that is over in a moment."""
+        self._left_seconds = min(max(FIRST_LEFT_SECONDS, self._left_seconds * 2), LAST_LEFT_SECONDS) if left else 0.0
+        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * self._left_seconds if left else math.inf
 
     def _dispatch(self, taken: Taken) -> None:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])

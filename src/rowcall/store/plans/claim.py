@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
+from rowcall.lifecycle import Transition
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.holding import open_gates
-from rowcall.store.plans.limits import Admission, DeclaredLimits, Seats
+from rowcall.store.plans.limits import Admission, DeclaredLimits
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.schedule import tick
 from rowcall.store.plans.settle import Account, Ended, write_ended
@@ -57,6 +59,7 @@ class Taken(msgspec.Struct):
     riding: list[Ready] = []
     rides: dict[str, int] = {}
     settled: set[int] = set()
+    cancelled: dict[int, Transition] = {}
     more: bool = False
     stuck: bool = False
     left: bool = False
@@ -70,14 +73,14 @@ def round_of_work(
     now_ms: int | None,
 ) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
-    settled = yield from write_ended(dialect, ended, account, now_ms)
+    settled, cancelled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
     if settled and any(look.concerned) and (yield from follow(dialect, settled, look.concerned, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
-        return Taken(look, settled=settled)
+        return Taken(look, settled=settled, cancelled=cancelled)
     taken = yield from _take(dialect, appetite, look, now_ms)
-    taken.settled = settled
+    taken.settled, taken.cancelled = settled, cancelled
     return taken
 
 
@@ -101,9 +104,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        opened = 0
-        if look.is_wake_due:
-            opened = yield from open_gates(dialect, now_ms)
+        opened = look.is_wake_due and (yield from open_gates(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
         look = yield from dialect.look(appetite.worker, now_ms)
     admission = Admission(appetite.limits, now_ms)
@@ -133,16 +134,15 @@ def _take_shares(
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
-            ready = found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
             held = admission.held
-            if ready and appetite.limits.concern(ready):
-                slots, buffer = appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered)
-                seats = Seats(slots, buffer, appetite.batches)
-                ready = yield from admission.admit(dialect, found, seats)
-                if admission.held > held and len(found) == share:
-                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in ready})
-            seated = _seat(ready, appetite, taken)
-            if (seated or admission.held > held) and len(found) == share:
+            if appetite.limits.concern(ready):
+                seated = yield from admission.admit(dialect, ready, partial(_seat, appetite, taken))
+                if admission.held > held and len(ready) == share:
+                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
+            else:
+                seated = [job for job in ready if _seat(appetite, taken, job)]
+            if (seated or admission.held > held) and len(ready) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -174,8 +174,8 @@ def _take_riders(
         for kind in kinds:
             if taken.rides.get(kind):
                 ready = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
-                if ready and appetite.limits.concern(ready):
-                    ready = yield from admission.admit(dialect, ready, Seats(len(ready), 0))
+                if appetite.limits.concern(ready):
+                    ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)
                 taken.rides[kind] -= len(ready)
                 taken.riding += ready
                 if ready:
@@ -222,16 +222,21 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
     return min(share, limit - of_queue)
 
 
-def _seat(ready: Sequence[Ready], appetite: Appetite, taken: Taken) -> int:
-    before = len(taken.started) + len(taken.buffered) + len(taken.riding)
-    for job in ready:
-        if taken.rides and taken.rides.get(job.type):
-            taken.rides[job.type] -= 1
-            taken.riding.append(job)
-        elif len(taken.started) < appetite.slots:
-            taken.started.append(job)
-            if job.type in appetite.batches:
-                taken.rides[job.type] = appetite.batches[job.type] - 1
-        elif len(taken.buffered) < appetite.buffer and job.bufferable and job.type not in appetite.batches:
-            taken.buffered.append(job)
-    return len(taken.started) + len(taken.buffered) + len(taken.riding) - before
+def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
+    """Whether there is room for it: `at_once` if it must not wait in the buffer."""
+    if taken.rides and taken.rides.get(job.type):
+        taken.rides[job.type] -= 1
+        taken.riding.append(job)
+    elif len(taken.started) < appetite.slots:
+        taken.started.append(job)
+        if job.type in appetite.batches:
+            taken.rides[job.type] = appetite.batches[job.type] - 1
+    elif _may_wait(appetite, taken, job) and not at_once:
+        taken.buffered.append(job)
+    else:
+        return False
+    return True
+
+
+def _may_wait(appetite: Appetite, taken: Taken, job: Ready) -> bool:
+    return len(taken.buffered) < appetite.buffer and job.bufferable and job.type not in appetite.batches

@@ -7,7 +7,7 @@ key another claimer has are left alone for a moment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -101,22 +101,8 @@ class Room:
         return [(key, number, self.at_ms, until) for number in range(first, first + self.started)]
 
 
-class Seats:
-    """Where a claimer has room: jobs under a limit of rate have started when they are claimed, and never wait."""
-
-    def __init__(self, slots: int, buffer: int, never_buffered: Container[str] = ()) -> None:
-        self._slots = slots
-        self._buffer = buffer
-        self._never_buffered = never_buffered
-
-    def take(self, job: Ready, *, at_once: bool) -> bool:
-        if self._slots > 0:
-            self._slots -= 1
-            return True
-        if self._buffer > 0 and job.bufferable and not at_once and job.type not in self._never_buffered:
-            self._buffer -= 1
-            return True
-        return False
+Seat = Callable[[Ready, bool], bool]
+"""Seats a job if there is room for it. True is for one that must not wait: under a rate it has started when claimed."""
 
 
 class Admission:
@@ -144,8 +130,8 @@ class Admission:
     def moved(self) -> bool:
         return bool(self.held or self._ours)
 
-    def admit(self, dialect: Dialect, ready: Sequence[Ready], seats: Seats) -> Plan[list[Ready]]:
-        """Those that may be claimed now, in order; those whose key is full are held."""
+    def admit(self, dialect: Dialect, ready: Sequence[Ready], seat: Seat) -> Plan[list[Ready]]:
+        """Seat those that may be claimed now, in order; those whose key is full are held."""
         wishes = yield from self._examine(dialect, ready)
         admitted, slots, full = [], [], []
         for job in ready:
@@ -155,7 +141,7 @@ class Admission:
             rooms = [self._rooms[entry.key] for entry in entries]
             if any(room.is_full for room in rooms):
                 full.append(job)
-            elif seats.take(job, at_once=any(room.numbers.rate is not None for room in rooms)):
+            elif seat(job, any(room.numbers.rate is not None for room in rooms)):
                 admitted.append(job)
                 for room in rooms:
                     room.take()
@@ -223,13 +209,13 @@ class Admission:
 
     def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[Entry]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key of which a place is just being freed is not."""
-        crowded = {
+        taken = {
             entry.key: self._rooms[entry.key].used
             for job in full
             for entry in wishes[job.id]
             if entry.key in self._rooms and self._rooms[entry.key].has_no_place
         }
-        steady = (yield from dialect.steady_slots(crowded, self._ours)) if crowded else {}
+        steady = (yield from dialect.steady_slots(taken, self._ours)) if taken else {}
         held: dict[int, str] = {}
         spare: Counter[str] = Counter()
         gates: dict[str, int] = {}

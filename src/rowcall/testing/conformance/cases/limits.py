@@ -169,6 +169,19 @@ class TestLimits:
             assert max(Counter(charged(claimed)).values(), default=0) <= 1
         assert sorted(charged(done)) == list("aabbccdd")  # type: ignore[type-var]
 
+    def test_a_batch_takes_no_more_than_its_limit_allows(self, jobs: Rowcall) -> None:
+        sizes: list[int] = []
+
+        @jobs.task(batch=10, limit=Limit("pairs", concurrency=2, by="item"))
+        def squares(items: list[int]) -> list[int]:
+            sizes.append(len(items))
+            assert max(Counter(items).values()) <= 2
+            return items
+
+        squares.enqueue_many([{"item": number % 2} for number in range(12)])
+        assert jobs.drain().succeeded == 12
+        assert max(sizes) <= 4
+
     def test_options_of_one_enqueue(self, jobs: Rowcall) -> None:
         @jobs.task(limit=Limit("one", concurrency=1))
         def alone(number: int = 0) -> None: ...
@@ -290,10 +303,10 @@ class TestRateLimits:
         assert len(jobs.claim("w", limit=9)) == 3
         clock.advance(9)
         assert jobs.claim("w", limit=9) == []
-        clock.advance(1.1)
+        clock.advance(1.3)
         assert len(jobs.claim("w", limit=2)) == 2
         assert len(jobs.claim("w", limit=2)) == 1
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert jobs.drain().succeeded == 2
         assert jobs.drain().total == 0
 
@@ -302,7 +315,7 @@ class TestRateLimits:
         enqueue(jobs, "aabbc")
         jobs.enqueue("plain")
         assert sorted(job.type for job in jobs.claim("w", limit=9)) == ["charge"] * 3 + ["plain"]
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert sorted(charged(jobs.claim("w", limit=9))) == ["a", "b"]  # type: ignore[type-var]
 
     def test_every_attempt_is_a_start(self, jobs: Rowcall, clock: FakeClock) -> None:
@@ -313,7 +326,7 @@ class TestRateLimits:
             assert job is not None
             jobs.release(job)
             assert jobs.dequeue("w") is None
-            clock.advance(10.1)
+            clock.advance(10.3)
 
     def test_both_limits_of_one(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("both", concurrency=1, rate=2, per=10))
@@ -326,7 +339,7 @@ class TestRateLimits:
         assert two is not None
         jobs.complete(two)
         assert jobs.dequeue("w") is None
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert jobs.dequeue("w") is not None
 
     def test_a_clock_that_is_set_back_does_not_stop_it_for_long(self, jobs: Rowcall, clock: FakeClock) -> None:
@@ -336,7 +349,7 @@ class TestRateLimits:
         clock.jump(timedelta(hours=-5))
         jobs.enqueue("charge")
         assert jobs.claim("w", limit=9) == []
-        clock.advance(10.1)
+        clock.advance(10.3)
         assert len(jobs.claim("w", limit=9)) >= 1
 
     def test_no_window_ever_has_more(self, open_queue: OpenQueue, clock: FakeClock, store: Store) -> None:
