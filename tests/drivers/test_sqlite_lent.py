@@ -327,3 +327,35 @@ def test_a_lent_connection_is_not_kept_alive(send: Task[[str], None], path: Path
     del mine
     gc.collect()
     assert gone() is None
+
+
+def test_a_connection_whose_file_is_known_goes_the_shortest_way(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        jobs.enqueue("first", connection=connection)
+        said: list[str] = []
+        connection.set_trace_callback(said.append)
+        job = jobs.enqueue("second", {"number": 1}, connection=connection)
+        connection.set_trace_callback(None)
+        connection.commit()
+        assert jobs.get(job.id) == job
+        (now,) = connection.execute("select unixepoch('now') * 1000").fetchone()
+    assert abs(job.created_at.timestamp() * 1000 - now) < 60_000
+    assert not [sql for sql in said if "returning" in sql.lower()]
+
+
+def test_what_is_refused_on_the_shortest_way_is_said_in_our_words(tmp_path: Path) -> None:
+    with (
+        Rowcall(tmp_path / "app.db") as jobs,
+        closing(sqlite3.connect(tmp_path / "app.db", timeout=0)) as connection,
+        closing(sqlite3.connect(tmp_path / "app.db", timeout=0)) as other,
+    ):
+        jobs.enqueue("first", connection=connection)
+        connection.commit()
+        other.execute("begin immediate")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            jobs.enqueue("second", connection=connection)
+        other.rollback()
+        assert jobs.enqueue("third", connection=connection).id == 2
+        connection.close()
+        with pytest.raises(InvalidOption, match="closed"):
+            jobs.enqueue("fourth", connection=connection)

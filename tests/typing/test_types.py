@@ -79,6 +79,10 @@ async def use(ctx: Context) -> None:
     reveal_type(await send_email.aenqueue_many([{"to": "a"}]))
     reveal_type(await thumbnail(ctx, Path("a.png")))
     assert_type(jobs.get(1), Job)
+    assert_type(jobs.cancel(1, "why"), Job)
+    assert_type(jobs.cancel(queue="mail", reason="why"), int)
+    assert_type(await jobs.aretry(1), Job)
+    assert_type(await jobs.aretry(error_code="A:*", rate=5), int)
 
 
 # wrong: an error on each line below
@@ -104,6 +108,9 @@ thumbnail.using(delay=5).enqueue(5)  # arg-type
 send_email(42)  # arg-type
 asyncio.run(send_email.aenqueue(42))  # arg-type
 jobs.enqueue("send_email", {"to": "a"}, nonsense=1)  # call-arg
+jobs.cancel("mail")  # call-overload
+jobs.cancel(1, queue="mail")  # call-overload
+jobs.retry(key="x")  # call-overload
 
 
 def pass_context(ctx: Context) -> None:
@@ -160,7 +167,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 23
+    assert len(findings.errors) == 26
     assert findings.revealed == REVEALED
 
 

@@ -14,8 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowcall import Job, Rowcall
+from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
+from rowcall.worker.run import Run
 
 ROOT = Path(__file__).parents[2]
 FINISHED = ("succeeded", "failed", "cancelled")
@@ -128,6 +130,15 @@ def all_ended(jobs: Rowcall, *, within: float = 20.0) -> None:
 def outcomes(jobs: Rowcall, job: Job) -> list[str]:
     """How each attempt ended, first to last."""
     return [attempt.status for attempt in jobs.attempts(job.id)]
+
+
+def claimed(jobs: Rowcall, count: int) -> list[Run]:
+    """Runs for a dispatcher without a worker."""
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
+    return [
+        Run(ready, jobs.tasks[ready.type], "w", taken.look.now_ms, time.monotonic, buffered=False)
+        for ready in taken.started
+    ]
 
 
 def some_beats(jobs: Rowcall, count: int = 5) -> None:

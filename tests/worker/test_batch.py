@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.lifecycle import Released
+from rowcall.lifecycle import CancelRequested, Released
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.batch import Batch
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.run import Run
-from tests.worker.support import Place
+from tests.worker.support import Place, claimed
 
 
 @pytest.fixture
 def dispatcher(jobs: Rowcall) -> Dispatcher:
     return Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
-
-
-def claimed(jobs: Rowcall, count: int) -> list[Run]:
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
-    return [
-        Run(ready, jobs.tasks[ready.type], "w", taken.look.now_ms, time.monotonic, buffered=False)
-        for ready in taken.started
-    ]
 
 
 def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:
@@ -59,20 +50,23 @@ def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher:
     assert (dispatcher.free_slots, dispatcher.rides()) == (1, {})
 
 
-def test_one_that_is_cancelled_while_the_batch_gathers_is_left_out(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: Rowcall, dispatcher: Dispatcher) -> None:
     seen: list[list[int]] = []
 
-    @jobs.task(batch=3, batch_wait=600)
+    @jobs.task(batch=2, batch_wait=600)
     def take(items: list[int]) -> None:
         seen.append(items)
 
     take.enqueue_many([{"item": number} for number in range(3)])
     first, second, third = claimed(jobs, 3)
-    dispatcher.accept([first], [], [second])
-    dispatcher.cancel(first, Released())
-    dispatcher.accept([], [], [third])
-    moves = [run.transition.move for run in ended_of(dispatcher, 3) if run.transition is not None]
-    assert moves == ["release", "succeed", "succeed"]
+    dispatcher.accept([first], [])
+    dispatcher.cancel(first, CancelRequested("not needed"))
+    assert dispatcher.take_ended() == [first]
+    assert first.transition is not None
+    assert first.transition.move == "cancel"
+    assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (1, {}, False)
+    dispatcher.accept([second], [], [third])
+    assert [run.transition.move for run in ended_of(dispatcher, 2) if run.transition is not None] == ["succeed"] * 2
     assert seen == [[1, 2]]
 
 
@@ -119,6 +113,7 @@ def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowc
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, None))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (2, 18, [])
     assert jobs.stats().by_status["running"] == 20
+    assert {jobs.get(ready.id).started_at for ready in taken.riding} == {None}  # lost now, they have used no attempt
     again = Appetite(worker="w", slots=0, batches={"take": 10}, rides={"take": 3})
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, again, None))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (0, 3, [])

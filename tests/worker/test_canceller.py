@@ -149,6 +149,23 @@ def test_what_is_released_by_a_worker_that_stops_is_cancelled(jobs: Rowcall) -> 
     let_go.set()
 
 
+def test_what_fails_before_its_worker_knows_is_told_and_counted_as_cancelled(
+    jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="rowcall")
+
+    @jobs.task
+    def fails_at_once(ctx: Context) -> None:
+        jobs.cancel(ctx.job.id, "enough")
+        raise ValueError("no")
+
+    job = fails_at_once.enqueue()
+    summary = jobs.drain()
+    assert (summary.cancelled, summary.total) == (1, 1)
+    assert jobs.get(job.id).error_detail == "enough"
+    assert caplog.messages == [f"job {job.id} (fails_at_once): was cancelled by hand (CANCELLED:BY_HAND: enough)"]
+
+
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_drain_can_be_told_too(jobs: Rowcall, concurrency: int) -> None:
     @jobs.task

@@ -18,8 +18,9 @@ from rowcall import Backoff, InvalidOption, Job, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import child_process
+from rowcall.worker.dispatcher import Dispatcher
 from tests.worker import isolated
-from tests.worker.support import Place, comes_to, ended, outcomes
+from tests.worker.support import Place, claimed, comes_to, ended, outcomes
 
 
 def enqueue(jobs: Rowcall, function: Callable[..., object], **arguments: object) -> Job:
@@ -196,6 +197,33 @@ def test_a_timeout_ends_the_process_and_frees_the_slot(
         assert not worker.exhausted
         eventually(lambda: is_gone(started(place, "x")))
     assert ("end x" in place.lines) is not stubborn
+
+
+def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(place: Place, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+    with jobs.worker():
+        pid = started(place, "x")
+        jobs.cancel(job.id, "not needed")
+        cancelled = ended(jobs, job)
+        assert is_gone(pid)
+    assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
+
+
+def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> None:
+    for _ in range(2):
+        enqueue(jobs, isolated.where_async)
+    dispatcher = Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+    pids = []
+    for run in claimed(jobs, 2):
+        dispatcher.accept([run], [])
+        eventually(lambda: dispatcher.has_ended)
+        dispatcher.take_ended()
+        assert run.transition is not None
+        assert run.transition.result is not None
+        pids.append(int(run.transition.result))
+        os.kill(pids[-1], signal.SIGKILL)
+    assert pids[0] != pids[1]
+    dispatcher.close()
 
 
 def test_a_stopping_worker_lets_them_finish(place: Place, jobs: Rowcall) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.lent.loan import Loan, Whereabouts
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Parameter, Plan
 
 T = TypeVar("T")
 M = TypeVar("M", contravariant=True)
@@ -95,6 +95,12 @@ class Database(Protocol[M, E]):
         """A connection of the caller's, to run a plan inside the caller's own transaction.
 
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
+        """
+
+    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> tuple[int, int] | None:
+        """Insert one row on a connection of the caller's, at a time that is added as the last parameter.
+
+        Gives its id and that time; None where this has to be done by a loan.
         """
 
     def vacuum(self) -> int:

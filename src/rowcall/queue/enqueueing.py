@@ -81,6 +81,8 @@ class Enqueueing(Flows):
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload)], connection)[0]
         connection = self.destination(connection)
+        if connection is not None and (inserted := self._insert_lent(job, payload, connection)) is not None:
+            return written_job(job, payload_from_row(payload), inserted)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
@@ -90,6 +92,14 @@ class Enqueueing(Flows):
             return written_job(job, shown, self.database.write_shared(member))
         loan, dialect = self.lend(connection)
         return written_job(job, shown, loan.run(enqueue(dialect, member)))
+
+    def _insert_lent(self, job: NewJob, payload: str, connection: object) -> Inserted | None:
+        """The shortest way to what most enqueues on lent connections are; None where that is not possible."""
+        if len(payload) > self.blobs.inline_length or self.now_ms() is not None:
+            return None
+        short = self.dialect.short_insert(job, payload)
+        written = None if short is None else self.database.insert_lent(connection, *short)
+        return None if written is None else Inserted(written[0], "pending", written[1], written[1], None)
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:

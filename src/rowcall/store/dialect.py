@@ -31,7 +31,7 @@ from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
 from rowcall.store.schedules import Schedules
-from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.statement import Parameter, Plan, Row, Statement
 from rowcall.store.steered import Steered
 
 
@@ -236,6 +236,9 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     # enqueue
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
+
+    def short_insert(self, job: NewJob, payload: str) -> tuple[str, tuple[Parameter, ...]] | None:
+        """Of a plain job, where whoever runs it may know the time as well as the database: its last parameter."""
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

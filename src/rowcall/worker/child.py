@@ -32,7 +32,7 @@ from rowcall.worker.child_log import forward_log
 from rowcall.worker.likeness import told
 from rowcall.worker.messages import (
     Answered,
-    Cancelled,
+    Begun,
     Hello,
     Order,
     Prepared,
@@ -72,7 +72,10 @@ class Child:
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminate)
         lines = self._connection.makefile("rb")
-        hello = to_child.decode(lines.readline())
+        first = lines.readline()
+        if not first:
+            return  # the worker is gone already
+        hello = to_child.decode(first)
         assert isinstance(hello, Hello)
         sys.path[:] = hello.path
         threading.Thread(target=self._listen, args=(lines,), name="rowcall-worker", daemon=True).start()
@@ -91,8 +94,6 @@ class Child:
                 match to_child.decode(line):
                     case Order() as order:
                         self._orders.put(order)
-                    case Cancelled() if self._attempt is not None:
-                        self._attempt.cancelled = True
                     case Answered() as answer if self._attempt is not None:
                         self._attempt.answers.put(answer)
         os.killpg(0, signal.SIGKILL)  # the worker is gone: so is what was started here
@@ -101,10 +102,11 @@ class Child:
         self._terminating = True
         if self._attempt is None:
             _leave()
-        self._attempt.saw_cancelled = True
+        self._attempt.cancelled = self._attempt.saw_cancelled = True
         raise SystemExit(TERMINATED)  # the handler may clean up
 
     def _run(self, order: Order) -> None:
+        self.send(Begun())
         logger.setLevel(order.log_level)
         task: Declared | None = None
         try:
@@ -116,6 +118,7 @@ class Child:
                     result = _called(task, attempt)
             finally:
                 self._attempt = None
+                attempt.is_over = True
                 _flush()
         except PayloadUnfit as error:
             self.send(Unfitting(error.code, error.detail))
@@ -220,7 +223,7 @@ def _die_with(parent: int) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last where a signal came within a print
             stream.flush()
 
 

@@ -25,6 +25,7 @@ class ChildAttempt:
         self.ready = order.ready
         self.cancelled = False
         self.saw_cancelled = False
+        self.is_over = False
         self.context = Context(self)
         self._order = order
         self._core = core
@@ -47,7 +48,8 @@ class ChildAttempt:
         return [self.claimed_job()]
 
     def report(self, share: float, message: str | None) -> None:
-        self._send(Progressed(share, message))
+        if not self.is_over:  # a thread that it left behind must not speak of the next job
+            self._send(Progressed(share, message))
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
@@ -75,6 +77,8 @@ class ChildAttempt:
         return self._ask(Asked("previous")).value
 
     def _ask(self, question: Asked) -> Answered:
+        if self.is_over:
+            raise RuntimeError(f"ctx.{question.what} was called after the handler had ended")
         with self._asking:
             self._send(question)
             answer = self.answers.get()

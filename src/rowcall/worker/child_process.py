@@ -141,10 +141,10 @@ class ChildProcess:
             if self._grace is not None:
                 self._grace.cancel()
 
-    def close(self) -> None:
+    def close(self, patience_seconds: float | None = None) -> None:
         """Wait for its end, which somebody has asked for."""
-        self._buried.wait()
-        self.let_go()
+        if not self._buried.wait(patience_seconds):
+            return  # the kernel holds it back; it is reaped when that is over
         self._lines.close()
         self._socket.close()
 

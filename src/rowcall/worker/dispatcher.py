@@ -6,12 +6,13 @@ import heapq
 import itertools
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.lifecycle import Released, TimedOut
 from rowcall.task import Declared, Lane
 from rowcall.worker.batch import Batch
+from rowcall.worker.gathering import Gathering
 from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
@@ -57,8 +58,7 @@ class Dispatcher:
         self._tasks = tasks
         self._app = app
         self._processes: ProcessLane | None = None
-        self._batches: tuple[int, dict[str, int]] = (0, {})
-        self._gathering: dict[str, Batch] = {}
+        self._gathering = Gathering(tasks)
 
     # what the loop asks
 
@@ -85,17 +85,14 @@ class Dispatcher:
     @property
     def batches(self) -> Mapping[str, int]:
         """How many jobs of a task one slot takes together, for those tasks that take several."""
-        if self._batches[0] != len(self._tasks):
-            sizes = {name: task.options.batch for name, task in self._tasks.items() if task.options.batch is not None}
-            self._batches = (len(self._tasks), sizes)
-        return self._batches[1]
+        return self._gathering.sizes
 
     def rides(self) -> dict[str, int]:
         """How many more jobs those batches would take that wait for some."""
         if not self._gathering:
             return {}
         with self._lock:
-            return {name: batch.room for name, batch in self._gathering.items()}
+            return self._gathering.rides()
 
     def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
         if not self.anything.is_set():
@@ -134,12 +131,14 @@ class Dispatcher:
     def take_gathered(self) -> list[Run]:
         """Empty the batches that wait for more: what was never started is given back."""
         with self._lock:
-            batches = list(self._gathering.values())
-            self._gathering.clear()
-            self._running.difference_update(batches)
-            if self._limited_queues:
-                self._in_queue.subtract(batch.ready.queue for batch in batches)
+            batches = self._gathering.take_all()
+            self._give_up_slots(batches)
         return [run for batch in batches for run in batch.members]
+
+    def _give_up_slots(self, batches: Sequence[Batch]) -> None:
+        self._running.difference_update(batches)
+        if self._limited_queues:
+            self._in_queue.subtract(batch.ready.queue for batch in batches)
 
     def running(self) -> list[Run]:
         with self._lock:
@@ -167,7 +166,7 @@ class Dispatcher:
 
     def seconds_to_deadline(self) -> float | None:
         with self._lock:
-            times = [batch.due_at for batch in self._gathering.values()]
+            times = self._gathering.due_times()
             if self._deadlines:
                 times.append(self._deadlines[0][0])
             return max(0.0, min(times) - time.monotonic()) if times else None
@@ -201,6 +200,8 @@ class Dispatcher:
                 return
             run.settled = True
             self._abandoned += 1
+        if run.task.lane is Lane.PROCESS:
+            self._child_processes().kill(run)  # before its job is anybody else's
         run.give_up(outcome)
         self._put_ended(run)
         self._ring()
@@ -223,7 +224,7 @@ class Dispatcher:
         once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
         nobody waits for any of its jobs. What waits for its turn never begins.
         """
-        if self._take_out_of_buffer(run):
+        if self._take_out_of_buffer(run) or self._take_out_of_batch(run):
             run.give_up(because)
             self._put_ended(run)
             self._ring()
@@ -249,6 +250,17 @@ class Dispatcher:
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
             run.settled = True
+        return True
+
+    def _take_out_of_batch(self, run: Run) -> bool:
+        """Whether it waited for a batch that has not begun."""
+        with self._lock:
+            batch = self._gathering.take_out(run)
+            if batch is None:
+                return False
+            run.settled = True
+            if not batch.members:
+                self._give_up_slots([batch])
         return True
 
     def warm_up(self) -> None:
@@ -299,46 +311,16 @@ class Dispatcher:
 
     def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
         """Put those of batch tasks into the batch that waits for them; gives what starts now."""
-        ready: list[Run] = []
-        riders: defaultdict[str, deque[Run]] = defaultdict(deque)
-        for run in riding:
-            riders[run.task.name].append(run)
         with self._lock:
-            for name in [*self._gathering]:
-                self._fill(name, riders[name], ready)
-            for run in started:
-                if run.task.options.batch is None:
-                    ready.append(run)
-                else:
-                    riders[run.task.name].appendleft(run)
-                    self._fill(run.task.name, riders[run.task.name], ready)
-            for name, left in riders.items():
-                while left:
-                    self._fill(name, left, ready)
+            ready, opened = self._gathering.put(started, riding, time.monotonic())
+            self._running.update(opened)
+            if self._limited_queues:
+                self._in_queue.update(batch.ready.queue for batch in opened)
         return ready
 
-    def _fill(self, name: str, riders: deque[Run], ready: list[Run]) -> None:
-        """Let them join one batch of their task: the one that waits, or else a new one."""
-        batch = self._gathering.get(name)
-        while riders and (batch is None or batch.room > 0):
-            run = riders.popleft()
-            if batch is not None:
-                batch.add(run)
-                continue
-            batch = self._gathering[name] = Batch(run, time.monotonic())
-            self._running.add(batch)
-            if self._limited_queues:
-                self._in_queue[run.ready.queue] += 1
-        if batch is not None and batch.room == 0:
-            del self._gathering[name]
-            ready.append(batch)
-
     def _start_due(self) -> None:
-        now = time.monotonic()
         with self._lock:
-            due = [batch for batch in self._gathering.values() if batch.due_at <= now]
-            for batch in due:
-                del self._gathering[batch.task.name]
+            due = self._gathering.take_due(time.monotonic())
         for batch in due:
             self._start(batch)
 

@@ -218,7 +218,7 @@ class Loop:
             )
         )
         self._outage.over("loop")
-        self._outcomes.written(runs, taken.settled)
+        self._outcomes.written(runs, taken.settled, taken.cancelled)
         self._gathering_since = time.monotonic()
         self._turn += 1
         self._looked_since_round = False

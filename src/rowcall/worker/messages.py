@@ -29,10 +29,6 @@ class Order(msgspec.Struct, tag=True):
     log_level: int
 
 
-class Cancelled(msgspec.Struct, tag=True):
-    """Nobody waits for what you run any more."""
-
-
 class Answered(msgspec.Struct, tag=True):
     """What came of the child's question."""
 
@@ -43,6 +39,10 @@ class Answered(msgspec.Struct, tag=True):
 
 class Prepared(msgspec.Struct, tag=True):
     """The child's first words: all is imported."""
+
+
+class Begun(msgspec.Struct, tag=True):
+    """The child has the order: from here on its death is the handler's."""
 
 
 class Progressed(msgspec.Struct, tag=True):
@@ -108,8 +108,8 @@ class Control(msgspec.Struct):
     said: str = ""
 
 
-ToChild = Hello | Order | Cancelled | Answered
-ToWorker = Prepared | Progressed | Logged | Asked | Completed | Returned | Unfitting | Failed
+ToChild = Hello | Order | Answered
+ToWorker = Prepared | Begun | Progressed | Logged | Asked | Completed | Returned | Unfitting | Failed
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
@@ -25,6 +26,7 @@ from rowcall.worker.tell import tell, tell_completed, tell_dropped, tell_left_op
 MOST_SETTLED = 1000
 ASK_AGAIN_SECONDS = 0.05
 LONGEST_UNDECIDED_SECONDS = 5.0
+NONE: Mapping[int, Transition] = MappingProxyType({})
 _MOVE_OF = attrgetter("transition.move")
 
 
@@ -68,8 +70,13 @@ class Outcomes:
         """Those that the next round settles."""
         return self._unsettled[:MOST_SETTLED]
 
-    def written(self, runs: list[Run], settled: set[int]) -> None:
-        """A round has settled the group; those that are not in `settled` were no longer ours."""
+    def written(self, runs: list[Run], settled: set[int], cancelled: Mapping[int, Transition] = NONE) -> None:
+        """A round has settled the group; those that are not in `settled` were no longer ours, and those in `cancelled`
+        became what that says.
+        """
+        if cancelled:
+            for run in runs:
+                run.transition = cancelled.get(run.ready.id, run.transition)
         del self._unsettled[: len(runs)]
         free_places(runs)
         self._count(runs, settled)

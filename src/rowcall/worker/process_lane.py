@@ -20,12 +20,12 @@ from rowcall.queue.flows import Bound
 from rowcall.queue.isolation import home_of
 from rowcall.store.dialect import NewJob
 from rowcall.task import Declared, Lane
-from rowcall.worker.child_process import DIED_CODE, ChildProcess
+from rowcall.worker.child_process import DIED_CODE, GRACE_SECONDS, ChildProcess
 from rowcall.worker.likeness import likeness, told
 from rowcall.worker.messages import (
     Answered,
     Asked,
-    Cancelled,
+    Begun,
     Completed,
     Failed,
     Hello,
@@ -40,6 +40,14 @@ from rowcall.worker.messages import (
 from rowcall.worker.run import Run
 
 Finished = Callable[[Run], Run | None]
+
+CHILDREN_TRIED = 3
+
+
+class Seat:
+    """One thread, and the child that it speaks with now."""
+
+    child: ChildProcess | None = None
 
 
 class ProcessLane:
@@ -83,19 +91,22 @@ class ProcessLane:
 
     def cancel(self, run: Run) -> None:
         """End a run that was told to stop: it is over when its process is."""
-        with self._lock:
-            child = self._child_of.get(run)
-        if child is not None:
-            child.send(Cancelled())
-            child.terminate()
+        with self._lock:  # so that its child is given to no other run meanwhile
+            if (child := self._child_of.get(run)) is not None:
+                child.terminate()
 
     def drop(self, run: Run) -> None:
         """End a run that was told to stop; it is over at once, whatever its process does in its last moments."""
-        self.cancel(run)
         with self._lock:
-            child = self._child_of.get(run)
-        if child is not None:
-            child.let_go()
+            if (child := self._child_of.get(run)) is not None:
+                child.terminate()
+                child.let_go()
+
+    def kill(self, run: Run) -> None:
+        """End a run that has had its time to stop."""
+        with self._lock:
+            if (child := self._child_of.get(run)) is not None:
+                child.kill()
 
     def close(self) -> None:
         """All children are killed: those that were asked to end have had their time."""
@@ -107,24 +118,30 @@ class ProcessLane:
         for child in children:
             child.kill()
         for child in children:
-            child.close()
+            child.close(GRACE_SECONDS)
         self._nursery.shutdown(wait=False)
 
-    # a seat: one thread, one child
+    # in the thread of a seat
 
     def _serve(self) -> None:
-        child = self._new_child()
+        seat = Seat()
+        seat.child = self._new_child()
         while (run := self._waiting.get()) is not None:
             run_next: Run | None = run
             while run_next is not None:
-                child = child if child is not None and child.is_usable else self._new_child()
-                run_now = run_next
-                contextvars.copy_context().run(self._call, run_now, child)
-                run_next = self._finished(run_now)
+                contextvars.copy_context().run(self._call, run_next, seat)
+                run_next = self._finished(run_next)
             with self._lock:
                 self._in_flight -= 1
-            if child is None or not child.is_usable:
-                child = self._new_child()
+            seat.child = self._usable(seat.child)
+
+    def _usable(self, child: ChildProcess | None) -> ChildProcess | None:
+        """The child itself, or one in its place."""
+        if child is not None and child.is_usable:
+            return child
+        if child is not None:
+            threading.Thread(target=self._forget, args=(child,), daemon=True).start()
+        return self._new_child()
 
     def _new_child(self) -> ChildProcess | None:
         """One that has imported all it needs; None where it cannot be had now."""
@@ -151,19 +168,17 @@ class ProcessLane:
         return None
 
     def _forget(self, child: ChildProcess) -> None:
+        child.close()
         with self._lock:
             self._children.discard(child)
-        child.close()
 
-    def _call(self, run: Run, child: ChildProcess | None) -> None:
+    def _call(self, run: Run, seat: Seat) -> None:
         try:
             run.begin()
             if reference_of(run.ready.payload) is not None:
                 run.fetch_payload()
-            if child is None:
-                run.fail(Reported(DIED_CODE, "no child process could be started; the worker's log says why"))
-            else:
-                self._converse(run, child)
+            if not any(self._is_done_by(run, seat) for _ in range(CHILDREN_TRIED)):
+                run.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))
             if run.large_result is not None:
                 run.end(run.put_large_result())
         except BaseException as error:
@@ -171,7 +186,11 @@ class ProcessLane:
         if run.trace is not None:
             run.end_trace()
 
-    def _converse(self, run: Run, child: ChildProcess) -> None:
+    def _is_done_by(self, run: Run, seat: Seat) -> bool:
+        """Gives whether it has ended in any way; not if the child died while it was idle, and never began."""
+        child = seat.child = self._usable(seat.child)
+        if child is None:
+            return False
         with self._lock:
             self._child_of[run] = child
         try:
@@ -179,13 +198,25 @@ class ProcessLane:
                 raise CancelledError
             self._began(run)
             child.send(_order(run))
-            if not any(self._hear(run, child, word) for word in child.words()):
-                self._end_without_a_word(run, child)
+            return self._converse(run, child)
         finally:
             with self._lock:
                 del self._child_of[run]
-            if not child.is_usable:
-                threading.Thread(target=self._forget, args=(child,), daemon=True).start()
+
+    def _converse(self, run: Run, child: ChildProcess) -> bool:
+        has_begun = False
+        for word in child.words():
+            if isinstance(word, Begun):
+                has_begun = True
+            elif self._hear(run, child, word):
+                return True
+        if run.stopped_because is not None:
+            raise CancelledError
+        if has_begun:
+            run.fail(Reported(*child.ending().outcome(run.task.options.memory_limit)))
+        else:
+            child.kill()  # it has hung up: do not wait until it is buried to see that
+        return has_begun
 
     def _hear(self, run: Run, child: ChildProcess, word: ToWorker) -> bool:
         """Gives whether it was the last word about this run."""
@@ -215,12 +246,6 @@ class ProcessLane:
     def _hear_aside(self, word: ToWorker) -> None:
         if isinstance(word, Logged):
             logger.log(word.level, "%s", word.message, extra=word.fields)
-
-    def _end_without_a_word(self, run: Run, child: ChildProcess) -> None:
-        if run.stopped_because is not None:
-            run.fail(CancelledError())
-        else:
-            run.fail(Reported(*child.ending().outcome(run.task.options.memory_limit)))
 
 
 def _answer(run: Run, asked: Asked) -> Answered:

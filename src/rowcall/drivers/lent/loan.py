@@ -90,7 +90,7 @@ class Loan:
     async def arun(self, plan: Plan[T]) -> T:
         raise InvalidOption("connection", "is not async: call the method without an a (enqueue, complete)")
 
-    def _explained(self, error: Exception) -> Exception:
+    def explained(self, error: Exception) -> Exception:
         if isinstance(error, UnicodeEncodeError):
             return InvalidOption("connection", f"cannot carry this text: its client_encoding is {error.encoding}")
         found = self._guard.explained(error)
@@ -117,7 +117,7 @@ class SyncLoan(Loan):
         except RowcallError:
             raise
         except Exception as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     def _look(self) -> None:
         known = self._guard.is_ready
@@ -146,7 +146,7 @@ class AsyncLoan(Loan):
         except RowcallError:
             raise
         except Exception as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     async def _look(self) -> None:
         known, loop = self._guard.is_ready, asyncio.get_running_loop()

@@ -21,15 +21,22 @@ class Sqlite3:
     @property
     def key(self) -> object:
         """The file: the connection itself cannot be referred to weakly."""
-        cursor = sqlite3.Cursor(self._connection)
-        cursor.row_factory = None
-        return cursor.execute("pragma database_list").fetchone()[2]  # main comes first
+        return file_of(cursor_of(self._connection))
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        cursor = sqlite3.Cursor(self._connection)
-        cursor.row_factory = None
-        found = cursor.execute(statement.sql, statement.parameters).fetchall()
+        found = cursor_of(self._connection).execute(statement.sql, statement.parameters).fetchall()
         return found if self._connection.text_factory is str else [as_text(row) for row in found]
+
+
+def cursor_of(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """One that gives rows as they are, whatever the caller has made of his."""
+    cursor = sqlite3.Cursor(connection)
+    cursor.row_factory = None
+    return cursor
+
+
+def file_of(cursor: sqlite3.Cursor) -> object:
+    return cursor.execute("pragma database_list").fetchone()[2]  # main comes first
 
 
 class Aiosqlite:

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from rowcall.lifecycle import Transition
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.flow import sweep
@@ -58,6 +59,7 @@ class Taken(msgspec.Struct):
     riding: list[Ready] = []
     rides: dict[str, int] = {}
     settled: set[int] = set()
+    cancelled: dict[int, Transition] = {}
     more: bool = False
     stuck: bool = False
     left: bool = False
@@ -71,14 +73,14 @@ def round_of_work(
     now_ms: int | None,
 ) -> Plan[Taken]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
-    settled = yield from write_ended(dialect, ended, account, now_ms)
+    settled, cancelled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
     if settled and any(look.concerned) and (yield from follow(dialect, settled, look.concerned, now_ms)):
         look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
-        return Taken(look, settled=settled)
+        return Taken(look, settled=settled, cancelled=cancelled)
     taken = yield from _take(dialect, appetite, look, now_ms)
-    taken.settled = settled
+    taken.settled, taken.cancelled = settled, cancelled
     return taken
 
 

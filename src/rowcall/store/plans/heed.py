@@ -22,8 +22,8 @@ class Heeded(msgspec.Struct):
     asked: list[Asked] = []
 
     @property
-    def ids(self) -> set[int]:
-        return {one.id for one in self.asked}
+    def cancelled(self) -> dict[int, Transition]:
+        return {one.id: _cancelled(one) for one in self.asked}
 
     def tallies(self) -> list[Tally]:
         books = Books()

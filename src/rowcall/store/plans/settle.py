@@ -40,6 +40,13 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     then: Then | None = None
 
 
+class Written(NamedTuple):
+    """The ids that were still ours, and what became of those that somebody had asked to cancel meanwhile."""
+
+    live: set[int]
+    cancelled: dict[int, Transition]
+
+
 Account = Callable[[set[int]], list[Tally]]
 """What is to be counted, given the ids that were settled."""
 
@@ -48,7 +55,7 @@ def settle(
     dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
 ) -> Plan[set[int]]:
     """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks."""
-    live = yield from write_ended(dialect, ended, account, now_ms)
+    live = (yield from write_ended(dialect, ended, account, now_ms)).live
     if live:
         concerned = yield from dialect.concerned()
         if any(concerned):
@@ -58,10 +65,10 @@ def settle(
 
 def write_ended(
     dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
-) -> Plan[set[int]]:
+) -> Plan[Written]:
     """`settle`, but for what follows."""
     if not ended:
-        return set()
+        return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
     if len({row.id for row in rows}) < len(rows):
@@ -77,18 +84,18 @@ def write_ended(
         live |= yield from dialect.settle_successes(successes, now_ms)
         yield from refer_to_results(dialect, successes, live)
     tallies: list[Tally] = []
-    cancelled: set[int] = set()
+    cancelled: dict[int, Transition] = {}
     if others:
         heeded = yield from heed(dialect, others)
         live |= yield from dialect.settle_others(heeded.settlements, now_ms)
-        tallies, cancelled = heeded.tallies(), heeded.ids
+        tallies, cancelled = heeded.tallies(), heeded.cancelled
     if going_on:
         yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
     if account is not None and len(live) > len(cancelled):
-        tallies += account(live - cancelled if cancelled else live)
+        tallies += account(live - cancelled.keys() if cancelled else live)
     if tallies:
         yield from dialect.tally(tallies, now_ms)
-    return live
+    return Written(live, cancelled)
 
 
 def _succeeds(one: Ended) -> bool:

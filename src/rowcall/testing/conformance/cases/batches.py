@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rowcall import Cancel, Context, Fail, Job, Retry, Rowcall, Snooze
+from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
+from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
@@ -172,6 +173,31 @@ class TestBatches:
                 take.enqueue(2)
             let_go.set()
             eventually(lambda: jobs.get(waiting.id).status == "succeeded")
+
+    def test_a_limit_holds_for_the_jobs_of_a_batch(self, store: Store, jobs: Rowcall) -> None:
+        calls: list[list[int]] = []
+
+        @jobs.task(batch=10, limit=Limit("search", concurrency=3))
+        def take(items: list[int]) -> None:
+            calls.append(items)
+
+        take.enqueue_many([{"item": number} for number in range(7)])
+        assert jobs.drain(concurrency=2).succeeded == 7
+        assert sorted(number for items in calls for number in items) == list(range(7))
+        assert max(map(len, calls)) <= 3
+        assert store.execute("select * from rowcall_slot") == []
+
+    def test_a_limited_batch_job_that_no_slot_is_free_for_takes_no_place(self, store: Store, jobs: Rowcall) -> None:
+        @jobs.task(batch=10, limit=Limit("search", concurrency=3))
+        def take(items: list[int]) -> None: ...
+
+        take.enqueue(1)
+        appetite = Appetite(
+            worker="hand", slots=0, buffer=10, batches={"take": 10}, limits=jobs.limits.declared, lease_ms=1000
+        )
+        taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, jobs.now_ms()))
+        assert (taken.started, taken.buffered, taken.riding) == ([], [], [])
+        assert store.execute("select * from rowcall_slot") == []
 
     def test_a_timeout_is_for_the_whole_call(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
