@@ -203,6 +203,7 @@ class Admission:
             return
         yield from dialect.record_starts([start for key, room in rated.items() for start in room.new_starts(key)])
         over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
+        # each of these had to be over for the last to be allowed
         old = {key: number for key, number in over.items() if number > 0}
         if old:
             yield from dialect.forget_starts(old)
