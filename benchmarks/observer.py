@@ -35,6 +35,15 @@ class Observer:
             time.sleep(LOOK_EVERY_SECONDS)
         return time.time()
 
+    def wait_until_written(self, job_id: int, worker: WorkerProcess) -> None:
+        """Wait until there is such a job."""
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        while not self._database.rows("select 1 from rowcall_job where id = ?", job_id):
+            worker.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"job {job_id} was not written within {LONGEST_WAIT_SECONDS:.0f} s")
+            time.sleep(LOOK_EVERY_SECONDS)
+
     def first_claim(self, ids: range) -> float:
         """When the first of them was claimed, in seconds since 1970."""
         claimed_at = self._database.seconds("min(claimed_at)")

@@ -42,6 +42,8 @@ class Sizes:
     questions_future: int = 100_000
     pruned_jobs: int = 1_000_000
     pruned_beside_jobs: int = 300_000
+    flow_jobs: int = 36_000
+    limit_keys: int = 10_000
 
 
 FULL = Sizes()
@@ -80,4 +82,6 @@ QUICK = Sizes(
     questions_future=1_000,
     pruned_jobs=5_000,
     pruned_beside_jobs=3_000,
+    flow_jobs=3_000,
+    limit_keys=1_000,
 )

@@ -97,7 +97,32 @@ def observing(prefix: str) -> tuple[Target, ...]:
         at_most(pages, "the hundredth", 50, "ms", f"{prefix}questions.hundredth_page_ms"),
         ratio(prune, "of the drain alone", 0.75, "of", f"{prefix}prune.drain", f"{prefix}prune.drain_alone"),
         at_most(prune, "longest `enqueue`", 100, "ms", f"{prefix}prune.longest_enqueue_ms"),
-        ratio("drain with counts and history", "of before", 0.85, "of", f"{prefix}cost.after", f"{prefix}cost.before"),
+    )
+
+
+def flowing(prefix: str) -> tuple[Target, ...]:
+    """What chains, keys and limits may cost, on either database, and what they cost those that use none."""
+    plain = "of the plain drain"
+    of_plain = {
+        "chains": "drain of chains of 3, fixed from the beginning",
+        "going_on": "drain of chains of 3, each step written by the one before",
+        "fan_in": "drain of fan-ins of 1,000",
+        "keyed": "`enqueue_many` of 1,000, each with a key",
+        "limited": "drain under a limit of one at a time for each of 10,000 keys",
+    }
+    return (
+        *(
+            ratio(what, plain, 0.3, "of", f"{prefix}flows.{figure}", f"{prefix}flows.plain")
+            for figure, what in of_plain.items()
+        ),
+        ratio(
+            "plain drain with flows, limits and control",
+            "of before",
+            0.9,
+            "of",
+            f"{prefix}cost.after",
+            f"{prefix}cost.before",
+        ),
     )
 
 
@@ -114,7 +139,7 @@ _CHURN = "drain after 2,000,000 jobs have gone through the same table"
 _PLAIN = "pick-up after a plain SQL insert"
 
 SQLITE_TARGETS = (
-    ratio(_ASYNC, "of the bare ceiling", 0.45, "of", "drain.async", "drain.ceiling"),
+    ratio(_ASYNC, "of the bare ceiling", 0.38, "of", "drain.async", "drain.ceiling"),
     ratio(_ASYNC, "times huey at its default durability", 15, "×", "drain.async", "drain.huey_default"),
     ratio(_ASYNC, "times huey at its fastest", 6, "×", "drain.async", "drain.huey_fastest"),
     ratio(_SYNC, "of the bare ceiling", 0.3, "of", "drain.sync", "drain.ceiling"),
@@ -138,17 +163,18 @@ SQLITE_TARGETS = (
     never(_CROWD, "errors", "crowd.errors"),
     at_most("WAL file during a drain of 500,000", "at its largest", 64, "MB", "endurance.wal_mb"),
     *observing(""),
+    *flowing(""),
 )
 
 POSTGRES_TARGETS = (
-    ratio(_ONE, "of the bare ceiling", 0.6, "of", "postgres-drain.async", "postgres-drain.ceiling"),
+    ratio(_ONE, "of the bare ceiling", 0.5, "of", "postgres-drain.async", "postgres-drain.ceiling"),
     ratio(_ONE, "times PgQueuer", 1, "×", "postgres-drain.async", "postgres-drain.pgqueuer"),
     ratio(_ONE, "times procrastinate", 20, "×", "postgres-drain.async", "postgres-drain.procrastinate"),
     ratio(_ONE, "times SAQ", 20, "×", "postgres-drain.async", "postgres-drain.saq"),
     ratio(
         _TWO,
         "of the bare ceiling on two connections at once",
-        0.6,
+        0.5,
         "of",
         "postgres-drain.async_of_two",
         "postgres-drain.ceiling_of_two",
@@ -182,4 +208,5 @@ POSTGRES_TARGETS = (
     at_most("an idle worker", "of a core", 0.5, "%", "postgres-idle.quiet_percent"),
     at_most("an idle worker", "statements a second", 1, "", "postgres-idle.statements_per_second"),
     *observing("postgres-"),
+    *flowing("postgres-"),
 )

@@ -68,12 +68,13 @@ class WorkerProcess:
 
 @contextmanager
 def worker_processes(
-    place: Place, count: int = 1, *, stamps: Path | None = None, queue: str | None = None
+    place: Place, count: int = 1, *, stamps: Path | None = None, queue: str | None = None, flows: bool = False
 ) -> Iterator[list[WorkerProcess]]:
     """So many workers, each in a process of its own, let loose together."""
     errors = place.folder / "worker-errors.txt"
     options = {"--stamps": stamps, "--queue": queue}
     given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
+    given += ["--flows"] if flows else []
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):

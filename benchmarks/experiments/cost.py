@@ -1,4 +1,4 @@
-"""What observability costs a drain: this code beside the code right before it, taken from the repository's history."""
+"""What flows and control cost a plain drain: this code beside the code before them, from the repository's history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.bench import Bench, Figures
 from benchmarks.draining import drain_rate
 from benchmarks.workers import ROOT, report_of
 
-BEFORE = "034eb79"
+BEFORE = "0ff0818"
 
 
 def measure(bench: Bench) -> Figures:

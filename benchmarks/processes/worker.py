@@ -1,4 +1,4 @@
-"""One worker process, as `jobs.work()` runs it: worker URL [--stamps FILE] [--queue NAME].
+"""One worker process, as `jobs.work()` runs it: worker URL [--stamps FILE] [--queue NAME] [--flows].
 
 Says that it is ready, then waits for the end of its input, so that several begin together.
 """
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.app import open_app
+from rowcall import Rowcall
 
 
 def main() -> None:
@@ -17,11 +18,18 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--stamps", type=Path)
     parser.add_argument("--queue")
+    parser.add_argument("--flows", action="store_true")
     given = parser.parse_args()
-    app = open_app(given.url, given.stamps)
+    jobs = flow_jobs(given.url) if given.flows else open_app(given.url, given.stamps).jobs
     print("ready", flush=True)
     sys.stdin.read()
-    app.jobs.work(queues=[given.queue] if given.queue else None)
+    jobs.work(queues=[given.queue] if given.queue else None)
+
+
+def flow_jobs(url: str) -> Rowcall:
+    from benchmarks.flow_app import open_flow_app  # older code has no such tasks
+
+    return open_flow_app(url).jobs
 
 
 if __name__ == "__main__":

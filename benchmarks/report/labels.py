@@ -34,8 +34,14 @@ _OBSERVING = {
     "prune.longest_enqueue_ms": "longest single `enqueue` beside both, ms",
     "prune.pruned_meanwhile": "jobs pruned during that drain",
     "prune.still_pruning": "whether the prune outlasted the drain",
-    "cost.before": "drain before there were counts and history, jobs/s",
-    "cost.after": "drain since, jobs/s",
+    "cost.before": "plain drain before there were flows, limits and control, jobs/s",
+    "cost.after": "plain drain since, jobs/s",
+    "flows.plain": "plain drain, jobs/s",
+    "flows.chains": "chains of 3, fixed, jobs/s",
+    "flows.going_on": "chains of 3, each step written by the one before, jobs/s",
+    "flows.fan_in": "fan-ins of 1,000, jobs/s",
+    "flows.keyed": "`enqueue_many` of 1,000, each with a key, jobs/s",
+    "flows.limited": "one at a time for each of 10,000 keys, jobs/s",
 }
 
 

@@ -21,6 +21,10 @@ most. Rowcall runs with its defaults: `durability="full"`, ten jobs at once.
   higher priority, and stay where they are.
 - **Pick-up**: from just before a job is enqueued until its handler starts in another process, 20 to 60 ms apart, sync
   and async handlers in turn. **Lateness**: from `run_at` until the handler starts.
+- **Flows**: all jobs are written before the worker starts, and the clock runs as in a drain; every job counts. Chains
+  of 3 are written as such, or the first steps are, and each goes on with the next. Fan-in: 1,000 jobs, and one that
+  waits for all of them. Limit: the jobs of 10,000 keys in turn, one of each at a time. Keys: 1,000 new ones a call.
+- **Before and after**: this code and the commit before chains, keys, limits and schedules, a plain drain each.
 - **Idle**: processor time of all threads of the worker's process.
 
 ### On SQLite

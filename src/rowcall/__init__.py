@@ -19,12 +19,15 @@ from rowcall.errors import (
     ScheduleNotFound,
     SchemaMismatch,
     Snooze,
+    StillNeeded,
     StoreUnavailable,
     UnknownTask,
     WrongState,
 )
 from rowcall.job import (
     Attempt,
+    Chain,
+    ChainPage,
     ErrorGroup,
     Event,
     InProgress,
@@ -45,6 +48,7 @@ from rowcall.job import (
 )
 from rowcall.limits import Limit
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.queue.flows import Bound, Flow, Node
 from rowcall.queue.transaction import Transaction
 from rowcall.retention import Retention
 from rowcall.retry import Backoff
@@ -54,13 +58,17 @@ __version__ = VERSION
 __all__ = [
     "Attempt",
     "Backoff",
+    "Bound",
     "Cancel",
+    "Chain",
+    "ChainPage",
     "Context",
     "DuplicateJob",
     "DuplicateTask",
     "ErrorGroup",
     "Event",
     "Fail",
+    "Flow",
     "InProgress",
     "InvalidArguments",
     "InvalidOption",
@@ -73,6 +81,7 @@ __all__ = [
     "Kept",
     "LeaseLost",
     "Limit",
+    "Node",
     "Pace",
     "Page",
     "Paused",
@@ -90,6 +99,7 @@ __all__ = [
     "Snooze",
     "Stats",
     "Status",
+    "StillNeeded",
     "StoreUnavailable",
     "Summary",
     "Transaction",

@@ -91,6 +91,8 @@ class Enqueuer(Generic[P]):
 
         >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
         """
+        if self._connection is not None:
+            raise InvalidOption("connection", "goes to jobs.start_chain(…) or jobs.flow(…), which write what is bound")
         return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:

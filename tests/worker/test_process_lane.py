@@ -376,3 +376,14 @@ def test_a_queue_without_such_tasks_starts_no_process(jobs: Rowcall) -> None:
     with jobs.worker():
         assert ended(jobs, job).result == os.getpid()
         assert not [thread for thread in threading.enumerate() if thread.name.startswith("rowcall-nursery")]
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_job_that_is_cancelled_ends_with_its_process(place: Place, jobs: Rowcall, stubborn: bool) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x", stubborn=stubborn)
+    with jobs.worker():
+        pid = started(place, "x")
+        jobs.cancel(job.id, "enough")
+        done = ended(jobs, job)
+        assert (done.status, done.error_code, done.error_detail) == ("cancelled", "CANCELLED:BY_HAND", "enough")
+        eventually(lambda: is_gone(pid))

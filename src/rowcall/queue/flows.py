@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import InvalidOption
+from rowcall.errors import InvalidOption, RowcallError
 from rowcall.job import Chain, ChainPage, Job, Status
 from rowcall.payload import result_to_json
 from rowcall.queue.looking import checked_id
-from rowcall.queue.options import awaited_of
+from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
 from rowcall.queue.steering import actor_of
 from rowcall.store.dialect import Awaited, NewJob
@@ -74,10 +74,20 @@ class Flow:
 
     def enqueue(self) -> list[Job]:
         """Write all of it, or nothing; the jobs come in the order in which they were added."""
-        return self._written(self._jobs.place(self._taken(), self._connection))
+        orders = self._taken()
+        try:
+            return self._written(self._jobs.place(orders, self._connection))
+        except RowcallError:  # nothing was written
+            self._enqueued = False
+            raise
 
     async def aenqueue(self) -> list[Job]:
-        return self._written(await self._jobs.aplace(self._taken(), self._connection))
+        orders = self._taken()
+        try:
+            return self._written(await self._jobs.aplace(orders, self._connection))
+        except RowcallError:
+            self._enqueued = False
+            raise
 
     def __enter__(self) -> Flow:
         return self
@@ -101,7 +111,7 @@ class Flow:
         if self._enqueued:
             raise InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
         job = step_job(call)
-        given = [after] if isinstance(after, Node | Job | Chain | int | str) else list(after)
+        given = one_or_more(after)
         nodes = dict.fromkeys(self._place_of(one) for one in given if isinstance(one, Node))
         others: list[Awaited] = [*job.after, *(awaited_of(one) for one in given if not isinstance(one, Node))]
         job = msgspec.structs.replace(job, after=tuple({one.blocker: one for one in others}.values()))

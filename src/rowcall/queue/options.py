@@ -29,6 +29,7 @@ SHORTEST_TIMEOUT_SECONDS = 0.001
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
 LONGEST_KEY = 512
+LONGEST_KEY_BYTES = 1800  # with the name of its task, an index of PostgreSQL takes 2,704
 _SCOPES = ("active", "any")
 _ON_DUPLICATE = ("return", "replace", "raise")
 _ON_BLOCKER_FAILURE = ("fail", "run", "wait")
@@ -222,9 +223,17 @@ def _one_of(option: str, value: object, known: tuple[str, ...]) -> str | None:
 def _key(value: object) -> str | None:
     if value is None or callable(value):
         return None
-    if complaint := name_complaint(value, LONGEST_KEY):
+    if complaint := key_complaint(value):
         raise InvalidOption("key", complaint)
     return str(value)
+
+
+def key_complaint(value: object) -> str | None:
+    """What is wrong with a key, if anything."""
+    if complaint := name_complaint(value, LONGEST_KEY):
+        return complaint
+    size = len(str(value).encode())
+    return f"wants {LONGEST_KEY_BYTES} bytes at most, not {size}" if size > LONGEST_KEY_BYTES else None
 
 
 def _key_of(value: object) -> KeyOf | None:
@@ -241,8 +250,11 @@ def _window(value: object) -> int | None:
 def _after(value: object) -> tuple[Awaited, ...]:
     if value is None:
         return ()
-    given = [value] if isinstance(value, Job | Chain | int | str) or not isinstance(value, Iterable) else list(value)
-    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, given)}.values())
+    return tuple({awaited.blocker: awaited for awaited in map(awaited_of, one_or_more(value))}.values())
+
+
+def one_or_more(value: object) -> list[object]:
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
 
 
 def awaited_of(value: object) -> Awaited:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
 from rowcall.job import Job, Status
 from rowcall.moments import time_of, time_or_none
@@ -14,9 +13,9 @@ from rowcall.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
 from rowcall.queue.limits import with_limits
-from rowcall.queue.options import LONGEST_KEY
+from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
-from rowcall.store.plans.orders import Hidden, Order, Placed, holders_of_keys, lock_keys, place_orders
+from rowcall.store.plans.orders import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.statement import Plan
 
 _STATUSES = {status.value: status for status in Status}
@@ -32,10 +31,12 @@ class Ordering(Core):
             return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
         loan, dialect = self.lend(connection)
         stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
-        hidden: Hidden = {}
-        if any(order.job.unique for order in stored) and not loan.run(lock_keys(dialect, stored)):
-            hidden = self.database.read(holders_of_keys(self.dialect, stored, self.now_ms()))
-        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, hidden)))
+        beside: Beside | None = None
+        if any(order.job.unique for order in stored):
+            seen = loan.run(lock_keys(dialect, stored, self.now_ms()))
+            if seen is not None:
+                beside = self.database.read(look_beside(self.dialect, stored, seen, self.now_ms()))
+        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, beside)))
 
     async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
         wanted, connection = [with_key(order) for order in orders], self.destination(connection)
@@ -46,13 +47,15 @@ class Ordering(Core):
             return _jobs(wanted, placed)
         loan, dialect = await self.alend(connection)
         stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
-        hidden: Hidden = {}
-        if any(order.job.unique for order in stored) and not await loan.arun(lock_keys(dialect, stored)):
-            hidden = await self.database.aread(holders_of_keys(self.dialect, stored, self.now_ms()))
-        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, hidden)))
+        beside: Beside | None = None
+        if any(order.job.unique for order in stored):
+            seen = await loan.arun(lock_keys(dialect, stored, self.now_ms()))
+            if seen is not None:
+                beside = await self.database.aread(look_beside(self.dialect, stored, seen, self.now_ms()))
+        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, beside)))
 
-    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], hidden: Hidden) -> Plan[list[Placed]]:
-        plan = place_orders(dialect, orders, self.now_ms(), hidden)
+    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], beside: Beside | None) -> Plan[list[Placed]]:
+        plan = place_orders(dialect, orders, self.now_ms(), beside)
         return on_loan(dialect, [order.payload for order in orders], plan)
 
 
@@ -63,8 +66,15 @@ def with_key(order: Order) -> Order:
     job = order.job
     if job.key_of is None:
         return order
-    key = job.key_of(**payload_from_row(order.payload))
-    if complaint := name_complaint(key, LONGEST_KEY):
+    arguments = payload_from_row(order.payload)
+    try:
+        key = job.key_of(**arguments)
+    except TypeError as error:
+        given = ", ".join(arguments) or "none"
+        raise InvalidOption(
+            "key", f"the function of {job.type!r} fails with the arguments given ({given}): {error}"
+        ) from error
+    if complaint := key_complaint(key):
         raise InvalidOption("key", f"the function of {job.type!r} gave {key!r}: {complaint}")
     return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
 

@@ -183,5 +183,5 @@ class Flows(Protocol):
 
     def complete_by_hand(self, job_id: int, result: str | None, now_ms: int | None) -> Plan[None]: ...
     def skip_steps(self, job_ids: Sequence[int], error_code: str, detail: str, now_ms: int | None) -> Plan[None]: ...
-    def reopen_edges(self, job_id: int) -> Plan[bool]:
-        """Wait anew for the blockers that have not succeeded; gives whether there are any."""
+    def wait_anew(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+        """Block jobs that were to run again, if they failed for a blocker that has not succeeded since."""

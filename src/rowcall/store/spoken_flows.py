@@ -50,7 +50,7 @@ class FlowStatements(Protocol):
     skip_steps: str
     reopen_edges: str
     forgive_edges: str
-    any_open: str
+    reblock: str
 
 
 class SpokenFlows:
@@ -106,12 +106,17 @@ class SpokenFlows:
     def dependants(self, job_ids: Sequence[int]) -> Plan[list[Touched]]:
         return only(Statement(self._flows.dependants, (self._list_of(job_ids),), made.touched))
 
-    def reopen_edges(self, job_id: int) -> Plan[bool]:
-        yield from execute(plain(self._flows.reopen_edges, job_id))
-        yield from execute(plain(self._flows.forgive_edges, None, job_id))
-        return bool((yield from only(Statement(self._flows.any_open, (job_id,), rows.number_from_row))))
+    def wait_anew(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+        given = self._list_of(job_ids)
+        yield from execute(plain(self._flows.reopen_edges, given))
+        yield from execute(plain(self._flows.forgive_edges, now_ms, given))
+        yield from execute(plain(self._flows.reblock, given))
+        yield from self._retag(job_ids)
 
     def _list_of(self, job_ids: Sequence[int]) -> str:
+        raise NotImplementedError
+
+    def _retag(self, job_ids: Collection[int]) -> Plan[None]:
         raise NotImplementedError
 
 

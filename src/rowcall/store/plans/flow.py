@@ -25,13 +25,13 @@ def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) ->
     while edges:
         passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
         breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
+        job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
+        if job_ids:  # before their edges, as whoever deletes a job has it
+            yield from dialect.lock_blocked(job_ids)
         if passing:
             yield from dialect.settle_edges(passing, "succeeded", now_ms)
         if breaking:
             yield from dialect.settle_edges(breaking, "failed", now_ms)
-        job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
-        if job_ids:
-            yield from dialect.lock_blocked(job_ids)
         ended = yield from _break(dialect, breaking, now_ms)
         if passing:
             any_ready |= bool((yield from dialect.unblock(sorted({edge.job_id for edge in passing}), now_ms)))
@@ -91,9 +91,10 @@ def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
             if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
                 ended.append(EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, status, code))
             sure.append(edge)
-    if sure:
+    any_ready = yield from resolve(dialect, ended, now_ms)
+    if sure:  # after what waits was locked: edges come last
         yield from dialect.trust_edges(sure)
-    return (yield from resolve(dialect, ended, now_ms))
+    return any_ready
 
 
 def _blocker_of(edge: UnsureEdge, last_steps: dict[int, int]) -> int:

@@ -10,7 +10,7 @@ import msgspec
 from rowcall.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.job import FINISHED, WAITING, Job
 from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
-from rowcall.store.flows import Blocker, Edge, Replacement, Standing, Unique
+from rowcall.store.flows import Blocker, Edge, Holder, Replacement, Standing, Unique
 from rowcall.store.plans.blobs import refer_to
 from rowcall.store.plans.flow import resolve
 from rowcall.store.statement import Plan
@@ -36,38 +36,57 @@ class Placed(NamedTuple):
     existing: Job | None = None
 
 
-Hidden = dict[tuple[str, str], Job]
-"""Jobs that hold a type's keys, and that the transaction of the caller's began too early to see."""
+Holders = dict[tuple[str, str], Job]
+"""Jobs that hold a type's keys."""
 
 
-def lock_keys(dialect: Dialect, orders: Sequence[Order]) -> Plan[bool]:
-    """Have the keys to ourselves; gives whether all who hold them can be seen from here."""
+class Beside(NamedTuple):
+    """What is committed, where the transaction of the caller's began too early to see it.
+
+    `changed` are jobs that it sees as they no longer are: it cannot change them any more.
+    """
+
+    holders: Holders
+    changed: frozenset[int]
+
+
+def lock_keys(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders | None]:
+    """Have the keys to ourselves; gives who is seen to hold them, unless that is all there is to see."""
     yield from dialect.begin_writing()
     groups = keyed(orders)
     for (kind, _), by_key in groups.items():
         yield from dialect.lock_keys(kind, sorted(by_key))
-    return not groups or (yield from dialect.sees_all())
+    if not groups or (yield from dialect.sees_all()):
+        return None
+    return (yield from _holders(dialect, orders, now_ms))
 
 
-def holders_of_keys(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Hidden]:
-    """Who holds the keys, as far as is committed: read beside the caller's transaction."""
-    found: Hidden = {}
+def look_beside(dialect: Dialect, orders: Sequence[Order], seen: Holders, now_ms: int | None) -> Plan[Beside]:
+    """Who holds the keys in truth; read beside the caller's transaction."""
+    holders = yield from _holders(dialect, orders, now_ms)
+    seen_jobs = {job.id: job for job in seen.values()}
+    committed = (yield from dialect.get_all(sorted(seen_jobs))) if seen_jobs else {}
+    return Beside(holders, frozenset(job.id for job in committed.values() if job != seen_jobs[job.id]))
+
+
+def _holders(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders]:
+    found: Holders = {}
     for (kind, unique), by_key in keyed(orders).items():
         holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
-        jobs = yield from dialect.get_all([holder.job_id for holder in holders])
+        jobs = (yield from dialect.get_all([holder.job_id for holder in holders])) if holders else {}
         found.update({(kind, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
     return found
 
 
 def place_orders(
-    dialect: Dialect, orders: Sequence[Order], now_ms: int | None, hidden: Hidden | None = None
+    dialect: Dialect, orders: Sequence[Order], now_ms: int | None, beside: Beside | None = None
 ) -> Plan[list[Placed]]:
     """Write all of them or none. What is refused is refused before anything is written."""
     if not orders:
         return []
     yield from dialect.begin_writing()
     standing = yield from _standing(dialect, orders)
-    taken = yield from _take_keys(dialect, orders, hidden or {}, now_ms)
+    taken = yield from _take_keys(dialect, orders, beside, now_ms)
     new = [place for place in range(len(orders)) if place not in taken]
     inserted: dict[int, Inserted] = {}
     if new:
@@ -177,7 +196,7 @@ def keyed(orders: Sequence[Order]) -> dict[tuple[str, Unique], dict[str, list[in
 
 
 def _take_keys(
-    dialect: Dialect, orders: Sequence[Order], hidden: Hidden, now_ms: int | None
+    dialect: Dialect, orders: Sequence[Order], beside: Beside | None, now_ms: int | None
 ) -> Plan[dict[int, _Claim]]:
     """Which orders are duplicates, and of what. Waiting jobs that are to be replaced are replaced here."""
     taken: dict[int, _Claim] = {}
@@ -185,8 +204,14 @@ def _take_keys(
         yield from dialect.lock_keys(kind, sorted(by_key))
         holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
         held = {holder.key: holder for holder in holders}
-        out_of_sight = {key: hidden[kind, key] for key in by_key if (kind, key) in hidden and key not in held}
-        _refuse_hidden(kind, unique, out_of_sight)
+        out_of_sight: dict[str, Job] = {}
+        if beside is not None:
+            true = {key: beside.holders[kind, key] for key in by_key if (kind, key) in beside.holders}
+            held = {key: holder for key, holder in held.items() if not _has_lost(holder, true.get(key), beside)}
+            out_of_sight = {
+                key: job for key, job in true.items() if key not in held or held[key].job_id in beside.changed
+            }
+            _refuse_hidden(kind, unique, out_of_sight)
         if unique.on_duplicate == "raise":
             _refuse_duplicates(kind, by_key, {key: holder.job_id for key, holder in held.items()})
         replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
@@ -196,14 +221,19 @@ def _take_keys(
             yield from _tell_replaced(dialect, orders, by_key, replaceable, replaced, now_ms)
             held = {key: holder for key, holder in held.items() if holder.job_id in replaced}
         for key, places in by_key.items():
-            if key in held:
-                taken.update(dict.fromkeys(places, _Claim(held[key].job_id)))
-            elif key in out_of_sight:
+            if key in out_of_sight:
                 taken.update(dict.fromkeys(places, _Claim(hidden=out_of_sight[key])))
+            elif key in held:
+                taken.update(dict.fromkeys(places, _Claim(held[key].job_id)))
             else:
                 chosen = places[-1] if unique.on_duplicate == "replace" else places[0]
                 taken.update(dict.fromkeys((p for p in places if p != chosen), _Claim(order=chosen)))
     return taken
+
+
+def _has_lost(holder: Holder, true: Job | None, beside: Beside) -> bool:
+    """Whether it no longer holds its key, although it is seen to."""
+    return holder.job_id in beside.changed and (true is None or true.id != holder.job_id)
 
 
 def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
@@ -212,8 +242,8 @@ def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
             raise DuplicateJob(kind, key, job.id)
         if unique.on_duplicate == "replace":
             raise Conflict(
-                f"job {job.id} has the key {key!r} and was written after your transaction began, so it cannot be"
-                " replaced from there",
+                f"job {job.id} has the key {key!r} and was written or changed after your transaction began, so it"
+                " cannot be replaced from there",
                 "Nothing was written, and the transaction goes on: enqueue again in a new one",
             )
 

@@ -108,6 +108,17 @@ def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
         raise StepTaken(f"chain {chain_id} has a step {chain_index} already: it was started with it, or went on before")
 
 
+def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
+    """A step that is there may be the attempt's own, of a completion before this one."""
+    try:
+        yield from _refuse_taken(dialect, [then])
+    except StepTaken:
+        job = (yield from dialect.get_all([job_id])).get(job_id)
+        if job is None or job.lease != lease:
+            raise LeaseLost(job_id) from None
+        raise
+
+
 def _go_on(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
     """Write what comes next; a job that had no chain until now is the first step of one."""
     if not steps:
@@ -135,7 +146,8 @@ def complete(
     their rows would be locked for as long as the caller likes.
     """
     if then is not None:
-        yield from _refuse_taken(dialect, [then])
+        yield from dialect.begin_writing()  # whoever reads first may not be let to write then
+        yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
     if result is not None:

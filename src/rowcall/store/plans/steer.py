@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from rowcall.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
-from rowcall.job import WAITING, Job, Status
-from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.job import FINISHED, WAITING, Job, Status
+from rowcall.lifecycle import BLOCKER_CODES, CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.books import cancelled_by_hand, revived
 from rowcall.store.plans.follow import follow
@@ -32,10 +32,30 @@ def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, 
 def rerun(
     dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor: str | None, now_ms: int | None
 ) -> Plan[None]:
-    """Let locked jobs that have finished run again."""
-    yield from dialect.rerun(reruns, now_ms)
-    yield from dialect.tally([revived(job) for job in jobs], now_ms)
-    yield from dialect.record_events([job.id for job in jobs], "MANUAL_RETRY", actor, None, now_ms)
+    """Let locked jobs that have finished run again, and the steps of their chains that fell with them."""
+    fallen = yield from _fallen_with(dialect, jobs)
+    revivals = [*jobs, *fallen]
+    yield from dialect.rerun([*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
+    yield from dialect.tally([revived(job) for job in revivals], now_ms)
+    yield from dialect.record_events([job.id for job in revivals], "MANUAL_RETRY", actor, None, now_ms)
+    waiting = [job.id for job in revivals if job.error_code in BLOCKER_CODES]
+    if waiting:
+        yield from dialect.wait_anew(waiting, now_ms)
+
+
+def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
+    """Later steps of the same chains that never ran because one of these did not succeed."""
+    known = {job.id for job in jobs}
+    first = {job.chain_id: job.chain_index or 0 for job in jobs if job.chain_id is not None}
+    fallen = []
+    for chain_id, chain_index in sorted(first.items()):
+        for step in (yield from dialect.chain_steps(chain_id)):
+            is_later = step.id not in known and (step.chain_index or 0) > chain_index
+            if is_later and step.claimed_at is None and step.error_code in BLOCKER_CODES:
+                locked = yield from dialect.lock(step.id)
+                if locked is not None and locked.status in FINISHED:
+                    fallen.append(locked)
+    return fallen
 
 
 def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, RowcallError]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
@@ -70,6 +70,9 @@ class PostgresFlows(SpokenFlows):
 
     def skip_steps(self, job_ids: Sequence[int], error_code: str, detail: str, now_ms: int | None) -> Plan[None]:
         return execute(plain(self._flows.skip_steps, now_ms, array(job_ids), error_code, detail))
+
+    def _retag(self, job_ids: Collection[int]) -> Plan[None]:
+        yield from ()  # a trigger does that
 
     def _list_of(self, job_ids: Sequence[int]) -> str:
         return array(job_ids)

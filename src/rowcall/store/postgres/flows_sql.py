@@ -117,10 +117,11 @@ class FlowsSql:
           where job.id = {_field(0)}::bigint and job.status = 'blocked'
           returning job.id, job.queue, job.type, job.attempt)
         {_array_of("id, queue, type, attempt", "ended")}"""
+    # a turn is a number between the ids of those before it and of those that come later
     unblock = """
         with unblocked as (
           update <job> as job set status = case when job.run_at > moment.now then 'scheduled' else 'pending' end,
-            run_at = greatest(job.run_at, moment.now), turn = (select max(id) + 1 from <job>)
+            run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
           from (select <now> as now) as moment
           where job.id = any ($2::text::bigint[]) and job.status = 'blocked'
             and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')
@@ -237,14 +238,24 @@ class FlowsSql:
         update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, lease_until = null, held = null,
           finished_at = <now>, error_code = $3::text, error_detail = $4::text
         where id = any ($2::text::bigint[])"""
+    # A blocker that is gone can never succeed: who retries by hand does without. One that has failed is waited for
+    # until somebody retries it; one that runs may just be ending.
     reopen_edges = f"""
-        update <edge> as edge set state = 'open', resolved_at = null, unsure = 1
-        where job_id = $1::bigint and state = 'failed' and not exists (
-          select from <job> as head where head.id = edge.blocker_id
-            and {_STATUS_OF_BLOCKER.format("edge.of_chain")} = 'succeeded')"""
+        update <edge> as edge set state = 'open', resolved_at = null,
+          unsure = case when blocker.status {_ENDED} then 0 else 1 end
+        from (select edge.blocker_id, edge.of_chain, edge.job_id,
+                     {_STATUS_OF_BLOCKER.format("edge.of_chain")} as status
+              from <edge> as edge cross join lateral (
+                select * from <job> where id = edge.blocker_id offset 0) as head
+              where edge.job_id = any ($1::text::bigint[]) and edge.state = 'failed') as blocker
+        where edge.blocker_id = blocker.blocker_id and edge.of_chain = blocker.of_chain
+          and edge.job_id = blocker.job_id and blocker.status <> 'succeeded'"""
     forgive_edges = """
-        update <edge> set state = 'succeeded', resolved_at = <now> where job_id = $2::bigint and state = 'failed'"""
-    any_open = "select exists (select from <edge> where job_id = $1::bigint and state = 'open')"
+        update <edge> set state = 'succeeded', resolved_at = <now>
+        where job_id = any ($2::text::bigint[]) and state = 'failed'"""
+    reblock = """
+        update <job> as job set status = 'blocked' where id = any ($1::text::bigint[])
+          and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')"""
 
 
 def statements() -> dict[str, str]:

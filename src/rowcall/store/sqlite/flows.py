@@ -38,7 +38,9 @@ class SqliteFlows(SpokenFlows):
 
     def unblock(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
         ready = yield from fetch(Statement(self._flows.unblock, (now_ms, as_json(job_ids)), rows.number_from_row))
-        yield from self._retag(ready)
+        if ready:
+            yield from execute(plain(self._flows.pass_turn))
+            yield from self._retag(ready)
         return ready
 
     def doubt_edges(self, job_id: int) -> Plan[None]:

@@ -91,10 +91,12 @@ class FlowsSql:
         returning {_TOUCHED.replace("id,", "<job>.id,")}"""
     unblock = f"""
         update <job> set status = case when run_at > <now> then 'scheduled' else 'pending' end,
-          run_at = max(run_at, <now>), turn = (select max(id) + 1 from <job>)
+          run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
         where id in {_IDS.format("?2")} and status = 'blocked'
           and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
         returning id"""
+    # a turn is a number between the ids of those before it and of those that come later
+    pass_turn = "update sqlite_sequence set seq = seq + 1 where name = '<job>' collate nocase"
     ended_edges = f"""
         select json_group_array(json(edge)) from (
           select {_ENDED_EDGE.format("blocker")} as edge
@@ -158,14 +160,19 @@ class FlowsSql:
         update <job> set status = 'cancelled', lease = lease + 1, lease_until = null, held = null, finished_at = <now>,
           error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
+    # a blocker that is gone can never succeed: who retries by hand does without
     reopen_edges = f"""
-        update <edge> set state = 'open', resolved_at = null where job_id = ?1 and state = 'failed'
-          and not exists (select 1 from <job> as head where head.id = blocker_id
+        update <edge> set state = 'open', resolved_at = null
+        where job_id in {_IDS.format("?1")} and state = 'failed' and exists (
+          select 1 from <job> as head where head.id = blocker_id
             and case when of_chain then coalesce({_LAST.format("step.status")}, head.status) else head.status end
-              = 'succeeded')"""
-    forgive_edges = """
-        update <edge> set state = 'succeeded', resolved_at = <now> where job_id = ?2 and state = 'failed'"""
-    any_open = "select exists (select 1 from <edge> where job_id = ?1 and state = 'open')"
+              <> 'succeeded')"""
+    forgive_edges = f"""
+        update <edge> set state = 'succeeded', resolved_at = <now>
+        where job_id in {_IDS.format("?2")} and state = 'failed'"""
+    reblock = f"""
+        update <job> set status = 'blocked' where id in {_IDS.format("?1")}
+          and exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')"""
 
 
 def statements() -> dict[str, str]:

@@ -10,7 +10,7 @@ from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready, Registration
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work
-from rowcall.store.plans.settle import Ended
+from rowcall.store.plans.settle import Ended, Then
 from rowcall.worker.keeper import Watcher
 
 LEASE_SECONDS = 15.0
@@ -50,12 +50,12 @@ class StoreWorker:
     def start_one(self) -> Ready:
         return self.claim().started[0]
 
-    def settle(self, ready: Ready, outcome: Outcome) -> bool:
-        """A round that settles; gives whether the attempt was still this worker's."""
+    def settle(self, ready: Ready, outcome: Outcome, then: Then | None = None) -> bool:
+        """A round that settles, and goes on; gives whether the attempt was still this worker's."""
         transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
         books = Books()
         books.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
-        ended = Ended(ready.id, ready.lease, transition)
+        ended = Ended(ready.id, ready.lease, transition, then=then)
         return ready.id in self._round([ended], Appetite(worker=self.name, slots=0), books).settled
 
     def mark_started(self, ready: Ready) -> None:

@@ -7,10 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from rowcall import Context, Limit, Rowcall
 from rowcall.task import ContextTask
+from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
 
@@ -55,6 +57,18 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
+    @jobs.task
+    def going(ctx: Context, left: int) -> int:
+        """A chain that grows, step by step."""
+        if left:
+            ctx.continue_with(going, left=left - 1)
+        return left
+
+    @jobs.task
+    def deadly_going(ctx: Context) -> None:
+        ctx.continue_with("quick")
+        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
     @jobs.task(limit=Limit("alone", concurrency=1, by="key"))
     def alone(ctx: Context, key: str) -> None:
         noted(ctx, lambda: threading.Event().wait(0.005))
@@ -69,6 +83,22 @@ def claim_all(jobs: Rowcall, notes: Notes) -> None:
         for job in claimed:
             notes.write("started", job.id, job.attempt)
             jobs.complete(job)
+
+
+def enqueue_keyed(url: str, notes: Notes, gate: str, threads: int) -> None:
+    """Enqueue one key from several threads at once, each with a connection of its own, when a file appears."""
+
+    def enqueue_one() -> None:
+        with Rowcall(url) as jobs:
+            jobs.stats()
+            notes.write("ready")
+            eventually(lambda: os.path.exists(gate), within=LONGEST_HOLD_SECONDS)
+            job = jobs.enqueue("quick", key="the only one")
+            notes.write("duplicate" if job.duplicate else "written", job.id)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(enqueue_one) for _ in range(threads)]:
+            future.result()
 
 
 def hold(jobs: Rowcall, notes: Notes, lease: float) -> None:
@@ -93,6 +123,9 @@ def main() -> None:
     parser.add_argument("notes")
     roles = parser.add_subparsers(dest="role", required=True)
     roles.add_parser("enqueue").add_argument("count", type=int)
+    keyed = roles.add_parser("keyed")
+    keyed.add_argument("gate")
+    keyed.add_argument("--threads", type=int, default=1)
     roles.add_parser("transaction").add_argument("count", type=int)
     roles.add_parser("claim")
     roles.add_parser("hold").add_argument("--lease", type=float)
@@ -105,10 +138,13 @@ def main() -> None:
     notes = Notes(given.notes)
     with Rowcall(given.url) as jobs:
         declare(jobs, notes)
+        declare_vertices(jobs, notes)
         match given.role:
             case "enqueue":
                 for _ in range(given.count):
                     jobs.enqueue("quick")
+            case "keyed":
+                enqueue_keyed(given.url, notes, given.gate, given.threads)
             case "transaction":
                 stay_in_transaction(jobs, notes, given.count)
             case "claim":

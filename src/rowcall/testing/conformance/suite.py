@@ -9,6 +9,7 @@ pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from rowcall.testing.conformance.cases.batches import TestBatches  # noqa: E402
+from rowcall.testing.conformance.cases.blockers import TestBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.by_hand import TestByHand  # noqa: E402
 from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
@@ -16,15 +17,23 @@ from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelSurvives,
     TestCancelTakesAlong,
 )
+from rowcall.testing.conformance.cases.chain_keeping import TestDeletingChains, TestListingChains  # noqa: E402
+from rowcall.testing.conformance.cases.chains import TestChainRows, TestCompletedByHand, TestFixedChains  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
+from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
+from rowcall.testing.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E402
+from rowcall.testing.conformance.cases.going_on import TestGoingOn  # noqa: E402
+from rowcall.testing.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
+from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -58,36 +67,51 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
+from rowcall.testing.conformance.cases.turns import TestTurns  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
     "TestAsyncTwins",
     "TestBatches",
+    "TestBlockers",
     "TestByHand",
     "TestCancel",
     "TestCancelByFilter",
     "TestCancelRunning",
     "TestCancelSurvives",
     "TestCancelTakesAlong",
+    "TestChainRows",
     "TestClaim",
     "TestClockJumps",
+    "TestCompletedByHand",
     "TestCounts",
     "TestCrash",
     "TestDeclaredSchedules",
     "TestDelete",
+    "TestDeletingChains",
     "TestEnqueue",
     "TestExpiry",
+    "TestFailingBlockers",
     "TestFailures",
     "TestFence",
+    "TestFixedChains",
+    "TestFlowProcesses",
+    "TestGoingOn",
+    "TestGraphStorm",
+    "TestGraphs",
     "TestHistory",
+    "TestKeys",
+    "TestKeysOfTasks",
     "TestLeasesByHand",
     "TestLimits",
     "TestLimitsOfProcesses",
     "TestLimitsOfThreads",
     "TestListing",
+    "TestListingChains",
     "TestLostWorkers",
     "TestMigrations",
     "TestModel",
+    "TestNeeded",
     "TestPace",
     "TestPausing",
     "TestPlainSql",
@@ -110,6 +134,7 @@ __all__ = [
     "TestTraceContext",
     "TestTransaction",
     "TestTransactionCrash",
+    "TestTurns",
     "clock",
     "jobs",
     "notes",

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Store
 
+HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks, at random
+
 # derandomized and without a memory of its own: the same walk each time, so that nothing fails only now and then
 SETTINGS = settings(
-    max_examples=100,
+    max_examples=int(HISTORIES or 100),
     stateful_step_count=40,
-    derandomize=True,
+    derandomize=HISTORIES is None,
     database=None,
     deadline=None,
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
+
+FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 15))
 
 
 @pytest.mark.slow
@@ -32,3 +38,10 @@ class TestModel:
                 super().__init__(new_store())
 
         run_state_machine_as_test(Machine, settings=SETTINGS)
+
+    def test_so_do_they_about_chains_blockers_keys_and_limits(self, new_store: Callable[[], Store]) -> None:
+        class Machine(FlowMachine):
+            def __init__(self) -> None:
+                super().__init__(new_store())
+
+        run_state_machine_as_test(Machine, settings=FLOW_SETTINGS)

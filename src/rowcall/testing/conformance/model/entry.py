@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def waits(self) -> bool:
-        return self.status in ("scheduled", "pending")
+        return self.status in ("blocked", "scheduled", "pending")
 
     @property
     def finished(self) -> bool:

@@ -1,0 +1,46 @@
+"""Jobs that are bound to others: chains, fan-in, keys, limits; beside a plain drain of as many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.app import enqueue_jobs
+from benchmarks.bench import Bench, Figures
+from benchmarks.draining import drain_rate
+from benchmarks.flow_app import (
+    FlowApp,
+    enqueue_chains,
+    enqueue_fan_in,
+    enqueue_hops,
+    enqueue_limited,
+    open_flow_app,
+)
+from benchmarks.workers import report_of
+
+FAN_IN = 1_000
+
+
+def measure(bench: Bench) -> Figures:
+    sizes = bench.sizes
+    jobs = sizes.flow_jobs
+    return {
+        "plain": _drain(bench, lambda app: enqueue_jobs(app.noop, jobs)),
+        "chains": _drain(bench, lambda app: enqueue_chains(app, jobs)),
+        "going_on": _drain(bench, lambda app: enqueue_hops(app, jobs)),
+        "fan_in": _drain(bench, lambda app: enqueue_fan_in(app, jobs, FAN_IN)),
+        "limited": _drain(bench, lambda app: enqueue_limited(app, jobs, sizes.limit_keys)),
+        "keyed": _keyed(bench, jobs),
+    }
+
+
+def _drain(bench: Bench, enqueue: Callable[[FlowApp], range]) -> float:
+    with bench.fresh_place() as place:
+        app = open_flow_app(place.url)
+        with app.jobs:
+            ids = enqueue(app)
+        return drain_rate(place, ids, flows=True)
+
+
+def _keyed(bench: Bench, jobs: int) -> float:
+    with bench.fresh_place() as place:
+        return report_of("keyed", place.url, jobs)["keyed"]

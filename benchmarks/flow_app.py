@@ -1,0 +1,88 @@
+"""Tasks for what binds jobs to others. Apart from the plain ones: code from before there were flows runs those, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from benchmarks.app import AsyncResult, open_app
+from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
+from rowcall import Context, Job, Limit, Rowcall
+from rowcall.queue.flows import Flow
+from rowcall.task import ContextTask, Task
+
+
+class FlowApp(NamedTuple):
+    jobs: Rowcall
+    noop: Task[[int, str], AsyncResult]
+    hop: ContextTask[[int, str, int], AsyncResult]
+    keyed: Task[[int, str], AsyncResult]
+    limited: Task[[int, str], AsyncResult]
+
+
+def open_flow_app(url: str) -> FlowApp:
+    app = open_app(url)
+
+    @app.jobs.task
+    async def hop(ctx: Context, n: int, to: str, further: int) -> None:
+        if further:
+            ctx.continue_with(hop, n, to, further - 1)
+
+    @app.jobs.task(key=lambda n, to: f"order-{n}")
+    async def keyed(n: int, to: str) -> None:
+        pass
+
+    @app.jobs.task(limit=Limit("customer", concurrency=1, by="n"))
+    async def limited(n: int, to: str) -> None:
+        pass
+
+    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited)
+
+
+def enqueue_chains(app: FlowApp, count: int) -> range:
+    """Chains of three, fixed from the beginning; gives the ids of all steps."""
+    call = app.noop.bind(NUMBER, TO)
+    return _in_flows(app, count, lambda flow: flow.add_chain([call] * 3))
+
+
+def enqueue_fan_in(app: FlowApp, count: int, width: int) -> range:
+    """Jobs of which each waits for so many others; gives the ids of all."""
+    call = app.noop.bind(NUMBER, TO)
+    ids: list[int] = []
+    for _ in range(count // (width + 1)):
+        with app.jobs.flow() as flow:
+            last = flow.add(call, after=[flow.add(call) for _ in range(width)])
+        assert last.job is not None
+        ids += [last.job.id - width, last.job.id]
+    return range(ids[0], ids[-1] + 1)
+
+
+def enqueue_hops(app: FlowApp, count: int) -> range:
+    """Jobs that go on twice; gives the ids that all three will have."""
+    heads: list[Job] = []
+    for _ in range(0, count // 3, MANY):
+        heads += app.hop.enqueue_many([{**ARGUMENTS, "further": 2}] * MANY)
+    return range(heads[0].id, heads[0].id + 3 * len(heads))
+
+
+def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
+    """Jobs of which one may run at a time for each of so many keys, in turn; gives their ids."""
+    written: list[Job] = []
+    for start in range(0, count, MANY):
+        written += app.limited.enqueue_many(_numbered(range(start, start + MANY), keys))
+    return range(written[0].id, written[-1].id + 1)
+
+
+def _numbered(numbers: Sequence[int], most: int) -> list[dict[str, object]]:
+    return [{**ARGUMENTS, "n": number % most} for number in numbers]
+
+
+def _in_flows(app: FlowApp, count: int, add_three: Callable[[Flow], object]) -> range:
+    ids: list[int] = []
+    for _ in range(0, count, 3 * MANY):
+        flow = app.jobs.flow()
+        for _ in range(MANY):
+            add_three(flow)
+        written = flow.enqueue()
+        ids += [written[0].id, written[-1].id]
+    return range(ids[0], ids[-1] + 1)

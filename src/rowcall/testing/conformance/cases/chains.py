@@ -1,0 +1,182 @@
+"""Chains: steps of which each goes on from the one before."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall import Cancel, Chain, Context, Fail, InvalidOption, JobNotFound, Retry, Rowcall, Status, WrongState
+from rowcall.task import ContextTask
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.store import Store, refuses
+
+
+def adding(jobs: Rowcall) -> ContextTask[[int], int]:
+    """A task that adds to what the step before it gave."""
+
+    @jobs.task(max_attempts=1)
+    def add(ctx: Context, number: int) -> int:
+        before = ctx.previous or 0
+        assert isinstance(before, int)
+        return before + number
+
+    return add
+
+
+def two_steps(jobs: Rowcall) -> Chain:
+    add = adding(jobs)
+    return jobs.start_chain([add.bind(1), add.bind(2)])
+
+
+def statuses(chain: Chain) -> list[str]:
+    return [str(step.status) for step in chain.steps]
+
+
+def places(chain: Chain) -> list[tuple[int | None, int | None]]:
+    return [(step.chain_id, step.chain_index) for step in chain.steps]
+
+
+class TestFixedChains:
+    def test_each_step_starts_when_the_one_before_has_succeeded_and_reads_its_result(self, jobs: Rowcall) -> None:
+        add = adding(jobs)
+        chain = jobs.start_chain([add.bind(1), add.bind(10), add.bind(100)])
+        assert (chain.status, chain.length, chain.current, chain.type) == (Status.PENDING, 3, chain.id, "add")
+        assert places(chain) == [(chain.id, 0), (chain.id, 1), (chain.id, 2)]
+        assert statuses(chain) == ["pending", "blocked", "blocked"]
+        assert jobs.chain(chain.id) == chain
+        (first,) = jobs.claim("hand", limit=10)
+        jobs.complete(first, 1)
+        again = jobs.chain(chain.id)
+        assert (statuses(again), again.current) == (["succeeded", "pending", "blocked"], chain.steps[1].id)
+        assert (again.status, again.result, again.finished_at) == (Status.PENDING, None, None)
+        assert jobs.drain().succeeded == 2
+        done = jobs.chain(chain.id)
+        assert (done.status, done.result, done.current) == (Status.SUCCEEDED, 111, chain.steps[2].id)
+        assert done.finished_at == done.steps[2].finished_at
+        assert [step.result for step in done.steps] == [1, 11, 111]
+
+    def test_one_step_is_a_chain_and_none_is_not(self, jobs: Rowcall) -> None:
+        add = adding(jobs)
+        chain = jobs.start_chain([add.bind(5)])
+        jobs.drain()
+        assert (jobs.chain(chain.id).result, jobs.chain(chain.id).length) == (5, 1)
+        with pytest.raises(InvalidOption, match="at least one step"):
+            jobs.start_chain([])
+
+    def test_a_step_is_tried_again_before_the_chain_goes_on(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def flaky(ctx: Context) -> int:
+            if ctx.job.attempt < 3:
+                raise Retry(delay=10)
+            return ctx.job.attempt
+
+        chain = jobs.start_chain([flaky.bind(), adding(jobs).bind(1)])
+        for _ in range(2):
+            jobs.drain()
+            assert jobs.chain(chain.id).status is Status.SCHEDULED
+            clock.advance(10)
+        jobs.drain()
+        assert jobs.chain(chain.id).result == 4
+
+    def test_a_step_keeps_its_own_options(self, jobs: Rowcall, clock: FakeClock) -> None:
+        add = adding(jobs)
+        chain = jobs.start_chain([add.bind(1), add.using(queue="other", priority=5, delay=60, tags=["red"]).bind(2)])
+        second = chain.steps[1]
+        assert (second.queue, second.priority, second.tags) == ("other", 5, ("red",))
+        jobs.drain()
+        assert jobs.get(second.id).status is Status.SCHEDULED
+        clock.advance(60)
+        jobs.drain()
+        assert jobs.chain(chain.id).result == 3
+
+    def test_a_step_that_fails_ends_the_rest(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def give_up() -> None:
+            raise Fail("PAYMENT:DECLINED", "no money")
+
+        add = adding(jobs)
+        chain = jobs.start_chain([add.bind(1), give_up.bind(), add.bind(2), add.bind(3)])
+        jobs.drain()
+        done = jobs.chain(chain.id)
+        assert statuses(done) == ["succeeded", "failed", "failed", "failed"]
+        assert [step.error_code for step in done.steps[1:]] == ["PAYMENT:DECLINED", "BLOCKER:FAILED", "BLOCKER:FAILED"]
+        assert done.steps[2].error_detail == f"job {done.steps[1].id} failed with PAYMENT:DECLINED"
+        assert (done.status, done.current, done.result) == (Status.FAILED, done.steps[1].id, None)
+        assert done.finished_at == clock.now()
+        assert jobs.stats().by_status["failed"] == 3
+
+    def test_a_step_that_is_cancelled_takes_along_the_rest(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def stop() -> None:
+            raise Cancel("no longer wanted")
+
+        chain = jobs.start_chain([stop.bind(), adding(jobs).bind(1)])
+        jobs.drain()
+        done = jobs.chain(chain.id)
+        assert statuses(done) == ["cancelled", "cancelled"]
+        assert done.steps[1].error_code == "BLOCKER:CANCELLED"
+        assert done.status is Status.CANCELLED
+
+    def test_a_step_that_runs_in_any_case_reads_nothing_of_one_that_failed(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def give_up() -> int:
+            raise Fail("A:B")
+
+        chain = jobs.start_chain([give_up.bind(), adding(jobs).using(on_blocker_failure="run").bind(7)])
+        jobs.drain()
+        done = jobs.chain(chain.id)
+        assert (statuses(done), done.status, done.result) == (["failed", "succeeded"], Status.SUCCEEDED, 7)
+
+
+class TestChainRows:
+    def test_an_index_is_there_once(self, jobs: Rowcall, store: Store) -> None:
+        chain = two_steps(jobs)
+        taken = f"insert into rowcall_job (type, chain_id, chain_index) values ('x', {chain.id}, 1)"
+        assert refuses(store, taken)
+        store.execute(f"insert into rowcall_job (type, chain_id, chain_index) values ('x', {chain.id}, 2)")
+        assert jobs.chain(chain.id).length == 3
+
+    def test_what_is_no_chain_is_not_found(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        alone = jobs.enqueue("alone")
+        for job_id in (alone.id, chain.steps[1].id, 12345):
+            with pytest.raises(JobNotFound):
+                jobs.chain(job_id)
+            with pytest.raises(JobNotFound):
+                jobs.delete_chain(job_id)
+            with pytest.raises(JobNotFound):
+                jobs.complete_chain(job_id)
+
+
+class TestCompletedByHand:
+    @pytest.mark.parametrize("at", [0, 1, 2])
+    def test_the_last_step_has_the_result_and_the_rest_is_skipped(self, jobs: Rowcall, at: int) -> None:
+        add = adding(jobs)
+        chain = jobs.start_chain([add.bind(1), add.bind(2), add.bind(3)])
+        waiting = jobs.enqueue("other", after=chain)
+        for _ in range(at):
+            jobs.complete(jobs.claim("hand")[0], 0)
+        done = jobs.complete_chain(chain.id, {"by": "hand"}, actor="ann")
+        assert done == jobs.chain(chain.id)
+        assert (done.status, done.result) == (Status.SUCCEEDED, {"by": "hand"})
+        assert statuses(done) == ["succeeded"] * at + ["cancelled"] * (2 - at) + ["succeeded"]
+        assert {step.error_code for step in done.steps[at:2]} <= {"CHAIN:COMPLETED"}
+        assert jobs.get(waiting.id).status is Status.PENDING
+        told = [(event.event, event.actor) for event in jobs.timeline(done.steps[2].id)]
+        assert ("COMPLETED", "ann") in told
+        assert jobs.stats().by_status["succeeded"] == at + 1
+        assert jobs.stats().by_status["blocked"] == 0
+        with pytest.raises(WrongState):
+            jobs.complete_chain(chain.id)
+
+    def test_whoever_runs_a_step_of_it_is_no_longer_its_owner(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def begin(ctx: Context) -> str:
+            ctx.continue_with("next")
+            jobs.complete_chain(ctx.job.chain_id or 0, "by hand")
+            return "by the handler"
+
+        chain = jobs.start_chain([begin.bind()])
+        jobs.drain()
+        done = jobs.chain(chain.id)
+        assert (done.result, done.length, done.status) == ("by hand", 1, Status.SUCCEEDED)
+        assert jobs.stats().by_status["succeeded"] == 1

@@ -1,0 +1,297 @@
+"""Keys, blockers, chains and limits as their documentation tells them, on top of the plain book."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from rowcall.testing.conformance.model.book import Book
+from rowcall.testing.conformance.model.entry import Entry, Pauses
+
+BLOCKER_FAILED, BLOCKER_CANCELLED = "BLOCKER:FAILED", "BLOCKER:CANCELLED"
+
+
+@dataclass
+class Wait:
+    """What a job waits for: another job, or a whole chain."""
+
+    blocker_id: int
+    of_chain: bool
+    on_failure: str
+    state: str = "open"
+
+
+@dataclass
+class Ties:
+    """What binds a job to others. `place` is its turn among the jobs of its queue and priority."""
+
+    place: int
+    created_at: datetime
+    key: str | None = None
+    chain_id: int | None = None
+    chain_index: int | None = None
+    waits: list[Wait] = field(default_factory=list)
+    limit: str | None = None
+
+    def open_waits(self) -> list[Wait]:
+        return [wait for wait in self.waits if wait.state == "open"]
+
+
+class Unique(NamedTuple):
+    key: str
+    scope: Literal["active", "any"]
+    window: int | None
+    on_duplicate: Literal["return", "replace", "raise"]
+
+
+class Ended(NamedTuple):
+    """A wait that is over, one way or the other."""
+
+    job_id: int
+    wait: Wait
+    status: str
+
+
+class FlowBook(Book):
+    """`limits` says how many jobs may run at once under each name."""
+
+    def __init__(self, now: Callable[[], datetime], limits: Mapping[str, int]) -> None:
+        super().__init__(now)
+        self._limits = limits
+        self.ties: dict[int, Ties] = {}
+        self._places = itertools.count()
+        self._seen_to: set[int] = set()
+
+    # coming in
+
+    def enqueue(
+        self,
+        job_id: int,
+        *,
+        queue: str,
+        priority: int,
+        max_attempts: int,
+        delay: int,
+        expires_in: int | None,
+        pauses: Pauses,
+        key: str | None = None,
+        waits: Iterable[Wait] = (),
+        chain_id: int | None = None,
+        chain_index: int | None = None,
+        limit: str | None = None,
+    ) -> None:
+        super().enqueue(
+            job_id,
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            delay=delay,
+            expires_in=expires_in,
+            pauses=pauses,
+        )
+        ties = Ties(next(self._places), self._now(), key, chain_id, chain_index, list(waits), limit)
+        self.ties[job_id] = ties
+        if ties.waits:
+            self.entries[job_id].status = "blocked"
+            over = [Ended(job_id, wait, end) for wait in ties.waits if (end := self._end_of(wait)) is not None]
+            self._resolve(over)
+            self._ripple()
+
+    def go_on(self, job_id: int, next_id: int, *, queue: str, max_attempts: int) -> None:
+        """A job succeeds, and the next step of its chain is written along."""
+        ties = self.ties[job_id]
+        if ties.chain_id is None:
+            ties.chain_id, ties.chain_index = job_id, 0
+        assert ties.chain_index is not None
+        self.enqueue(
+            next_id,
+            queue=queue,
+            priority=0,
+            max_attempts=max_attempts,
+            delay=0,
+            expires_in=None,
+            pauses=Pauses(),
+            chain_id=ties.chain_id,
+            chain_index=ties.chain_index + 1,
+        )
+        self.complete(job_id, "done")
+
+    # keys
+
+    def holder(self, unique: Unique) -> Entry | None:
+        """The job that makes another one with this key a duplicate."""
+        earliest = None if unique.window is None else self._now() - timedelta(seconds=unique.window)
+        holders = [
+            self.entries[job_id]
+            for job_id, ties in self.ties.items()
+            if ties.key == unique.key
+            and (unique.scope == "any" or not self.entries[job_id].finished)
+            and (earliest is None or ties.created_at > earliest)
+        ]
+        return max(holders, key=lambda entry: entry.id, default=None)
+
+    def replace(self, job_id: int, *, delay: int, expires_in: int | None) -> None:
+        entry, now = self.entries[job_id], self._now()
+        entry.run_at = now + timedelta(seconds=delay)
+        entry.expires_at = None if expires_in is None else now + timedelta(seconds=expires_in)
+        if entry.status != "blocked":
+            entry.status = "scheduled" if delay > 0 else "pending"
+
+    def other_holder(self, job_id: int) -> int | None:
+        """The newest job beside this one that has its key and has not finished."""
+        key = self.ties[job_id].key
+        if key is None:
+            return None
+        others = [
+            other
+            for other, ties in self.ties.items()
+            if ties.key == key and other != job_id and not self.entries[other].finished
+        ]
+        return max(others, default=None)
+
+    # chains
+
+    def steps(self, chain_id: int) -> list[int]:
+        steps = [job_id for job_id, ties in self.ties.items() if ties.chain_id == chain_id]
+        return sorted(steps, key=lambda job_id: self.ties[job_id].chain_index or 0)
+
+    def chains(self) -> list[int]:
+        return sorted({ties.chain_id for ties in self.ties.values() if ties.chain_id is not None})
+
+    def is_followed(self, job_id: int) -> bool:
+        """Whether its chain has a step after it."""
+        chain_id = self.ties[job_id].chain_id
+        return chain_id is not None and self.steps(chain_id)[-1] != job_id
+
+    def is_waited_for(self, job_id: int) -> bool:
+        return any(
+            job_id in (wait.blocker_id, *(self.steps(wait.blocker_id) if wait.of_chain else ()))
+            for ties in self.ties.values()
+            for wait in ties.waits
+        )
+
+    # what follows from an end
+
+    def complete(self, job_id: int, result: object) -> None:
+        super().complete(job_id, result)
+        self._ripple()
+
+    def fail(self, job_id: int, code: str, *, pause: timedelta | None = None) -> None:
+        super().fail(job_id, code, pause=pause)
+        self._ripple()
+
+    def give_up(self, job_id: int, code: str) -> None:
+        super().give_up(job_id, code)
+        self._ripple()
+
+    def cancel_from_inside(self, job_id: int) -> None:
+        super().cancel_from_inside(job_id)
+        self._ripple()
+
+    def snooze(self, job_id: int, pause: timedelta) -> None:
+        super().snooze(job_id, pause)
+        self._ripple()
+
+    def release(self, job_id: int) -> None:
+        super().release(job_id)
+        self._ripple()
+
+    def _lose(self, entries: list[Entry]) -> int:
+        lost = super()._lose(entries)
+        self._ripple()
+        return lost
+
+    def stage(self) -> None:
+        super().stage()
+        self._ripple()
+
+    def cancel(self, job_id: int) -> None:
+        super().cancel(job_id)
+        self._ripple()
+
+    def retry(self, job_id: int) -> None:
+        super().retry(job_id)
+        self._seen_to.discard(job_id)
+
+    def delete(self, job_id: int) -> None:
+        super().delete(job_id)
+        del self.ties[job_id]
+
+    def ready(self, queue: str) -> list[int]:
+        """A limit that is full is passed over by those that come after it."""
+        room = {name: self.room(name) for name in self._limits}
+        admitted = []
+        for job_id in self.in_turn(queue):
+            limit = self.ties[job_id].limit
+            if limit is None or room[limit] > 0:
+                admitted.append(job_id)
+            if limit is not None:
+                room[limit] -= 1
+        return admitted
+
+    def room(self, limit: str) -> int:
+        """How many more may run under a limit."""
+        return self._limits[limit] - sum(self.ties[entry.id].limit == limit for entry in self._running())
+
+    def will_be_ready(self, queue: str) -> bool:
+        now = self._now()
+        return any(
+            (entry.status == "pending" or (entry.status == "scheduled" and entry.run_at <= now))
+            and not self._is_expired(entry)
+            and ((limit := self.ties[entry.id].limit) is None or self.room(limit) > 0)
+            for entry in self.entries.values()
+            if entry.queue == queue
+        )
+
+    def in_turn(self, queue: str) -> list[int]:
+        waiting = [entry for entry in self.entries.values() if entry.status == "pending" and entry.queue == queue]
+        return [entry.id for entry in sorted(waiting, key=lambda one: (-one.priority, self.ties[one.id].place, one.id))]
+
+    def _ripple(self) -> None:
+        """See to those that waited for what has just ended, and to those that waited for them."""
+        while newly := {entry.id for entry in self.entries.values() if entry.finished} - self._seen_to:
+            self._seen_to |= newly
+            self._resolve(
+                [
+                    Ended(job_id, wait, end)
+                    for job_id, ties in self.ties.items()
+                    for wait in ties.open_waits()
+                    if self._last_of(wait) in newly and (end := self._end_of(wait)) is not None
+                ]
+            )
+
+    def _last_of(self, wait: Wait) -> int:
+        return self.steps(wait.blocker_id)[-1] if wait.of_chain else wait.blocker_id
+
+    def _end_of(self, wait: Wait) -> str | None:
+        blocker = self.entries[self._last_of(wait)]
+        return blocker.status if blocker.finished else None
+
+    def _resolve(self, over: Sequence[Ended]) -> None:
+        broken: dict[int, set[str]] = {}
+        for job_id, wait, status in over:
+            if status == "succeeded" or wait.on_failure == "run":
+                wait.state = "succeeded"
+            elif wait.on_failure == "fail":
+                wait.state = "failed"
+                broken.setdefault(job_id, set()).add(status)
+        for job_id, statuses in broken.items():
+            self._break(self.entries[job_id], "failed" if "failed" in statuses else "cancelled")
+        free = {one.job_id for one in over if one.wait.state == "succeeded" and not self.ties[one.job_id].open_waits()}
+        self._unblock([self.entries[job_id] for job_id in free if self.entries[job_id].status == "blocked"])
+
+    def _break(self, entry: Entry, status: str) -> None:
+        if entry.status == "blocked":
+            entry.status, entry.finished_at, entry.moves = status, self._now(), entry.moves + 1
+            entry.error_code = BLOCKER_FAILED if status == "failed" else BLOCKER_CANCELLED
+
+    def _unblock(self, entries: Sequence[Entry]) -> None:
+        """They take their turn behind all that could run before them."""
+        place, now = next(self._places), self._now()
+        for entry in entries:
+            entry.status = "scheduled" if entry.run_at > now else "pending"
+            entry.run_at = max(entry.run_at, now)
+            self.ties[entry.id].place = place

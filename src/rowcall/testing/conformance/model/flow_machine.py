@@ -1,0 +1,274 @@
+"""The walks of the plain machine, through chains, blockers, keys and limits as well."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from rowcall import DuplicateJob, Job, Limit
+from rowcall.errors import StepTaken
+from rowcall.job import Chain, Status
+from rowcall.lifecycle import Succeeded
+from rowcall.queue.flows import Bound
+from rowcall.store.dialect import NewJob
+from rowcall.store.plans.settle import Then
+from rowcall.store.statement import Row, Statement, fetch
+from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS
+from rowcall.testing.conformance.model.ends import WorkerClaim
+from rowcall.testing.conformance.model.entry import Pauses
+from rowcall.testing.conformance.model.flow_book import FlowBook, Unique, Wait
+from rowcall.testing.conformance.model.machine import ORDERS, PICK, QUEUES, STEERING, Order, QueueMachine, options_of
+from rowcall.testing.conformance.model.rows import compare
+from rowcall.testing.conformance.store import Store
+
+KEYS = ("red", "blue")
+WIDTHS = {"narrow": 1, "wide": 2}
+LIMITS = {f"{name} {queue}": concurrency for name, concurrency in WIDTHS.items() for queue in QUEUES}
+OnFailure = Literal["fail", "run", "wait"]
+ON_FAILURES: tuple[OnFailure, ...] = ("fail", "fail", "run", "wait")
+UNIQUES = st.builds(
+    Unique,
+    key=st.sampled_from(KEYS),
+    scope=st.sampled_from(["active", "any"]),
+    window=st.sampled_from([None, None, 30]),
+    on_duplicate=st.sampled_from(["return", "replace", "raise"]),
+)
+
+
+class Step(NamedTuple):
+    queue: str
+    on_failure: str
+
+
+STEPS = st.builds(Step, queue=st.sampled_from(QUEUES), on_failure=st.sampled_from(["fail", "fail", "run"]))
+
+
+class FlowMachine(QueueMachine):
+    book: FlowBook
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.book = FlowBook(self.clock.now, LIMITS)
+        self.known: dict[int, Job] = {}
+
+    # coming in
+
+    @initialize(orders=st.lists(ORDERS, min_size=2, max_size=3), steps=st.lists(STEPS, min_size=2, max_size=3))
+    def begin_with_some_jobs(self, orders: list[Order], steps: list[Step]) -> None:
+        self.enqueue(orders)
+        self.start_chain(steps)
+        self.enqueue_after(orders[0], [0], [0], "fail")
+
+    @rule(
+        order=ORDERS,
+        jobs=st.lists(PICK, max_size=3),
+        chains=st.lists(PICK, max_size=1),
+        on_failure=st.sampled_from(ON_FAILURES),
+    )
+    def enqueue_after(self, order: Order, jobs: list[int], chains: list[int], on_failure: OnFailure) -> None:
+        known, begun = sorted(self.book.entries, reverse=True), self.book.chains()
+        blockers = {known[pick % len(known)] for pick in jobs if known}
+        awaited = {begun[pick % len(begun)] for pick in chains if begun}
+        after: list[Job | Chain | int] = [*sorted(blockers), *(self.jobs.chain(chain_id) for chain_id in awaited)]
+        options = options_of(order)
+        options["after"], options["on_blocker_failure"] = after, on_failure
+        job = self.jobs.enqueue("work", **options)
+        waits = [Wait(job_id, False, on_failure) for job_id in blockers]
+        waits += [Wait(chain_id, True, on_failure) for chain_id in awaited]
+        self._written(job.id, order, waits=waits)
+
+    @rule(orders=st.lists(ORDERS, min_size=1, max_size=3), width=st.sampled_from(sorted(WIDTHS)), after=st.booleans())
+    def enqueue_limited(self, orders: list[Order], width: str, after: bool) -> None:
+        for order in orders:
+            name = f"{width} {order.queue}"
+            options = options_of(order)
+            options["limit"] = Limit(name, concurrency=LIMITS[name])
+            waits = [Wait(max(self.book.entries), False, "fail")] if after and self.book.entries else []
+            options["after"] = [wait.blocker_id for wait in waits]
+            job = self.jobs.enqueue("work", **options)
+            self._written(job.id, order, waits=waits, limit=name)
+
+    @rule(steps=st.lists(STEPS, min_size=1, max_size=3))
+    def start_chain(self, steps: list[Step]) -> None:
+        chain = self.jobs.start_chain([_bound(step) for step in steps])
+        before: int | None = None
+        for index, (step, job) in enumerate(zip(steps, chain.steps, strict=True)):
+            self.job_ids.append(job.id)
+            self.book.enqueue(
+                job.id,
+                queue=step.queue,
+                priority=0,
+                max_attempts=DEFAULT_MAX_ATTEMPTS,
+                delay=0,
+                expires_in=None,
+                pauses=Pauses(),
+                waits=[] if before is None else [Wait(before, False, step.on_failure)],
+                chain_id=chain.id,
+                chain_index=index,
+            )
+            before = job.id
+
+    @rule(order=ORDERS, unique=UNIQUES)
+    def enqueue_with_key(self, order: Order, unique: Unique) -> None:
+        options = options_of(order)
+        options["key"], options["key_scope"], options["on_duplicate"] = unique.key, unique.scope, unique.on_duplicate
+        if unique.window is not None:
+            options["key_window"] = unique.window
+        holder = self.book.holder(unique)
+        if holder is not None and unique.on_duplicate == "raise":
+            with pytest.raises(DuplicateJob) as refused:
+                self.jobs.enqueue("work", **options)
+            assert refused.value.job_id == holder.id
+            return
+        job = self.jobs.enqueue("work", **options)
+        if holder is None or (unique.on_duplicate == "replace" and not holder.waits):
+            assert not job.duplicate
+            self._written(job.id, order, key=unique.key)
+            return
+        assert (job.id, job.duplicate) == (holder.id, True)
+        if unique.on_duplicate == "replace":
+            self.book.replace(job.id, delay=order.delay, expires_in=order.expires_in)
+
+    def _written(
+        self,
+        job_id: int,
+        order: Order,
+        *,
+        key: str | None = None,
+        waits: list[Wait] | None = None,
+        limit: str | None = None,
+    ) -> None:
+        self.job_ids.append(job_id)
+        self.book.enqueue(
+            job_id,
+            queue=order.queue,
+            priority=order.priority,
+            max_attempts=order.max_attempts,
+            delay=order.delay,
+            expires_in=order.expires_in,
+            pauses=Pauses() if order.pause is None else Pauses(order.pause, growing=False),
+            key=key,
+            waits=waits or [],
+            limit=limit,
+        )
+
+    # going on
+
+    @precondition(lambda self: self._owned(self.worker_claims))
+    @rule(pick=PICK, queue=st.sampled_from(QUEUES))
+    def go_on_by_worker(self, pick: int, queue: str) -> None:
+        owned = self._owned(self.worker_claims)
+        claim = owned[pick % len(owned)]
+        if not self.book.is_started(claim.job_id):
+            claim.worker.mark_started(claim.ready)
+            self.book.start(claim.job_id)
+        then = _next_step(claim, queue)
+        if self.book.is_followed(claim.job_id):
+            with pytest.raises(StepTaken):
+                claim.worker.settle(claim.ready, Succeeded('"done"'), then)
+            return
+        assert claim.worker.settle(claim.ready, Succeeded('"done"'), then)
+        assert then.job.chain_id is not None
+        next_id = self.jobs.chain(then.job.chain_id).steps[-1].id
+        self.job_ids.append(next_id)
+        self.book.go_on(claim.job_id, next_id, queue=queue, max_attempts=DEFAULT_MAX_ATTEMPTS)
+        self.book.stage()
+
+    # steering
+
+    @rule(pick=PICK, move=st.sampled_from(sorted(STEERING)))
+    def steer(self, pick: int, move: str) -> None:
+        choices = [
+            entry.id for entry in self.book.entries.values() if STEERING[move](entry) and self._may(move, entry.id)
+        ]
+        if choices:
+            job_id = choices[pick % len(choices)]
+            getattr(self.jobs, move)(job_id)
+            getattr(self.book, move)(job_id)
+
+    def _may(self, move: str, job_id: int) -> bool:
+        match move:
+            case "retry":
+                return not self.book.is_followed(job_id) and self.book.other_holder(job_id) is None
+            case "delete":
+                return self.book.ties[job_id].chain_id is None and not self.book.is_waited_for(job_id)
+        return True
+
+    @precondition(lambda self: self._holders_of_taken_keys())
+    @rule(pick=PICK)
+    def retry_one_whose_key_is_taken(self, pick: int) -> None:
+        choices = self._holders_of_taken_keys()
+        job_id = choices[pick % len(choices)]
+        with pytest.raises(DuplicateJob) as refused:
+            self.jobs.retry(job_id)
+        assert refused.value.job_id == self.book.other_holder(job_id)
+
+    def _holders_of_taken_keys(self) -> list[int]:
+        finished = [entry.id for entry in self.book.entries.values() if entry.finished]
+        return [
+            job_id
+            for job_id in finished
+            if self.book.other_holder(job_id) is not None and not self.book.is_followed(job_id)
+        ]
+
+    # all rows
+
+    def _attempts_to_compare(self, stored: dict[int, Job]) -> list[int]:
+        """Those of jobs that have changed: there is more to compare here, and a server takes its time."""
+        before, self.known = self.known, stored
+        compare(
+            {job.id: (job.key, job.chain_id, job.chain_index) for job in stored.values()},
+            {job_id: (ties.key, ties.chain_id, ties.chain_index) for job_id, ties in self.book.ties.items()},
+        )
+        return [job_id for job_id, job in stored.items() if before.get(job_id) != job]
+
+    @invariant()
+    def a_job_is_blocked_while_it_waits_for_something(self) -> None:
+        blocked = {entry.id for entry in self.book.entries.values() if entry.status == "blocked"}
+        waits: dict[int, set[tuple[int, bool]]] = {job_id: set() for job_id in blocked}
+        for job_id, blocker_id, of_chain in self._open_edges():
+            if job_id in blocked:
+                waits[job_id].add((blocker_id, of_chain))
+        compare(
+            waits,
+            {
+                job_id: {(wait.blocker_id, wait.of_chain) for wait in self.book.ties[job_id].open_waits()}
+                for job_id in blocked
+            },
+        )
+        assert all(waits.values())
+
+    @invariant()
+    def no_limit_is_exceeded(self) -> None:
+        assert all(self.book.room(name) >= 0 for name in LIMITS)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        statuses = [entry.status for entry in self.book.entries.values()]
+        assert self.jobs.stats().by_status == {status.value: statuses.count(status.value) for status in Status}
+
+    def _open_edges(self) -> list[tuple[int, int, bool]]:
+        query = "select job_id, blocker_id, of_chain from rowcall_edge where state = 'open'"
+        edges: list[tuple[int, int, bool]] = self.jobs.read(fetch(Statement(query, (), _edge)))
+        return edges
+
+
+def _edge(row: Row) -> tuple[int, int, bool]:
+    job_id, blocker_id, of_chain = row
+    assert isinstance(job_id, int)
+    assert isinstance(blocker_id, int)
+    return job_id, blocker_id, bool(of_chain)
+
+
+def _bound(step: Step) -> Bound:
+    return Bound(NewJob(type="work", queue=step.queue, on_blocker_failure=step.on_failure), "{}")
+
+
+def _next_step(claim: WorkerClaim, queue: str) -> Then:
+    ready = claim.ready
+    chain_id, chain_index = (ready.id, 0) if ready.chain_id is None else (ready.chain_id, ready.chain_index or 0)
+    job = NewJob(type="work", queue=queue, chain_id=chain_id, chain_index=chain_index + 1)
+    return Then(job, "{}", begins=ready.chain_id is None)

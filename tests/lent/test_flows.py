@@ -1,0 +1,245 @@
+"""Keys, blockers, chains and flows in a transaction of the caller's: it lives on whatever is refused, and takes along
+all of it when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from rowcall import Context, DuplicateJob, InvalidOption, Job, LeaseLost, Rowcall, Status
+from tests.lent.callers.base import Caller, Undo
+from tests.lent.callers.kinds import BY_NAME
+from tests.lent.desk import Lending
+from tests.lent.handling import handled, handler_of
+
+SOME = [
+    BY_NAME[name]
+    for name in (
+        "sqlite3-legacy",
+        "sqlite3-none",
+        "aiosqlite",
+        "psycopg",
+        "psycopg-pipeline",
+        "psycopg-async",
+        "asyncpg",
+        "sqlalchemy-pysqlite-session",
+        "sqlalchemy-psycopg2-scoped-session",
+        "sqlalchemy-asyncpg-async-connection",
+        "django-sqlite-alias",
+        "django-postgresql-proxy",
+    )
+]
+
+
+@pytest.fixture(params=SOME, ids=lambda kind: kind.name)
+def lending(request: pytest.FixtureRequest) -> Lending:
+    here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
+    return Lending(request.param, here, elsewhere)
+
+
+async def lives_on(lending: Lending, mine: Caller) -> None:
+    assert await mine.execute("select 1") == [(1,)]
+    assert await mine.execute(f"select count(*) from mine where note = '{lending.queue}'") == [(1,)]
+
+
+async def write_flow(lending: Lending, mine: Caller, blocker: Job) -> list[Job]:
+    flow = lending.jobs.flow(connection=mine.lent)
+    part = lending.desk.send.using(queue=lending.queue)
+    root = flow.add(part.bind("root"), after=blocker)
+    flow.add_chain([part.bind("first"), part.bind("last")], after=root)
+    return await flow.aenqueue() if mine.is_async else flow.enqueue()
+
+
+def edges_of(lending: Lending, *jobs: Job) -> int:
+    ids = ", ".join(str(job.id) for job in jobs)
+    return len(lending.desk.execute(f"select 1 from rowcall_edge where job_id in ({ids})"))
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_a_duplicate_never_breaks_the_transaction(lending: Lending) -> None:
+    async def scenario(mine: Caller) -> None:
+        taken = lending.desk.send.using(queue=lending.queue, key=lending.queue, delay=60).enqueue("before")
+        await mine.begin()
+        await mine.execute(lending.note)
+        again = await mine.enqueue(lending.send(mine, key=lending.queue), "again")
+        assert (again.id, again.duplicate) == (taken.id, True)
+        with pytest.raises(DuplicateJob):
+            await mine.enqueue(lending.send(mine, key=lending.queue, on_duplicate="raise"), "again")
+        await lives_on(lending, mine)
+        new = await mine.enqueue(lending.send(mine, key=f"{lending.queue} new"), "new")
+        same = await mine.enqueue(lending.send(mine, key=f"{lending.queue} new"), "same")
+        assert (new.duplicate, same.duplicate, same.id) == (False, True, new.id)
+        many = await mine.enqueue_many(
+            lending.send(mine, key=lambda to: f"{lending.queue} {to}"), [{"to": "new"}, {"to": "a"}, {"to": "a"}]
+        )
+        assert [job.duplicate for job in many] == [True, False, True]
+        replaced = await mine.enqueue(lending.send(mine, key=lending.queue, on_duplicate="replace"), "replaced")
+        assert (replaced.id, replaced.payload) == (taken.id, {"to": "replaced"})
+        await lives_on(lending, mine)
+        assert lending.sent_to == ["before"]
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["replaced", "new", "a"]
+    assert lending.notes == 1
+
+
+def test_a_replacement_is_rolled_back_with_the_rest(lending: Lending) -> None:
+    async def scenario(mine: Caller) -> None:
+        lending.desk.send.using(queue=lending.queue, key=lending.queue, delay=60).enqueue("before")
+        await mine.begin()
+        await mine.execute(lending.note)
+        await mine.enqueue(lending.send(mine, key=lending.queue, on_duplicate="replace"), "replaced")
+        await mine.enqueue(lending.send(mine, key=f"{lending.queue} new"), "new")
+        await mine.rollback()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["before"]
+    assert lending.written[0].status is Status.SCHEDULED
+    assert not lending.desk.send.using(queue=lending.queue, key=f"{lending.queue} new").enqueue("new").duplicate
+
+
+# --- blockers and flows ---------------------------------------------------------------------------
+
+
+def test_a_refused_blocker_leaves_the_transaction_alive(lending: Lending) -> None:
+    async def scenario(mine: Caller) -> None:
+        elsewhere = lending.elsewhere.send.using(queue=lending.queue).enqueue("elsewhere")
+        await mine.begin()
+        await mine.execute(lending.note)
+        for wrong in (elsewhere, 2**61):
+            with pytest.raises(InvalidOption, match="after"):
+                await mine.enqueue(lending.send(mine, after=wrong), "never")
+        await lives_on(lending, mine)
+        await mine.commit()
+
+    lending.run(scenario)
+    assert (lending.written, lending.notes) == ([], 1)
+
+
+def test_a_flow_is_written_with_the_transaction(lending: Lending) -> None:
+    found: list[Job] = []
+
+    async def scenario(mine: Caller) -> None:
+        blocker = lending.desk.send.using(queue=lending.queue, delay=60).enqueue("blocker")
+        await mine.begin()
+        await mine.execute(lending.note)
+        found.extend(await write_flow(lending, mine, blocker))
+        after_own = await mine.enqueue(lending.send(mine, after=found[0]), "after")
+        assert after_own.status is Status.BLOCKED
+        assert lending.sent_to == ["blocker"]
+        assert edges_of(lending, *found) == 0
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["blocker", "root", "first", "last", "after"]
+    assert [lending.jobs.get(job.id) for job in found] == found
+    assert edges_of(lending, *found) == 3
+    assert lending.jobs.chain(found[1].id).length == 2
+
+
+def test_a_savepoint_takes_job_and_edges_along(lending: Lending) -> None:
+    found: list[Job] = []
+
+    async def scenario(mine: Caller) -> None:
+        blocker = lending.desk.send.using(queue=lending.queue, delay=60).enqueue("blocker")
+        await mine.begin()
+        await mine.execute(lending.note)
+        with contextlib.suppress(Undo):
+            async with mine.savepoint():
+                found.extend(await write_flow(lending, mine, blocker))
+                await mine.enqueue(lending.send(mine, key=lending.queue), "keyed")
+                raise Undo
+        kept = await mine.enqueue(lending.send(mine, key=lending.queue, after=blocker), "kept")
+        assert not kept.duplicate
+        found.append(kept)
+        await lives_on(lending, mine)
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["blocker", "kept"]
+    assert edges_of(lending, *found) == 1
+
+
+# --- completions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls back"])
+def test_what_a_completion_continues_with_commits_along(lending: Lending, commits: bool) -> None:
+    async def body(ctx: Context, mine: Caller) -> None:
+        ctx.continue_with(lending.desk.send.using(queue=lending.queue, delay=60), "next")
+        await mine.begin()
+        await mine.execute(lending.note)
+        await mine.complete(ctx, "done")
+        assert len(lending.written) == 1
+        await (mine.commit() if commits else mine.rollback())
+
+    job, _ = handled(lending, body)
+    if commits:
+        chain = lending.jobs.chain(job.id)
+        assert [step.status for step in chain.steps] == [Status.SUCCEEDED, Status.SCHEDULED]
+        assert (chain.steps[0].result, chain.steps[1].payload) == ("done", {"to": "next"})
+    else:
+        assert (job.status, job.chain_id) == (Status.FAILED, None)
+        assert len(lending.written) == 1
+    assert lending.notes == commits
+
+
+def test_who_has_lost_the_job_continues_with_nothing(lending: Lending) -> None:
+    async def body(ctx: Context, mine: Caller) -> None:
+        ctx.continue_with(lending.desk.send.using(queue=lending.queue), "next")
+        lending.desk.execute(f"update rowcall_job set lease = lease + 1 where id = {ctx.job.id}")
+        await mine.begin()
+        await mine.execute(lending.note)
+        with pytest.raises(LeaseLost):
+            await mine.complete(ctx)
+        await lives_on(lending, mine)
+        await mine.rollback()
+
+    handled(lending, body)
+    assert len(lending.written) == 1
+    assert lending.notes == 0
+
+
+def test_a_second_completion_has_lost_it(lending: Lending) -> None:
+    async def body(ctx: Context, mine: Caller) -> None:
+        ctx.continue_with(lending.desk.send.using(queue=lending.queue, delay=60), "next")
+        await mine.begin()
+        await mine.complete(ctx, 1)
+        with pytest.raises(LeaseLost):
+            await mine.complete(ctx, 2)
+        await mine.commit()
+
+    job, _ = handled(lending, body)
+    assert (job.status, job.result) == (Status.SUCCEEDED, 1)
+    assert lending.jobs.chain(job.id).length == 2
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls back"])
+def test_what_waits_for_a_completion_gets_ready_with_its_commit(lending: Lending, commits: bool) -> None:
+    waiting: list[Job] = []
+
+    async def body(ctx: Context, mine: Caller) -> None:
+        await mine.begin()
+        await mine.complete(ctx, "done")
+        assert lending.jobs.get(waiting[0].id).status is Status.BLOCKED
+        await (mine.commit() if commits else mine.rollback())
+
+    task = handler_of(lending, body)
+    job = task.enqueue()
+    waiting.append(lending.desk.send.using(queue=f"{lending.queue} later", after=job).enqueue("later"))
+    lending.jobs.drain(queues=[lending.queue])
+    for trouble in lending.troubles:
+        raise trouble
+    settle_all(lending.jobs)
+    found = lending.jobs.get(waiting[0].id)
+    assert found.status is (Status.PENDING if commits else Status.FAILED)
+
+
+def settle_all(jobs: Rowcall) -> None:
+    """Whoever claims looks at what is unsure: where others can write as well, that is when a completion is seen to."""
+    assert jobs.dequeue("hand", queues=["nothing"]) is None
