@@ -17,7 +17,7 @@ from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelSurvives,
     TestCancelTakesAlong,
 )
-from rowcall.testing.conformance.cases.chain_keeping import TestDeletingChains, TestListingChains  # noqa: E402
+from rowcall.testing.conformance.cases.chain_keeping import TestCancellingChains, TestDeletingChains, TestListingChains  # noqa: E402
 from rowcall.testing.conformance.cases.chains import TestChainRows, TestCompletedByHand, TestFixedChains  # noqa: E402
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
@@ -80,6 +80,7 @@ __all__ = [
     "TestCancelRunning",
     "TestCancelSurvives",
     "TestCancelTakesAlong",
+    "TestCancellingChains",
     "TestChainRows",
     "TestClaim",
     "TestClockJumps",
