@@ -8,40 +8,43 @@ import time
 from datetime import timedelta
 
 from rowcall.errors import JobCancelled, JobFailed, seconds_of
-from rowcall.job import FINISHED, Job, Status
+from rowcall.job import FINISHED, Chain, Job, Status
 from rowcall.queue.core import Core
 from rowcall.queue.looking import checked_id
 from rowcall.queue.waiting_room import WaitingRoom
-from rowcall.store.plans import inspect
+from rowcall.store.plans import chains, inspect
+from rowcall.store.statement import Plan
 
 
 class Results(Core):
     _waiting_room: WaitingRoom | None = None
 
-    def result(self, job: Job | int, *, timeout: float | timedelta | None = None) -> object:
+    def result(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """What the handler returned, once it has; None as `timeout` waits for as long as it takes.
+
+        The result of a chain is that of its last step.
 
         `JobFailed` or `JobCancelled` if it ended so, `TimeoutError` if it has not ended in time, `JobNotFound` if there
         is no such job, or none any more.
 
         >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
         """
-        job_id, patience = _id_of(job), Patience(timeout)
-        while (found := self._awaited(job_id)).status not in FINISHED:
+        patience = Patience(timeout)
+        while (found := self._awaited(job)).status not in FINISHED:
             seconds = patience.remaining(found)
-            with self._room().waiting(job_id) as ticket:
+            with self._room().waiting(found.id) as ticket:
                 try:
                     ticket.result(seconds)
                 except TimeoutError:
                     patience.is_over = True
         return result_of(self.blobs.shown(found))
 
-    async def aresult(self, job: Job | int, *, timeout: float | timedelta | None = None) -> object:
+    async def aresult(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """`result` for async code. Any number may wait at once."""
-        job_id, patience = _id_of(job), Patience(timeout)
-        while (found := await self._aawaited(job_id)).status not in FINISHED:
+        patience = Patience(timeout)
+        while (found := await self._aawaited(job)).status not in FINISHED:
             seconds = patience.remaining(found)
-            with self._room().waiting(job_id) as ticket:
+            with self._room().waiting(found.id) as ticket:
                 try:
                     await asyncio.wait_for(asyncio.wrap_future(ticket), seconds)
                 except TimeoutError:
@@ -54,12 +57,17 @@ class Results(Core):
             room.close()
         super().close()
 
-    def _awaited(self, job_id: int) -> Job:
-        """The job whose end is waited for, as it is now."""
-        return self.read(inspect.get(self.dialect, job_id))
+    def _awaited(self, job: Job | Chain | int) -> Job:
+        """The job whose end is waited for, as it is now. A chain may have another last step each time."""
+        return self.read(self._look(job))
 
-    async def _aawaited(self, job_id: int) -> Job:
-        return await self.aread(inspect.get(self.dialect, job_id))
+    async def _aawaited(self, job: Job | Chain | int) -> Job:
+        return await self.aread(self._look(job))
+
+    def _look(self, job: Job | Chain | int) -> Plan[Job]:
+        if isinstance(job, Chain):
+            return chains.last_step(self.dialect, job.id)
+        return inspect.get(self.dialect, checked_id(job.id if isinstance(job, Job) else job))
 
     def _room(self) -> WaitingRoom:
         with self.database.setup_lock:
@@ -91,7 +99,3 @@ def result_of(job: Job) -> object:
             raise JobCancelled(job.id, job.error_detail)
         case _:
             raise JobFailed(job.id, job.error_code or "", job.error_detail)
-
-
-def _id_of(job: Job | int) -> int:
-    return checked_id(job.id if isinstance(job, Job) else job)

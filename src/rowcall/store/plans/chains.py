@@ -23,6 +23,13 @@ def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
     return msgspec.structs.replace(chain, steps=tuple(steps))
 
 
+def last_step(dialect: Dialect, chain_id: int) -> Plan[Job]:
+    steps = yield from dialect.chain_steps(chain_id)
+    if not steps:
+        raise JobNotFound(chain_id)
+    return steps[-1]
+
+
 def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
     found = yield from dialect.list_chains(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
     shown = found[: wanted.limit]
