@@ -16,8 +16,10 @@ from rowcall.queue import by_hand
 from rowcall.store.dialect import Ready
 from rowcall.store.plans import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Rerun
+from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row
 
@@ -79,6 +81,20 @@ WRONGS: dict[str, Break] = {
 }
 
 
+def nobody_passes_his_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlowsSql, "pass_turn", "update <job> set turn = turn where 0")
+
+
+FLOW_WRONGS: dict[str, Break] = {
+    "nobody_follows_an_end": lambda patch: patch.setattr(SqliteDialect, "ended_edges", nothing([])),
+    "what_has_ended_already_is_waited_for": lambda patch: patch.setattr(SqliteDialect, "ends_of", nothing([])),
+    "keys_are_not_looked_at": lambda patch: patch.setattr(SqliteDialect, "key_holders", nothing([])),
+    "nobody_passes_his_turn": nobody_passes_his_turn,
+    "places_are_not_taken": lambda patch: patch.setattr(SqliteDialect, "take_slots", nothing(None)),
+    "places_are_not_given_back": lambda patch: patch.setattr(SqliteDialect, "free_slots", nothing([])),
+}
+
+
 class File:
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
@@ -87,12 +103,20 @@ class File:
         raise AssertionError(f"the machine asks the queue, never the file: {sql}")
 
 
-@pytest.mark.parametrize("break_store", WRONGS.values(), ids=WRONGS.keys())
-def test_a_wrong_store_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, break_store: Break) -> None:
+CASES = [
+    *(pytest.param(QueueMachine, wrong, id=name) for name, wrong in WRONGS.items()),
+    *(pytest.param(FlowMachine, wrong, id=name) for name, wrong in FLOW_WRONGS.items()),
+]
+
+
+@pytest.mark.parametrize(("model", "break_store"), CASES)
+def test_a_wrong_store_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: type[QueueMachine], break_store: Break
+) -> None:
     break_store(monkeypatch)
     numbers = itertools.count()
 
-    class Machine(QueueMachine):
+    class Machine(model):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
             super().__init__(File(tmp_path / f"queue-{next(numbers)}.db"))
 

@@ -20,9 +20,9 @@ class Results(Core):
     _waiting_room: WaitingRoom | None = None
 
     def result(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
-        """What the handler returned, once it has; None as `timeout` waits for as long as it takes.
+        """What the handler returned, once it has; of a chain, what its last step did.
 
-        The result of a chain is that of its last step.
+        None as `timeout` waits for as long as it takes.
 
         `JobFailed` or `JobCancelled` if it ended so, `TimeoutError` if it has not ended in time, `JobNotFound` if there
         is no such job, or none any more.
@@ -30,7 +30,7 @@ class Results(Core):
         >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
         """
         patience = Patience(timeout)
-        while (found := self._awaited(job)).status not in FINISHED:
+        while (found := self.read_together(lambda: self._awaited(job))).status not in FINISHED:
             seconds = patience.remaining(found)
             with self._room().waiting(found.id) as ticket:
                 try:
@@ -42,7 +42,7 @@ class Results(Core):
     async def aresult(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """`result` for async code. Any number may wait at once."""
         patience = Patience(timeout)
-        while (found := await self._aawaited(job)).status not in FINISHED:
+        while (found := await self.aread_together(lambda: self._awaited(job))).status not in FINISHED:
             seconds = patience.remaining(found)
             with self._room().waiting(found.id) as ticket:
                 try:
@@ -57,16 +57,10 @@ class Results(Core):
             room.close()
         super().close()
 
-    def _awaited(self, job: Job | Chain | int) -> Job:
-        """The job whose end is waited for, as it is now. A chain may have another last step each time."""
-        return self.read(self._look(job))
-
-    async def _aawaited(self, job: Job | Chain | int) -> Job:
-        return await self.aread(self._look(job))
-
-    def _look(self, job: Job | Chain | int) -> Plan[Job]:
+    def _awaited(self, job: Job | Chain | int) -> Plan[Job]:
+        """The job whose end is waited for, as it is now."""
         if isinstance(job, Chain):
-            return chains.last_step(self.dialect, job.id)
+            return chains.awaited(self.dialect, checked_id(job.id))
         return inspect.get(self.dialect, checked_id(job.id if isinstance(job, Job) else job))
 
     def _room(self) -> WaitingRoom:

@@ -23,11 +23,17 @@ def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
     return msgspec.structs.replace(chain, steps=tuple(steps))
 
 
-def last_step(dialect: Dialect, chain_id: int) -> Plan[Job]:
-    steps = yield from dialect.chain_steps(chain_id)
-    if not steps:
+def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
+    """The step that says what came of the chain, once it has ended; until then the one that it waits for."""
+    chain = yield from dialect.chain(chain_id)
+    if chain is None:
         raise JobNotFound(chain_id)
-    return steps[-1]
+    if chain.status in FINISHED:
+        return (yield from dialect.chain_steps(chain_id))[-1]
+    current = yield from dialect.get(chain.current)
+    if current is None:
+        raise JobNotFound(chain_id)
+    return current
 
 
 def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
@@ -78,6 +84,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
     for job_id in sorted(doomed, reverse=True):
         yield from dialect.delete(job_id)
+    yield from dialect.tell_waiters(list(doomed))
     return len(doomed)
 
 

@@ -20,7 +20,7 @@ from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
 AHEAD_AT_ONCE = 250
-REMEMBERED_MS = 3_600_000  # a period that is made longer finds the starts of the last hour
+REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 
 
 class DeclaredLimits(msgspec.Struct, frozen=True):
@@ -203,6 +203,7 @@ class Admission:
             return
         yield from dialect.record_starts([start for key, room in rated.items() for start in room.new_starts(key)])
         over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
+        # each of these had to be over for the last to be allowed
         old = {key: number for key, number in over.items() if number > 0}
         if old:
             yield from dialect.forget_starts(old)
@@ -235,7 +236,8 @@ class Admission:
         if gates:
             yield from dialect.put_gates(gates)
         # whoever was made ready for the sake of another of its keys leaves that place to the next one
-        if spare and (yield from dialect.unhold(spare)):
+        places = {key: min(count, self._rooms[key].places or count) for key, count in spare.items()}
+        if places and (yield from dialect.unhold(places)):
             self.again = True
 
     def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:

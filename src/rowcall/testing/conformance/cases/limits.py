@@ -342,6 +342,23 @@ class TestRateLimits:
         clock.advance(10.3)
         assert jobs.dequeue("w") is not None
 
+    def test_a_rate_that_was_lowered_and_raised_again_has_forgotten_nothing(
+        self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        lowered, raised = open_queue(clock=clock), open_queue(clock=clock)
+        declare(jobs, Limit("api", rate=6, per=10))
+        declare(lowered, Limit("api", rate=1, per=10))
+        declare(raised, Limit("api", rate=6, per=10))
+        enqueue(jobs, "a" * 20)
+        clock.advance(5)
+        assert len(jobs.claim("w", limit=3)) == 3
+        clock.advance(8)
+        assert len(jobs.claim("w", limit=3)) == 3
+        lowered.drain()
+        clock.advance(3)
+        assert jobs.claim("w", limit=9) == []
+        assert raised.drain().succeeded == 3
+
     def test_a_clock_that_is_set_back_does_not_stop_it_for_long(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("api", rate=2, per=10))
         enqueue(jobs, "abcd")

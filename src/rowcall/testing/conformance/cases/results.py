@@ -159,6 +159,29 @@ class TestResults:
             with pytest.raises(JobFailed, match="BLOCKER:FAILED"):
                 waiting.result(LONG)
 
+    def test_a_chain_has_the_result_of_its_last_step(self, jobs: Rowcall, open_queue: OpenQueue) -> None:
+        @jobs.task
+        def count_down(ctx: Context, number: int) -> int:
+            if number:
+                ctx.continue_with(count_down, number - 1)
+            return number + 100
+
+        @jobs.task(max_attempts=1)
+        def fall() -> None:
+            raise ValueError
+
+        first, fixed = count_down.enqueue(2), jobs.start_chain([fall.bind(), count_down.bind(0)])
+        elsewhere = open_queue()
+        with ThreadPoolExecutor(2) as others:
+            waiting = others.submit(elsewhere.result, fixed, timeout=LONG)
+            eventually(lambda: room_of(elsewhere, fixed.id) == 1, message="one who waits")
+            jobs.drain()
+            with pytest.raises(JobFailed, match="BLOCKER:FAILED"):
+                waiting.result(LONG)
+        grown = jobs.chain(first.id)
+        assert (grown.length, jobs.result(first), jobs.result(grown)) == (3, 102, 100)
+        assert asyncio.run(elsewhere.aresult(grown, timeout=LONG)) == 100
+
     def test_attempts_that_do_not_end_the_job_wake_nobody_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send")
         with ThreadPoolExecutor(1) as others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 import pytest
@@ -17,7 +18,7 @@ from rowcall.store.dialect import NewJob
 from rowcall.store.plans.settle import Then
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS
-from rowcall.testing.conformance.model.ends import WorkerClaim
+from rowcall.testing.conformance.model.ends import ENDS, WorkerClaim
 from rowcall.testing.conformance.model.entry import Pauses
 from rowcall.testing.conformance.model.flow_book import FlowBook, Unique, Wait
 from rowcall.testing.conformance.model.machine import ORDERS, PICK, QUEUES, STEERING, Order, QueueMachine, options_of
@@ -58,9 +59,11 @@ class FlowMachine(QueueMachine):
 
     @initialize(orders=st.lists(ORDERS, min_size=2, max_size=3), steps=st.lists(STEPS, min_size=2, max_size=3))
     def begin_with_some_jobs(self, orders: list[Order], steps: list[Step]) -> None:
-        self.enqueue(orders)
+        self.enqueue_limited(orders, "narrow", after=False)
         self.start_chain(steps)
         self.enqueue_after(orders[0], [0], [0], "fail")
+        for blocker_id in sorted(self.book.entries, reverse=True)[1:3]:
+            self._enqueue_after(orders[0], [blocker_id], [], "run")
 
     @rule(
         order=ORDERS,
@@ -72,6 +75,11 @@ class FlowMachine(QueueMachine):
         known, begun = sorted(self.book.entries, reverse=True), self.book.chains()
         blockers = {known[pick % len(known)] for pick in jobs if known}
         awaited = {begun[pick % len(begun)] for pick in chains if begun}
+        self._enqueue_after(order, blockers, awaited, on_failure)
+
+    def _enqueue_after(
+        self, order: Order, blockers: Collection[int], awaited: Collection[int], on_failure: OnFailure
+    ) -> None:
         after: list[Job | Chain | int] = [*sorted(blockers), *(self.jobs.chain(chain_id) for chain_id in awaited)]
         options = options_of(order)
         options["after"], options["on_blocker_failure"] = after, on_failure
@@ -156,6 +164,17 @@ class FlowMachine(QueueMachine):
         )
 
     # going on
+
+    @precondition(lambda self: self._busy_queues())
+    @rule(picks=st.lists(PICK, min_size=1, max_size=3))
+    def work_for_a_while(self, picks: list[int]) -> None:
+        """Nothing but successes: so a walk gets further."""
+        for pick in picks:
+            if self._busy_queues():
+                self.claim_by_worker(pick, 2, 1)
+            while owned := self._owned(self.worker_claims):
+                self._settle_by_worker(owned[pick % len(owned)], ENDS[0])
+                self.book.stage()
 
     @precondition(lambda self: self._owned(self.worker_claims))
     @rule(pick=PICK, queue=st.sampled_from(QUEUES))
