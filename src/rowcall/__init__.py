@@ -26,6 +26,7 @@ from rowcall.errors import (
 )
 from rowcall.job import (
     Attempt,
+    BlockedBy,
     Chain,
     ChainPage,
     ErrorGroup,
@@ -58,6 +59,7 @@ __version__ = VERSION
 __all__ = [
     "Attempt",
     "Backoff",
+    "BlockedBy",
     "Bound",
     "Cancel",
     "Chain",

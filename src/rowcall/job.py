@@ -90,6 +90,18 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class BlockedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job waits for, or waited for: a job, or the chain that this job began. `open` while it keeps it waiting.
+
+    `status` is None once it is deleted.
+    """
+
+    id: int
+    is_chain: bool
+    status: Status | None
+    open: bool
+
+
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
     """Steps of which each goes on from the one before. Its id is that of its first job, and so is its type.
 

@@ -117,7 +117,7 @@ def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
 
 def test_show_in_json(run: Run, filled: Rowcall) -> None:
     shown = json.loads(run("show", "app:jobs", "1", "--json").stdout)
-    assert list(shown) == ["job", "attempts", "timeline"]
+    assert list(shown) == ["job", "attempts", "blockers", "timeline"]
     assert shown["job"]["status"] == "failed"
     assert shown["attempts"][0]["traceback"].startswith("Traceback")
     assert [event["event"] for event in shown["timeline"]] == ["ENQUEUED", "CLAIMED", "STARTED", "FAILED"]

@@ -15,7 +15,7 @@ from tests.docs.running import PageRun, assert_same_shape, compiled
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
-MOST_NOT_RUN = 3
+MOST_NOT_RUN = 4
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
 FOLLOWED_HERE = [page for page in PAGES if page.stem != "transactions"]  # that has a module of its own
 

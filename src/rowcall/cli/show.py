@@ -8,11 +8,12 @@ import msgspec
 from rowcall.cli.output import console, job_as_json, moment, print_json, span, status_text, table, text
 from rowcall.cli.scrubbed import scrubbed_attempt, scrubbed_event, scrubbed_job
 from rowcall.cli.target import existing, json_option, split_app, url_option
-from rowcall.job import Attempt, Event, Job
+from rowcall.job import Attempt, BlockedBy, Event, Job
 from rowcall.queue.looking import checked_id
 from rowcall.store.plans import inspect
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
+MOST_BLOCKERS = 20
 _JSON_FIELDS = ("payload", "result", "tags")
 
 
@@ -23,7 +24,8 @@ _JSON_FIELDS = ("payload", "result", "tags")
 def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None:
     """Show all there is to know about one job. Times are UTC.
 
-    With --json: {"job": {…}, "attempts": [{…}, …], "timeline": [{"at", "event", "actor", "detail"}, …]}.
+    With --json: {"job": {…}, "attempts": [{…}, …], "blockers": [{"id", "is_chain", "status", "open"}, …],
+    "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
     app, ids = split_app(words)
     if len(ids) > 1:
@@ -32,14 +34,15 @@ def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None
         found = jobs.read(inspect.get(jobs.dialect, checked_id(ids[0])))  # a large payload as the reference that it is
         job = scrubbed_job(jobs.failures, found)
         attempts = [scrubbed_attempt(jobs.failures, attempt) for attempt in jobs.attempts(ids[0])]
+        blockers = jobs.blockers(ids[0])
         timeline = [scrubbed_event(jobs.failures, event) for event in jobs.timeline(ids[0])]
     if as_json:
-        print_json({"job": job_as_json(job), "attempts": attempts, "timeline": timeline})
+        print_json({"job": job_as_json(job), "attempts": attempts, "blockers": blockers, "timeline": timeline})
         return
-    _print(job, attempts, timeline)
+    _print(job, attempts, blockers, timeline)
 
 
-def _print(job: Job, attempts: list[Attempt], timeline: list[Event]) -> None:
+def _print(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline: list[Event]) -> None:
     out = console()
     out.print(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     out.print(_fields(job))
@@ -49,6 +52,9 @@ def _print(job: Job, attempts: list[Attempt], timeline: list[Event]) -> None:
     if any(attempt.error_code for attempt in attempts):
         out.print("\nerrors of attempts", style="bold")
         out.print(_errors(attempts))
+    if blockers:
+        out.print("\nblockers", style="bold")
+        out.print(_blockers(blockers))
     out.print("\ntimeline", style="bold")
     out.print(_timeline(timeline))
     failures = [attempt for attempt in attempts if attempt.traceback]
@@ -96,6 +102,17 @@ def _errors(attempts: list[Attempt]) -> object:
         error = ": ".join(part for part in (attempt.error_code, attempt.error_detail) if part)
         if error:
             shown.add_row(str(attempt.attempt), text(error))
+    return shown
+
+
+def _blockers(blockers: list[BlockedBy]) -> object:
+    """Those that keep the job waiting first, and of many only some."""
+    shown = table("", "blocker", "status", right=("blocker",), line=False)
+    for one in sorted(blockers, key=lambda one: not one.open)[:MOST_BLOCKERS]:
+        what = f"{'chain' if one.is_chain else 'job'} {one.id}"
+        shown.add_row("waits for" if one.open else "had", what, status_text(one.status or "deleted"))
+    if len(blockers) > MOST_BLOCKERS:
+        shown.add_row("", f"and {len(blockers) - MOST_BLOCKERS} more", "")
     return shown
 
 

@@ -200,6 +200,15 @@ class Flows(Ordering):
         who = actor_of(actor)
         return await self.awrite(lambda: chains.complete(self.dialect, checked_id(chain_id), given, who, self.now_ms()))
 
+    def cancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
+        """Cancel the steps that wait, and ask the one that runs to end; what waits for the chain is cancelled, too."""
+        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        return self.write(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
+
+    async def acancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
+        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        return await self.awrite(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
+
     def delete_chain(self, chain_id: int, *, cascade: bool = False) -> int:
         """Delete a chain of which nothing runs; gives how many jobs that were.
 

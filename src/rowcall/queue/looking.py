@@ -6,7 +6,7 @@ import builtins
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
-from rowcall.job import Attempt, Event, Job, Page, Status, WorkerInfo
+from rowcall.job import Attempt, BlockedBy, Event, Job, Page, Status, WorkerInfo
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Filter
 from rowcall.store.plans import inspect
@@ -65,6 +65,13 @@ class Looking(Core):
 
     async def atimeline(self, job_id: int) -> builtins.list[Event]:
         return await self.aread(inspect.timeline(self.dialect, checked_id(job_id)))
+
+    def blockers(self, job_id: int) -> builtins.list[BlockedBy]:
+        """What the job waits for, or waited for, in the order of `after`."""
+        return self.read_together(lambda: inspect.blockers(self.dialect, checked_id(job_id)))
+
+    async def ablockers(self, job_id: int) -> builtins.list[BlockedBy]:
+        return await self.aread_together(lambda: inspect.blockers(self.dialect, checked_id(job_id)))
 
     def workers(self) -> builtins.list[WorkerInfo]:
         """The worker processes that are registered now."""

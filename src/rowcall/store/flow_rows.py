@@ -71,7 +71,7 @@ def locked(row: Row) -> tuple[int, tuple[str, str | None]]:
 
 
 def blocker_result(row: Row) -> BlockerResult:
-    return BlockerResult(*cast("tuple[int, str, str | None]", row))
+    return BlockerResult(*cast("tuple[int, str | None, str | None, int, int, str]", row))
 
 
 def text_or_none(row: Row) -> str | None:

@@ -101,8 +101,11 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 class BlockerResult(NamedTuple):
     place: int
-    status: str
+    status: str | None
     result: str | None
+    blocker_id: int
+    of_chain: int
+    state: str
 
 
 class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):

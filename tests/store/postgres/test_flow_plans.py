@@ -1,74 +1,106 @@
-"""What follows from an end costs in proportion to the edges touched, also where statistics are of a quieter time."""
+"""What runs when jobs end, are unblocked, swept or have keys goes from what is given to each row by its index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import psycopg
 import pytest
 
-from rowcall import Rowcall
-from rowcall.store.flows import EndedEdge, UnsureEdge
+from rowcall.store.flows import BlockedEnd, Blocker, EndedEdge, Replacement, Unique, UnsureEdge
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
-from rowcall.testing.postgres_database import create_database, database_of, drop_database
-from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, statements_of
+from tests.store.postgres.databases import PREFIX, fill, fresh_database, migrated
+from tests.store.postgres.explaining import Explainer, Mode, nodes_of, statements_of
 
-TABLE = "rowcall_edge"
-OPEN, SETTLED = 5000, 2000
-DIALECT = PostgresDialect("rowcall_")
-
-
-@pytest.fixture(scope="module")
-def explainer(postgres_server_url: str) -> Iterator[Explainer]:
-    """Of many open edges, as of a fan-in, in a table that was analyzed when none was open."""
-    url = create_database(postgres_server_url)
-    insert = "insert into rowcall_edge (blocker_id, of_chain, job_id, place, state) select"
-    with Rowcall(url) as jobs, psycopg.connect(url, autocommit=True) as connection:
-        jobs.migrate()
-        connection.execute("alter table rowcall_edge set (autovacuum_enabled = off)")
-        connection.execute(f"{insert} id, 0, id + 1, 0, 'succeeded' from generate_series(1, {SETTLED}) as id".encode())
-        connection.execute("analyze")
-        connection.execute(f"{insert} id, 0, 100000, id, 'open' from generate_series(1, {OPEN}) as id".encode())
-    explainer = Explainer(url)
-    yield explainer
-    explainer.close()
-    drop_database(postgres_server_url, database_of(url))
+SIZES = (1, 100, 500)
+DIALECT = PostgresDialect(PREFIX)
+EDGES = """
+    insert into rowcall_edge (blocker_id, job_id, place, state, unsure)
+    select id, id + 7, 0, case when id % 3 = 0 then 'open' else 'succeeded' end, (id % 1000 = 0)::int
+    from rowcall_job where id < 15000"""
+KEYS = "update rowcall_job set key = 'key ' || id % 1000, chain_id = id - id % 3, chain_index = id % 3 where id > 3"
+BIG_ENOUGH = 0.1
 
 
-def statements(size: int) -> dict[str, list[Statement[object]]]:
-    blockers = range(1, size + 1)
-    ended = [EndedEdge(blocker, 0, 100_000, "fail", "succeeded", None) for blocker in blockers]
-    unsure = [UnsureEdge(blocker, 0, 100_000, "fail") for blocker in blockers]
-    return {
-        "ended_edges": statements_of(DIALECT.ended_edges(blockers)),
-        "settle_edges": statements_of(DIALECT.settle_edges(ended, "succeeded", None)),
-        "trust_edges": statements_of(DIALECT.trust_edges(unsure)),
-        "ends_of": statements_of(DIALECT.ends_of([(blocker, 100_000) for blocker in blockers])),
-        "doubt_edges": statements_of(DIALECT.doubt_edges(1)),
-    }
+def ids(size: int) -> list[int]:
+    return list(range(1000, 1000 + size))
 
 
-def conditions(plan: Node) -> list[str]:
-    """What the indexes of edges are entered by; the table itself is never gone through."""
-    assert all(access.kind != "Seq Scan" for access in accesses(plan, TABLE)), plan
-    found = [str(node.get("Index Cond", "")) for node in nodes_of(plan) if TABLE in node.get("Index Name", "")]
-    assert found
-    return found
+CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
+    "ended edges": lambda size: statements_of(DIALECT.ended_edges(ids(size))),
+    "settle edges": lambda size: statements_of(
+        DIALECT.settle_edges([EndedEdge(job, 0, job + 7, "fail", "failed", None) for job in ids(size)], "failed", None)
+    ),
+    "ends of": lambda size: statements_of(DIALECT.ends_of([(job, job + 7) for job in ids(size)])),
+    "lock blocked": lambda size: statements_of(DIALECT.lock_blocked(ids(size))),
+    "end blocked": lambda size: statements_of(
+        DIALECT.end_blocked([BlockedEnd(job, "failed", "A:B", "why") for job in ids(size)], None)
+    ),
+    "unblock": lambda size: statements_of(DIALECT.unblock(ids(size), None)),
+    "doubt edges": lambda size: statements_of(DIALECT.doubt_edges(1000)),
+    "unsure edges": lambda size: statements_of(DIALECT.unsure_edges(500)),
+    "last steps": lambda size: statements_of(DIALECT.last_steps(ids(size))),
+    "lock blockers": lambda size: statements_of(DIALECT.lock_blockers(ids(size))),
+    "trust edges": lambda size: statements_of(
+        DIALECT.trust_edges([UnsureEdge(job, 0, job + 7, "fail") for job in ids(size)])
+    ),
+    "key holders": lambda size: statements_of(
+        DIALECT.key_holders("type1", [f"key {job}" for job in ids(size)], Unique(), None)
+    ),
+    "key holders of any": lambda size: statements_of(
+        DIALECT.key_holders("type1", [f"key {job}" for job in ids(size)], Unique(scope="any", window_ms=1000), None)
+    ),
+    "replace waiting": lambda size: statements_of(
+        DIALECT.replace_waiting([Replacement(job, "{}", None, 0, None, None, None) for job in ids(size)], None)
+    ),
+    "standing": lambda size: statements_of(DIALECT.standing([Blocker(job, of_chain=True) for job in ids(size)])),
+    "mark chains": lambda size: statements_of(DIALECT.mark_chains([(job, job, 0) for job in ids(size)])),
+    "taken steps": lambda size: statements_of(DIALECT.taken_steps([(job, 1) for job in ids(size)])),
+    "dependants": lambda size: statements_of(DIALECT.dependants(ids(size))),
+    "previous": lambda size: statements_of(DIALECT.previous_result(1000, 1)),
+    "results of blockers": lambda size: statements_of(DIALECT.blocker_results(1000)),
+}
+
+
+@pytest.fixture(scope="module", params=["new", "full", "full, analyzed"])
+def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[Explainer]:
+    with fresh_database(postgres_server_url) as url:
+        with migrated(url) as connection:
+            for table in ("rowcall_job", "rowcall_edge"):
+                connection.execute(f"alter table {table} set (autovacuum_enabled = off)".encode())
+            if "full" in request.param:
+                _fill(connection)
+            if "analyzed" in request.param:
+                connection.execute("analyze")
+        made = Explainer(url)
+        yield made
+        made.close()
+
+
+def _fill(connection: psycopg.Connection) -> None:
+    fill(connection, BIG_ENOUGH)
+    for sql in (EDGES, KEYS):
+        connection.execute(sql.encode())
+
+
+def scanned(plan: dict[str, object]) -> Sequence[str]:
+    return [
+        str(node["Relation Name"])
+        for node in nodes_of(plan)
+        if node["Node Type"] in ("Seq Scan", "Bitmap Heap Scan") and node.get("Relation Name") != "rowcall_worker"
+    ]
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-@pytest.mark.parametrize("size", [1, 300])
-@pytest.mark.parametrize("name", statements(1))
-def test_edges_are_found_by_their_blocker(explainer: Explainer, name: str, size: int, mode: Mode) -> None:
-    (statement,) = statements(size)[name]
-    for condition in conditions(explainer.explain(statement, mode, writes=True)):
-        assert "blocker_id" in condition
+@pytest.mark.parametrize("name", CASES)
+def test_each_row_is_found_by_its_index(explainer: Explainer, name: str, mode: Mode) -> None:
+    for size in SIZES:
+        plan = explainer.explain(CASES[name](size)[0], mode, writes=True)
+        assert scanned(plan) == [], plan
 
 
-@pytest.mark.parametrize("mode", ["custom", "generic"])
-@pytest.mark.parametrize("size", [1, 300])
-def test_what_keeps_a_job_waiting_is_asked_job_by_job(explainer: Explainer, size: int, mode: Mode) -> None:
-    (statement,) = statements_of(DIALECT.unblock(range(1, size + 1), None))
-    for condition in conditions(explainer.explain(statement, mode, writes=True)):
-        assert condition.startswith("(job_id =")
+def test_a_scan_would_be_seen(explainer: Explainer) -> None:
+    for table in ("rowcall_edge", "rowcall_job"):
+        everything = Statement(f"select * from {table} where xmin = '1'", (), lambda row: row)
+        assert scanned(explainer.explain(everything, "custom", writes=True)) == [table]

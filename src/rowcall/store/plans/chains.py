@@ -12,6 +12,7 @@ from rowcall.store.flows import ChainFilter, Touched
 from rowcall.store.plans.blobs import refer_to
 from rowcall.store.plans.books import broken, completed_by_hand
 from rowcall.store.plans.follow import follow
+from rowcall.store.plans.steer import cancel_locked
 from rowcall.store.statement import Plan
 
 
@@ -63,6 +64,16 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
     yield from dialect.tally([completed_by_hand(last)], now_ms)
     yield from dialect.record_event(last.id, "COMPLETED", actor, "the chain was completed by hand", now_ms)
     yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.concerned()), now_ms)
+    return (yield from get(dialect, chain_id))
+
+
+def cancel(dialect: Dialect, chain_id: int, reason: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
+    """Cancel the steps that wait, and ask the one that runs to end."""
+    steps = yield from _locked_steps(dialect, chain_id)
+    open_steps = [job for job in steps if job.status not in FINISHED]
+    if not open_steps:
+        raise WrongState(chain_id, str(steps[-1].status), "cancel the chain of", [*map(str, WAITING), "running"])
+    yield from cancel_locked(dialect, open_steps, reason, actor, now_ms)
     return (yield from get(dialect, chain_id))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rowcall.errors import InvalidOption, JobNotFound
-from rowcall.job import Attempt, Event, Job, Page
+from rowcall.job import Attempt, BlockedBy, Event, Job, Page, Status
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.statement import Plan
 
@@ -54,6 +54,19 @@ def id_of_cursor(cursor: str) -> int:
 def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:
     yield from get(dialect, job_id)
     return (yield from dialect.attempts(job_id))
+
+
+def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
+    yield from get(dialect, job_id)
+    return [
+        BlockedBy(
+            id=found.blocker_id,
+            is_chain=bool(found.of_chain),
+            status=None if found.status is None else Status(found.status),
+            open=found.state == "open",
+        )
+        for found in (yield from dialect.blocker_results(job_id))
+    ]
 
 
 def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:

@@ -220,7 +220,8 @@ class FlowsSql:
     blocker_results = f"""
         select edge.place, {_STATUS_OF_BLOCKER.format("edge.of_chain")},
                case when edge.of_chain <> 0 and head.chain_index = 0 then {_LAST.format("step.result")}
-               else head.result end::text
+               else head.result end::text,
+               edge.blocker_id, edge.of_chain, edge.state
         from <edge> as edge left join <job> as head on head.id = edge.blocker_id
         where edge.job_id = $1::bigint order by edge.place"""
     previous_result = "select result::text from <job> where chain_id = $1::bigint and chain_index = $2::int - 1"

@@ -142,7 +142,8 @@ class FlowsSql:
     blocker_results = f"""
         select edge.place, case when edge.of_chain then coalesce({_LAST.format("step.status")}, head.status)
                            else head.status end,
-               case when edge.of_chain and head.chain_index = 0 then {_LAST.format("step.result")} else head.result end
+               case when edge.of_chain and head.chain_index = 0 then {_LAST.format("step.result")} else head.result end,
+               edge.blocker_id, edge.of_chain, edge.state
         from <edge> as edge left join <job> as head on head.id = edge.blocker_id
         where edge.job_id = ?1 order by edge.place"""
     previous_result = "select result from <job> where chain_id = ?1 and chain_index = ?2 - 1"

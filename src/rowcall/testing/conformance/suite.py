@@ -17,8 +17,13 @@ from rowcall.testing.conformance.cases.cancelling import (  # noqa: E402
     TestCancelSurvives,
     TestCancelTakesAlong,
 )
-from rowcall.testing.conformance.cases.chain_keeping import TestDeletingChains, TestListingChains  # noqa: E402
-from rowcall.testing.conformance.cases.chains import TestChainRows, TestCompletedByHand, TestFixedChains  # noqa: E402
+from rowcall.testing.conformance.cases.chain_keeping import TestCancellingChains, TestDeletingChains, TestListingChains  # noqa: E402
+from rowcall.testing.conformance.cases.chains import (  # noqa: E402  # noqa: E402
+    TestChainResults,
+    TestChainRows,
+    TestCompletedByHand,
+    TestFixedChains,
+)
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
@@ -80,6 +85,8 @@ __all__ = [
     "TestCancelRunning",
     "TestCancelSurvives",
     "TestCancelTakesAlong",
+    "TestCancellingChains",
+    "TestChainResults",
     "TestChainRows",
     "TestClaim",
     "TestClockJumps",

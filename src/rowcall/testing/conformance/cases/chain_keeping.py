@@ -64,6 +64,35 @@ class TestListingChains:
                 jobs.list_chains(**wrong)
 
 
+class TestCancellingChains:
+    def test_what_waits_is_cancelled_and_what_depends_on_it(self, jobs: Rowcall) -> None:
+        chain = chain_of(jobs, "a", "b", "c")
+        after = jobs.enqueue("d", after=[chain])
+        assert [(one.id, one.is_chain, one.open) for one in jobs.blockers(after.id)] == [(chain.id, True, True)]
+        cancelled = jobs.cancel_chain(chain.id, "not needed", actor="ann")
+        assert {step.status for step in cancelled.steps} == {Status.CANCELLED}
+        assert {step.error_code for step in cancelled.steps} == {"CANCELLED:BY_HAND"}
+        assert jobs.get(after.id).error_code == "BLOCKER:CANCELLED"
+        assert [(one.status, one.open) for one in jobs.blockers(after.id)] == [(Status.CANCELLED, False)]
+        assert [one.actor for one in jobs.timeline(chain.id) if one.event == "CANCELLED"][-1] == "ann"
+        with pytest.raises(WrongState):
+            jobs.cancel_chain(chain.id)
+
+    def test_what_runs_is_asked_to_end_and_nothing_comes_after_it(self, jobs: Rowcall) -> None:
+        chain = chain_of(jobs, "a", "b")
+        (running,) = jobs.claim("hand")
+        assert [step.status for step in jobs.cancel_chain(chain.id).steps] == [Status.RUNNING, Status.CANCELLED]
+        jobs.complete(running, 5)
+        assert jobs.chain(chain.id).status is Status.CANCELLED
+        assert jobs.claim("hand") == []
+
+    def test_none_of_that_id(self, jobs: Rowcall) -> None:
+        with pytest.raises(JobNotFound):
+            jobs.cancel_chain(99)
+        with pytest.raises(JobNotFound):
+            jobs.blockers(99)
+
+
 class TestDeletingChains:
     def test_all_its_steps_go(self, jobs: Rowcall, store: Store) -> None:
         chain, other = two_steps(jobs), jobs.enqueue("other", delay=60)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from rowcall import Cancel, Chain, Context, Fail, InvalidOption, JobNotFound, Retry, Rowcall, Status, WrongState
+from rowcall import (
+    Cancel,
+    Chain,
+    Context,
+    Fail,
+    InvalidOption,
+    JobFailed,
+    JobNotFound,
+    Retry,
+    Rowcall,
+    Status,
+    WrongState,
+)
 from rowcall.task import ContextTask
 from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store, refuses
 
 
@@ -180,3 +195,45 @@ class TestCompletedByHand:
         done = jobs.chain(chain.id)
         assert (done.result, done.length, done.status) == ("by hand", 1, Status.SUCCEEDED)
         assert jobs.stats().by_status["succeeded"] == 1
+
+
+class TestChainResults:
+    def test_it_is_what_the_last_step_gave(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        with pytest.raises(TimeoutError):
+            jobs.result(chain, timeout=0)
+        jobs.drain()
+        assert jobs.result(chain, timeout=0) == 3
+        assert asyncio.run(jobs.aresult(jobs.chain(chain.id), timeout=0)) == 3
+        assert jobs.result(chain.steps[0], timeout=0) == 1
+
+    def test_it_is_waited_for_however_the_chain_grows(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+
+        @jobs.task
+        def count(ctx: Context, left: int) -> int:
+            if left:
+                ctx.continue_with(count, left=left - 1)
+            return 10 - left
+
+        chain = jobs.start_chain([count.bind(5)])
+        with jobs.worker():
+            assert jobs.result(chain, timeout=20) == 10
+
+    def test_a_chain_that_fails_half_way_is_told_of(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+
+        @jobs.task
+        def give_up() -> None:
+            raise Fail("A:B")
+
+        chain = jobs.start_chain([give_up.bind(), adding(jobs).bind(1)])
+        with jobs.worker(), pytest.raises(JobFailed) as raised:
+            jobs.result(chain, timeout=20)
+        assert raised.value.error_code == "BLOCKER:FAILED"
+
+    def test_a_chain_that_is_gone_is_not_found(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        jobs.delete_chain(chain.id)
+        with pytest.raises(JobNotFound):
+            jobs.result(chain, timeout=0)

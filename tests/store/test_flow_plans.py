@@ -1,0 +1,67 @@
+"""What runs when jobs end, are unblocked or enqueued with a key goes from what is given to each row by an index."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall.store.sqlite.flows_sql import FlowsSql
+from tests.store.databases import MANY, fill, migrated, query_plan
+
+SQL = FlowsSql("rowcall_")
+EDGES = f"""
+    insert into rowcall_edge (blocker_id, job_id, place, state)
+    select id, id + 7, 0, case when id % 3 then 'succeeded' else 'open' end from rowcall_job where id < {MANY - 7}"""
+KEYS = "update rowcall_job set key = 'key ' || id % 1000"
+CHAINS = "update rowcall_job set chain_id = id - id % 3, chain_index = id % 3 where id > 3 and id % 2"
+
+_bare_scan = re.compile(r"^SCAN (?!given\b|json_each\b|sqlite_sequence\b|\(|constant|\d)(?!.*VIRTUAL TABLE)")
+_search = re.compile(r"^SEARCH (\w+)")
+
+
+@pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with migrated(tmp_path_factory.mktemp("plans") / "app.db") as connection:
+        if "full" in request.param:
+            fill(connection)
+            for sql in (EDGES, KEYS, CHAINS):
+                connection.execute(sql)
+        if "analyzed" in request.param:
+            connection.execute("analyze")
+        yield connection
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ended_edges",
+        "settle_edges",
+        "ends_of",
+        "end_blocked",
+        "unblock",
+        "key_holders",
+        "replace_waiting",
+        "standing",
+        "mark_chains",
+        "taken_steps",
+        "previous_result",
+        "blocker_results",
+        "dependants",
+        "chain_steps",
+        "chain",
+    ],
+)
+def test_each_row_is_found_by_its_index(database: sqlite3.Connection, name: str) -> None:
+    plan = query_plan(database, getattr(SQL, name))
+    assert [line for line in plan if _bare_scan.match(line)] == [], plan
+    tables = [line for line in plan if _search.match(line)]
+    assert tables != []
+    assert [line for line in tables if not re.search(r"INDEX|PRIMARY KEY", line)] == [], plan
+
+
+def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
+    for sql in ("select * from rowcall_edge where place = ?1", "select * from rowcall_job where lease = ?1"):
+        assert [line for line in query_plan(database, sql) if _bare_scan.match(line)] != []
