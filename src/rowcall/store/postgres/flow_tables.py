@@ -136,7 +136,7 @@ STATEMENTS = (
     "alter table <job> add column limits text",
     "alter table <job> add column cancel_lease bigint",
     _EDGE,
-    "create index <prefix>edge_job on <edge> (job_id, place)",
+    "create index <prefix>edge_job on <edge> (job_id, blocker_id, of_chain)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
     "create index <prefix>edge_unsure on <edge> (blocker_id) where unsure <> 0",
     _SLOT,

@@ -26,6 +26,8 @@ def _rows_of(parameter: str) -> str:
 
 _RUN_AT = f"coalesce({time_of(_field(5))}, moment.now + {_field(6)}::bigint * interval '1 millisecond')"
 _EXPIRES_AT = f"coalesce({time_of(_field(10))}, moment.now + {_field(11)}::bigint * interval '1 millisecond')"
+# Where statistics are of a time when no edge was open, the index of open edges looks empty, and is gone through whole.
+_OPEN = "state || '' = 'open'"
 _EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
 # the last step says how a chain ended; until then, the first that has not succeeded says where it is
 _LAST = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
@@ -102,7 +104,7 @@ class FlowsSql:
                    as error_code
           from {_rows_of("$1")} cross join lateral (
             select * from <edge> where blocker_id = {_field(0)}::bigint and job_id = {_field(1)}::bigint
-              and state = 'open' offset 0) as edge
+              and {_OPEN} offset 0) as edge
           cross join lateral (select * from <job> where id = edge.blocker_id offset 0) as head) as ended
         where status {_ENDED}""",
     )
@@ -124,7 +126,7 @@ class FlowsSql:
             run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
           from (select <now> as now) as moment
           where job.id = any ($2::text::bigint[]) and job.status = 'blocked'
-            and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')
+            and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
           returning job.id)
         select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from unblocked"""
     ended_edges = _array_of(
@@ -132,7 +134,7 @@ class FlowsSql:
         f"""(
           select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, blocker.status, blocker.error_code
           from unnest($1::text::bigint[]) as given (id) cross join lateral (
-            select * from <edge> where blocker_id = given.id and of_chain = 0 and state = 'open' offset 0) as edge
+            select * from <edge> where blocker_id = given.id and of_chain = 0 and {_OPEN} offset 0) as edge
           cross join lateral (select status, error_code from <job> where id = given.id offset 0) as blocker
           where blocker.status {_ENDED}
           union all
@@ -141,14 +143,14 @@ class FlowsSql:
             select chain_id, chain_index, status, error_code from <job>
             where id = given.id and chain_id is not null offset 0) as step
           cross join lateral (
-            select * from <edge> where blocker_id = step.chain_id and of_chain = 1 and state = 'open' offset 0) as edge
+            select * from <edge> where blocker_id = step.chain_id and of_chain = 1 and {_OPEN} offset 0) as edge
           where step.status {_ENDED} and not exists (
             select from <job> as later where later.chain_id = step.chain_id and later.chain_index > step.chain_index)
         ) as ended""",
     )
-    doubt_edges = """
+    doubt_edges = f"""
         update <edge> as edge set unsure = 1
-        where state = 'open' and ((of_chain = 0 and blocker_id = $1::bigint)
+        where {_OPEN} and ((of_chain = 0 and blocker_id = $1::bigint)
           or (of_chain = 1 and blocker_id = (select chain_id from <job> where id = $1::bigint)))
         returning job_id"""
 
@@ -256,7 +258,7 @@ class FlowsSql:
         where job_id = any ($2::text::bigint[]) and state = 'failed'"""
     reblock = """
         update <job> as job set status = 'blocked' where id = any ($1::text::bigint[])
-          and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open')"""
+          and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)"""
 
 
 def statements() -> dict[str, str]:

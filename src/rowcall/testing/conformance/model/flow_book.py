@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from rowcall.testing.conformance.model.book import Book
+from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS, Book
 from rowcall.testing.conformance.model.entry import Entry, Pauses
 
 BLOCKER_FAILED, BLOCKER_CANCELLED = "BLOCKER:FAILED", "BLOCKER:CANCELLED"
@@ -161,6 +161,14 @@ class FlowBook(Book):
     def chains(self) -> list[int]:
         return sorted({ties.chain_id for ties in self.ties.values() if ties.chain_id is not None})
 
+    def is_overtaken(self, job_id: int) -> bool:
+        """Whether a later step of its chain is there that did not fall with it."""
+        chain_id = self.ties[job_id].chain_id
+        if chain_id is None:
+            return False
+        steps = self.steps(chain_id)
+        return not all(self.fell(step) for step in steps[steps.index(job_id) + 1 :])
+
     def is_followed(self, job_id: int) -> bool:
         """Whether its chain has a step after it."""
         chain_id = self.ties[job_id].chain_id
@@ -213,8 +221,36 @@ class FlowBook(Book):
         self._ripple()
 
     def retry(self, job_id: int) -> None:
-        super().retry(job_id)
-        self._seen_to.discard(job_id)
+        """Steps of its chain that fell with it, and never ran, come along; what a blocker ended waits for it anew."""
+        for revived in [job_id, *self._fallen_with(job_id)]:
+            of_blocker = self.entries[revived].error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
+            more = DEFAULT_MAX_ATTEMPTS if revived == job_id else 0
+            limit = self.entries[revived].max_attempts + more
+            super().retry(revived)
+            self.entries[revived].max_attempts = limit
+            self._seen_to.discard(revived)
+            if of_blocker:
+                self._wait_anew(revived)
+
+    def _fallen_with(self, job_id: int) -> list[int]:
+        chain_id = self.ties[job_id].chain_id
+        if chain_id is None:
+            return []
+        steps = self.steps(chain_id)
+        return [step for step in steps[steps.index(job_id) + 1 :] if self.fell(step)]
+
+    def fell(self, job_id: int) -> bool:
+        """Whether it ended because of a blocker, and never ran."""
+        entry = self.entries[job_id]
+        never_ran = entry.latest is None
+        return entry.finished and never_ran and entry.error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
+
+    def _wait_anew(self, job_id: int) -> None:
+        for wait in self.ties[job_id].waits:
+            if wait.state == "failed":
+                wait.state = "succeeded" if self._end_of(wait) == "succeeded" else "open"
+        if self.ties[job_id].open_waits():
+            self.entries[job_id].status = "blocked"
 
     def delete(self, job_id: int) -> None:
         super().delete(job_id)

@@ -211,7 +211,7 @@ class FlowMachine(QueueMachine):
     def _may(self, move: str, job_id: int) -> bool:
         match move:
             case "retry":
-                return not self.book.is_followed(job_id) and self.book.other_holder(job_id) is None
+                return not self.book.is_overtaken(job_id) and self.book.other_holder(job_id) is None
             case "delete":
                 return self.book.ties[job_id].chain_id is None and not self.book.is_waited_for(job_id)
         return True

@@ -54,7 +54,7 @@ ORDERS = st.builds(
 )
 
 HAND_WAYS: dict[str, tuple[Way, Callable[[Book, int], None]]] = {
-    "release": (lambda jobs, job: jobs.release(job), Book.release),
+    "release": (lambda jobs, job: jobs.release(job), lambda book, job: book.release(job)),
     "heartbeat": (lambda jobs, job: jobs.heartbeat(job), Book.heartbeat),
     **{end.name: (end.by_hand, end.in_book) for end in ENDS},
 }
