@@ -158,6 +158,7 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     started_age_ms: int | None
     finished_age_ms: int
     result: str | None
+    begins_chain: int = 0
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,12 +120,9 @@ def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then)
 
 
 def _go_on(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
-    """Write what comes next; a job that had no chain until now is the first step of one."""
+    """Write what comes next."""
     if not steps:
         return
-    first = [(job_id, job_id, 0) for job_id, then in steps.items() if then.begins]
-    if first:
-        yield from dialect.mark_chains(first)
     inserted = yield from dialect.insert_orders([(then.job, then.payload) for then in steps.values()], now_ms)
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
 
@@ -153,6 +150,8 @@ def complete(
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
+        if then.begins:
+            yield from dialect.mark_chains([(job_id, job_id, 0)])
         yield from _go_on(dialect, {job_id: then}, now_ms)
     yield from dialect.tally_on_loan(account({job_id}), now_ms)
     if not dialect.one_writer:
@@ -213,7 +212,9 @@ def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> 
 def settlement_of(ended: Ended) -> Settlement | Success:
     transition = ended.transition
     if transition.move is Move.SUCCEED:
-        return Success(ended.job_id, ended.lease, ended.started_age_ms, ended.finished_age_ms, transition.result)
+        begins = int(ended.then is not None and ended.then.begins)
+        ages = (ended.started_age_ms, ended.finished_age_ms)
+        return Success(ended.job_id, ended.lease, *ages, transition.result, begins)
     return Settlement(
         ended.job_id,
         ended.lease,

@@ -192,7 +192,7 @@ class PostgresDialect(
 
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         live: set[int] = set()
-        plain = [row for row in settled if row.result is None]
+        plain = [row for row in settled if row.result is None and not row.begins_chain]
         if plain:
             arrays = (
                 array([row.id for row in plain]),
@@ -202,7 +202,7 @@ class PostgresDialect(
             )
             live.update((yield from fetch(Statement(self._sql.settle_plain, (now_ms, *arrays), rows.number_from_row))))
         if len(plain) < len(settled):
-            given = _document([row for row in settled if row.result is not None])
+            given = _document([row for row in settled if row.result is not None or row.begins_chain])
             statement = Statement(self._sql.settle_with_results, (now_ms, *given), rows.number_from_row)
             live.update((yield from fetch(statement)))
         return live

@@ -279,6 +279,8 @@ class Sql:
         with given as materialized (select $3::text::jsonb as document)
         update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
           result = ({_field(4)})::jsonb,
+          chain_id = case when ({_field(5)})::int = 1 then job.id else job.chain_id end,
+          chain_index = case when ({_field(5)})::int = 1 then 0 else job.chain_index end,
           started_at = {_started(f"({_field(2)})::bigint")},
           finished_at = {_finished(f"({_field(3)})::bigint")}
         from (select <now> as now) as moment

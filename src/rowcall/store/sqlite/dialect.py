@@ -328,7 +328,8 @@ def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
     packed, others = [], []
     for row in settled:
         started = row.started_age_ms
-        if row.result is None and started is not None and started < 1024 and row.id < 2**31 and row.lease < 4096:
+        bare = row.result is None and not row.begins_chain
+        if bare and started is not None and started < 1024 and row.id < 2**31 and row.lease < 4096:
             packed.append(row.id << 32 | row.lease << 20 | started << 10 | min(row.finished_age_ms, started))
         else:
             others.append(row)

@@ -153,10 +153,13 @@ class Sql:
     settle_successes = """
         update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
-          finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result
+          finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result,
+          chain_id = case when given.begins then <job>.id else chain_id end,
+          chain_index = case when given.begins then 0 else chain_index end
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
-                     json_extract(value, '$[4]') as result from json_each(?2)) given
+                     json_extract(value, '$[4]') as result, json_extract(value, '$[5]') as begins
+              from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
     # id, lease and both ages in one number: reading five values out of an array took half of the settle
     settle_packed = """
