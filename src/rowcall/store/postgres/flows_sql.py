@@ -150,9 +150,9 @@ class FlowsSql:
     )
     doubt_edges = f"""
         update <edge> as edge set unsure = 1
-        where {_OPEN} and ((of_chain = 0 and blocker_id = $1::bigint)
-          or (of_chain = 1 and blocker_id = (select chain_id from <job> where id = $1::bigint)))
-        returning job_id"""
+        from (values ($1::bigint, 0), ((select chain_id from <job> where id = $1::bigint), 1)) as given (id, of_chain)
+        where edge.blocker_id = given.id and edge.of_chain = given.of_chain and {_OPEN}
+        returning edge.job_id"""
 
     unsure_edges = _array_of(
         "blocker_id, of_chain, job_id, on_failure",

@@ -97,7 +97,7 @@ class SteerSql:
         select job.id, 'key', other.id from <job> as job cross join lateral (
           select id from <job> as same
           where same.key is not null and same.type = job.type and same.key = job.key and same.id <> job.id
-            and same.{_UNFINISHED} order by type, key, id limit 1) as other
+            and same.{_UNFINISHED} order by type desc, key desc, id desc limit 1) as other
         where job.id = {_ids("$1")}
         union all
         select job.id, 'chain', later.id from <job> as job cross join lateral (

@@ -72,7 +72,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
-from rowcall.testing.conformance.cases.turns import TestTurns  # noqa: E402
+from rowcall.testing.conformance.cases.turns import TestRetryOfAKey, TestTurns  # noqa: E402
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
@@ -131,6 +131,7 @@ __all__ = [
     "TestRetention",
     "TestRetry",
     "TestRetryByFilter",
+    "TestRetryOfAKey",
     "TestScheduleRaces",
     "TestSchedules",
     "TestSecrets",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rowcall import Rowcall
+import pytest
+
+from rowcall import DuplicateJob, Rowcall
 
 
 class TestTurns:
@@ -33,3 +35,15 @@ class TestTurns:
         pending = jobs.enqueue("work")
         jobs.complete(*jobs.claim("hand"))
         assert [job.id for job in jobs.claim("hand", limit=9)] == [waiting.id, pending.id]
+
+
+class TestRetryOfAKey:
+    def test_the_newest_job_that_has_the_key_is_named(self, jobs: Rowcall) -> None:
+        first = jobs.enqueue("work", key="order-1")
+        jobs.complete(*jobs.claim("hand"))
+        jobs.enqueue("work", key="order-1")
+        jobs.claim("hand")
+        newest = jobs.enqueue("work", key="order-1", on_duplicate="replace")
+        with pytest.raises(DuplicateJob) as refused:
+            jobs.retry(first.id)
+        assert refused.value.job_id == newest.id
