@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
@@ -115,6 +116,14 @@ class Context:
         if self._blockers is None:
             self._blockers = self._attempt.blockers()
         return self._blockers
+
+    async def aprevious(self) -> object:
+        """`previous`, read without holding up the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: self.previous)
+
+    async def ablockers(self) -> list[object]:
+        """`blockers`, read without holding up the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: self.blockers)
 
     def complete(self, result: object = None, *, connection: object) -> None:
         """Settle this job inside the handler's own transaction: its writes and the success commit together.

@@ -69,6 +69,15 @@ class TestFixedChains:
         assert done.finished_at == done.steps[2].finished_at
         assert [step.result for step in done.steps] == [1, 11, 111]
 
+    def test_an_async_step_reads_without_holding_up_its_loop(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def say(ctx: Context) -> list[object]:
+            return [await ctx.aprevious(), await ctx.ablockers()]
+
+        chain = jobs.start_chain([say.bind(), say.bind()])
+        jobs.drain()
+        assert [step.result for step in jobs.chain(chain.id).steps] == [[None, []], [[None, []], [[None, []]]]]
+
     def test_one_step_is_a_chain_and_none_is_not(self, jobs: Rowcall) -> None:
         add = adding(jobs)
         chain = jobs.start_chain([add.bind(5)])
