@@ -117,3 +117,23 @@ def start_a_sleeper(folder: str) -> None:
         threading.Event().wait()
     note(folder, "sleeper", pid)
     os._exit(1)
+
+
+def leave_a_daemon(folder: str) -> None:
+    """Says much and dies, while a process outside of its group holds all that it had open."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.write(writing, b"x")
+        while not (Path(folder) / "daemon.open").exists():
+            threading.Event().wait(0.01)
+        os._exit(0)
+    os.read(reading, 1)
+    for number in range(100):
+        current().log.warning("said %d", number)
+    os._exit(7)
+
+
+def close_everything() -> int:
+    os.closerange(3, 50)
+    return 1

@@ -166,6 +166,26 @@ def test_what_a_handler_leaves_behind_goes_with_its_child(place: Place, jobs: Ro
     eventually(lambda: is_gone(int(place.lines[0].split()[1])))
 
 
+def test_a_process_that_outlives_its_child_does_not_keep_the_job(
+    place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = enqueue(jobs, isolated.leave_a_daemon, folder=str(place.folder))
+    with jobs.worker(concurrency=1, grace=0):
+        try:
+            done = ended(jobs, job)
+        finally:
+            place.open("daemon")
+    assert (done.error_code, "exit code 7" in (done.error_detail or "")) == ("PROCESS:DIED", True)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("said ")]
+    assert said == [f"said {number}" for number in range(100)]
+
+
+def test_a_handler_that_closes_what_is_not_its_own_ends_its_process(jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.close_everything)
+    with jobs.worker(concurrency=1, grace=0):
+        assert ended(jobs, job).error_code == "PROCESS:DIED"
+
+
 # memory
 
 

@@ -59,6 +59,7 @@ class Child:
     """The main thread runs handlers, so that they may use signals; another listens to the worker."""
 
     def __init__(self, connection: socket.socket) -> None:
+        self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
@@ -66,8 +67,14 @@ class Child:
         self._terminating = False
 
     def send(self, word: ToWorker) -> None:
-        with self._sending, contextlib.suppress(OSError):  # nobody listens any more, and the end is near
-            self._connection.sendall(line_of(word))
+        try:
+            with self._sending:
+                self._connection.sendall(line_of(word))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # nobody listens any more, and the end is near
+        except OSError:
+            if os.getpid() == self._pid:
+                os.killpg(0, signal.SIGKILL)  # the handler has closed the socket: an end is all that can still be told
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminate)
