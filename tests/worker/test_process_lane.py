@@ -186,6 +186,21 @@ def test_a_handler_that_closes_what_is_not_its_own_ends_its_process(jobs: Rowcal
         assert ended(jobs, job).error_code == "PROCESS:DIED"
 
 
+def test_what_a_copy_of_a_child_says_is_not_about_the_next_job(place: Place, jobs: Rowcall) -> None:
+    first = enqueue(jobs, isolated.return_twice, folder=str(place.folder))
+    with jobs.worker(concurrency=1, grace=0):
+        copy = ended(jobs, first).result
+        assert isinstance(copy, int)
+        assert copy > 0
+        second = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+        started(place, "x")
+        place.open("copy")
+        eventually(lambda: is_gone(copy))
+        place.open("x")
+        done = ended(jobs, second)
+    assert (done.result, done.chain_id) == ("x", None)
+
+
 # memory
 
 

@@ -37,6 +37,7 @@ from rowcall.worker.messages import (
     Order,
     Prepared,
     Returned,
+    SaidOfRun,
     ToWorker,
     Unfitting,
     line_of,
@@ -113,12 +114,16 @@ class Child:
         raise SystemExit(TERMINATED)  # the handler may clean up
 
     def _run(self, order: Order) -> None:
-        self.send(Begun())
+        def say(word: SaidOfRun) -> None:
+            word.run = (order.ready.id, order.ready.lease)
+            self.send(word)
+
+        say(Begun())
         logger.setLevel(order.log_level)
         task: Declared | None = None
         try:
             task = find(order.home, order.task)
-            attempt = ChildAttempt(order, task.core, self.send)
+            attempt = ChildAttempt(order, task.core, say)
             try:
                 self._attempt = attempt
                 with memory_limited(order.memory_limit):
@@ -127,15 +132,17 @@ class Child:
                 self._attempt = None
                 attempt.is_over = True
                 _flush()
+                if os.getpid() != self._pid:
+                    os._exit(0)  # a copy that the handler made: the original speaks for itself
         except PayloadUnfit as error:
-            self.send(Unfitting(error.code, error.detail))
+            say(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything
             if self._terminating:
                 return
             failures = task.failures if task is not None else Failures()
-            self.send(told(error, failures, is_declared=task is not None and task.core is not None))
+            say(told(error, failures, is_declared=task is not None and task.core is not None))
         else:
-            self.send(_returned(order.task, result, attempt))
+            say(_returned(order.task, result, attempt))
 
 
 def _called(task: Declared, attempt: ChildAttempt) -> object:
@@ -147,7 +154,7 @@ def _called(task: Declared, attempt: ChildAttempt) -> object:
     return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]
 
 
-def _returned(task: str, result: object, attempt: ChildAttempt) -> ToWorker:
+def _returned(task: str, result: object, attempt: ChildAttempt) -> SaidOfRun:
     try:
         return Returned(result_to_json(task, result), attempt.saw_cancelled)
     except InvalidArguments as error:

@@ -30,6 +30,7 @@ from rowcall.worker.messages import (
     Failed,
     Hello,
     Logged,
+    OfRun,
     Order,
     Prepared,
     Progressed,
@@ -206,6 +207,8 @@ class ProcessLane:
     def _converse(self, run: Run, child: ChildProcess) -> bool:
         has_begun = False
         for word in child.words():
+            if isinstance(word, OfRun) and word.run != (run.ready.id, run.ready.lease):
+                continue
             if isinstance(word, Begun):
                 has_begun = True
             elif self._hear(run, child, word):
