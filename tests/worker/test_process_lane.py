@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -241,6 +242,39 @@ def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(place: Place, 
         jobs.cancel(job.id, "not needed")
         cancelled = ended(jobs, job)
         assert is_gone(pid)
+    assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
+
+
+SLOW_TO_IMPORT = """
+import sys
+import threading
+from pathlib import Path
+
+if "rowcall.worker.child" in sys.orig_argv:
+    while not (Path(__file__).parent / "import.open").exists():
+        threading.Event().wait(0.01)
+
+
+def late() -> str:
+    return "imported"
+"""
+
+
+def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
+    place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.folder / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    monkeypatch.syspath_prepend(place.folder)
+    late = importlib.import_module("slow_to_import").late
+    job, after = enqueue(jobs, late), enqueue(jobs, late)
+    with jobs.worker(concurrency=1, grace=0):
+        try:
+            comes_to(jobs, job, "running")
+            jobs.cancel(job.id, "not needed")
+            cancelled = ended(jobs, job)
+        finally:
+            place.open("import")
+        assert ended(jobs, after).result == "imported"
     assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
 
 
