@@ -358,7 +358,12 @@ class Odd(Exception):
 jobs.error_code(Odd, "ODD:ONE")
 
 
-@jobs.task(isolation="process", max_attempts=1)
+def after(attempt: int, error: BaseException) -> float:
+    print("the policy was told of one of its own:", isinstance(error, Odd))
+    return 0.0
+
+
+@jobs.task(isolation="process", max_attempts=2, retry=after)
 def odd() -> int:
     raise Odd("at " + str(os.getppid()))
 
@@ -391,13 +396,15 @@ if __name__ == "__main__":
 """
 
 
-def test_the_tasks_of_a_script_are_found_in_its_file(place: Place) -> None:
-    with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), "app.py") as script:
+@pytest.mark.parametrize("started", [["app.py"], ["-m", "app"]], ids=" ".join)
+def test_the_tasks_of_a_script_are_found_in_its_file(place: Place, started: list[str]) -> None:
+    with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), *started) as script:
         assert script.wait() == 0
         lines = script.output.splitlines()
     assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
     assert lines[-2].startswith("succeeded None {'done': ")
     assert lines[-1] == f"[{script.pid}, {script.pid}]"
+    assert "the policy was told of one of its own: True" in lines
 
 
 def test_a_script_without_a_guard_is_told_and_starts_no_workers_without_end(place: Place) -> None:

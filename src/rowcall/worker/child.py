@@ -23,7 +23,7 @@ from rowcall.context import logger, running
 from rowcall.errors import InvalidArguments
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.failures import Failures
-from rowcall.queue.isolation import Home, declared_here
+from rowcall.queue.isolation import SCRIPT_MODULE, Home, declared_here
 from rowcall.queue.options import Options
 from rowcall.task import BaseTask, Declared
 from rowcall.worker import bootstrap
@@ -50,7 +50,6 @@ try:
 except ImportError:
     resource = None  # type: ignore[assignment]
 
-SCRIPT_MODULE = "__rowcall_main__"
 TERMINATED = 128 + signal.SIGTERM
 _PR_SET_PDEATHSIG = 1
 _FIRST_VICTIM = "500"
