@@ -133,6 +133,7 @@ class ProcessLane:
         seat = Seat()
         seat.child = self._new_child()
         while (run := self._waiting.get()) is not None:
+            seat.child = self._usable(seat.child)  # before it is taken: until then it can be cancelled
             if self._take(run):
                 contextvars.copy_context().run(self._call, run, seat)
                 self._end(run)
