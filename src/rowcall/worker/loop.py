@@ -345,7 +345,17 @@ class Loop:
                 self._lookout.in_vain()
         else:
             self._lookout.in_vain()
-            self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, True, [], glance.wake_at_ms))
+            self._remember(
+                Look(
+                    glance.now_ms,
+                    glance.due_at_ms,
+                    glance.expires_at_ms,
+                    registered=True,
+                    ready=[],
+                    wake_at_ms=glance.wake_at_ms,
+                    edges_unsure=glance.edges_unsure,
+                )
+            )
 
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()

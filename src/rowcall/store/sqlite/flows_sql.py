@@ -161,6 +161,19 @@ class FlowsSql:
         update <job> set status = 'cancelled', lease = lease + 1, lease_until = null, held = null, finished_at = <now>,
           error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
+    forgotten_edges = f"""
+        select json_group_array(json_array(blocker_id, of_chain, job_id, on_failure, status, error_code)) from (
+          select * from (
+            select edge.blocker_id, edge.of_chain, edge.job_id,
+                   case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
+                     as on_failure,
+                   coalesce(case when edge.of_chain then {_LAST.format("step.status")} end, head.status, 'failed')
+                     as status,
+                   case when head.id is null then ?1 when edge.of_chain then {_LAST.format("step.error_code")}
+                        else head.error_code end as error_code
+            from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+            where edge.state = 'open' and exists (select 1 from <job> where id = edge.job_id and status = 'blocked'))
+          where status {_ENDED} and (status = 'succeeded' or on_failure <> 'wait') limit ?2)"""
     # a blocker that is gone can never succeed: who retries by hand does without
     reopen_edges = f"""
         update <edge> set state = 'open', resolved_at = null
