@@ -140,9 +140,12 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
-    awaited = [job_id] if job.chain_id is None else [job_id, job.chain_id]
-    if waiting := (yield from dialect.dependants(awaited)):
-        raise StillNeeded(job_id, sorted(job.id for job in waiting))
+    waiting = {other.id for other in (yield from dialect.dependants([job_id]))}
+    if job.chain_id is not None:  # who waits for the chain waits for its last step, whichever that will be
+        steps = {step.id for step in (yield from dialect.chain_steps(job.chain_id))}
+        waiting |= {other.id for other in (yield from dialect.dependants([job.chain_id]))} - steps
+    if waiting:
+        raise StillNeeded(job_id, sorted(waiting))
     yield from dialect.delete(job_id)
     yield from dialect.tell_waiters([job_id])
 

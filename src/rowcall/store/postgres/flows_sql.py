@@ -246,7 +246,8 @@ class FlowsSql:
         _EDGE_COLUMNS,
         f"""(
           select * from (
-            select edge.blocker_id, edge.of_chain, edge.job_id, head.error_code as own_code,
+            select edge.blocker_id, edge.of_chain, edge.job_id,
+                   head.id is not null and edge.resolved_at is not null as retried,
                    case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
                      as on_failure,
                    coalesce(case when edge.of_chain <> 0 then {_LAST.format("step.status::text")} end,
@@ -258,12 +259,13 @@ class FlowsSql:
               left join lateral (select * from <job> where id = edge.blocker_id offset 0) as head on true
               cross join lateral (select status from <job> where id = edge.job_id offset 0) as waiting
             where edge.state = 'open' and waiting.status = 'blocked' offset 0) as ended
-          where status {_ENDED} and (status = 'succeeded' or on_failure <> 'wait') limit $2::int) as forgotten""",
+          where status {_ENDED} and (status = 'succeeded' or (on_failure <> 'wait' and not retried))
+          limit $2::int) as forgotten""",
     )
     # A blocker that is gone can never succeed: who retries by hand does without. One that has failed is waited for
-    # until somebody retries it; one that runs may just be ending.
+    # until somebody retries it, and that it was resolved before says so; one that runs may just be ending.
     reopen_edges = f"""
-        update <edge> as edge set state = 'open', resolved_at = null,
+        update <edge> as edge set state = 'open', resolved_at = <clock>,
           unsure = case when blocker.status {_ENDED} then 0 else 1 end
         from (select edge.blocker_id, edge.of_chain, edge.job_id,
                      {_STATUS_OF_BLOCKER.format("edge.of_chain")} as status
