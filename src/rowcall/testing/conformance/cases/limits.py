@@ -42,6 +42,13 @@ class TestLimits:
         assert charged(claimed) == ["a", "a", "b", "b", "c"]
         assert jobs.claim("w", limit=10) == []
 
+    def test_where_rows_disagree_the_strictest_holds(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+        lax, strict = open_queue(clock=clock), open_queue(clock=clock)
+        for _ in range(3):
+            lax.enqueue("call", limit=Limit("at once", concurrency=5))
+            strict.enqueue("send", limit=Limit("at once", concurrency=2))
+        assert len(lax.claim("w", limit=10)) == 2
+
     def test_a_full_key_makes_nobody_wait_behind_it(self, jobs: Rowcall) -> None:
         declare(jobs, STRIPE)
         enqueue(jobs, ["a"] * 600)
