@@ -127,6 +127,9 @@ def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
         jobs.enqueue("two", limit=Limit("stripe", concurrency=2))
     with pytest.raises(InvalidOption, match="declared twice"):
         jobs.limit_queue("mail", Limit("stripe", concurrency=2))
+    with pytest.raises(InvalidOption, match="counts by 'nothing'"):
+        one.using(limit=Limit("other", concurrency=1, by="nothing"))
+    one.using(limit=Limit("other", concurrency=1)).enqueue()  # what was refused is not remembered
     assert jobs.limits.numbers == {}  # what only calls have is nobody else's rule
 
 
