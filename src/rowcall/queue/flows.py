@@ -15,7 +15,7 @@ from rowcall.payload import result_to_json
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
-from rowcall.queue.steering import actor_of
+from rowcall.queue.steering import actor_of, reason_of
 from rowcall.store.dialect import Awaited, NewJob
 from rowcall.store.flows import ChainFilter
 from rowcall.store.plans import chains, inspect
@@ -214,11 +214,11 @@ class Flows(Ordering):
 
     def cancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
         """Cancel the steps that wait, and ask the one that runs to end; what waits for the chain is cancelled, too."""
-        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        said, who = reason_of(reason, self.failures), actor_of(actor)
         return self.write(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
 
     async def acancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
-        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        said, who = reason_of(reason, self.failures), actor_of(actor)
         return await self.awrite(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
 
     def delete_chain(self, chain_id: int, *, cascade: bool = False) -> int:
