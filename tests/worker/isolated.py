@@ -10,6 +10,9 @@ import threading
 from pathlib import Path
 
 from rowcall import Cancel, Context, Fail, Retry, Snooze, WrongState, current
+from rowcall.context import running
+from rowcall.worker.child_attempt import ChildAttempt
+from rowcall.worker.messages import Answered
 
 SIGNALLED = 128 + signal.SIGTERM
 served = 0
@@ -117,3 +120,36 @@ def start_a_sleeper(folder: str) -> None:
         threading.Event().wait()
     note(folder, "sleeper", pid)
     os._exit(1)
+
+
+def leave_a_daemon(folder: str) -> None:
+    """Says much and dies, while a process outside of its group holds all that it had open."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.write(writing, b"x")
+        while not (Path(folder) / "daemon.open").exists():
+            threading.Event().wait(0.01)
+        os._exit(0)
+    os.read(reading, 1)
+    for number in range(100):
+        current().log.warning("said %d", number)
+    os._exit(7)
+
+
+def close_everything() -> int:
+    os.closerange(3, 50)
+    return 1
+
+
+def return_twice(folder: str) -> int:
+    """One returns the number of the other; that one says more, which is about no job any longer, and returns too."""
+    pid = os.fork()
+    if pid == 0:
+        while not (Path(folder) / "copy.open").exists():
+            threading.Event().wait(0.01)
+        attempt = running.get()
+        assert isinstance(attempt, ChildAttempt)
+        attempt.answers.put(Answered())  # nobody else will
+        current().continue_with("return_twice", folder=folder)
+    return pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -166,6 +167,41 @@ def test_what_a_handler_leaves_behind_goes_with_its_child(place: Place, jobs: Ro
     eventually(lambda: is_gone(int(place.lines[0].split()[1])))
 
 
+def test_a_process_that_outlives_its_child_does_not_keep_the_job(
+    place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = enqueue(jobs, isolated.leave_a_daemon, folder=str(place.folder))
+    with jobs.worker(concurrency=1, grace=0):
+        try:
+            done = ended(jobs, job)
+        finally:
+            place.open("daemon")
+    assert (done.error_code, "exit code 7" in (done.error_detail or "")) == ("PROCESS:DIED", True)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("said ")]
+    assert said == [f"said {number}" for number in range(100)]
+
+
+def test_a_handler_that_closes_what_is_not_its_own_ends_its_process(jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.close_everything)
+    with jobs.worker(concurrency=1, grace=0):
+        assert ended(jobs, job).error_code == "PROCESS:DIED"
+
+
+def test_what_a_copy_of_a_child_says_is_not_about_the_next_job(place: Place, jobs: Rowcall) -> None:
+    first = enqueue(jobs, isolated.return_twice, folder=str(place.folder))
+    with jobs.worker(concurrency=1, grace=0):
+        copy = ended(jobs, first).result
+        assert isinstance(copy, int)
+        assert copy > 0
+        second = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+        started(place, "x")
+        place.open("copy")
+        eventually(lambda: is_gone(copy))
+        place.open("x")
+        done = ended(jobs, second)
+    assert (done.result, done.chain_id) == ("x", None)
+
+
 # memory
 
 
@@ -206,6 +242,39 @@ def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(place: Place, 
         jobs.cancel(job.id, "not needed")
         cancelled = ended(jobs, job)
         assert is_gone(pid)
+    assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
+
+
+SLOW_TO_IMPORT = """
+import sys
+import threading
+from pathlib import Path
+
+if "rowcall.worker.child" in sys.orig_argv:
+    while not (Path(__file__).parent / "import.open").exists():
+        threading.Event().wait(0.01)
+
+
+def late() -> str:
+    return "imported"
+"""
+
+
+def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
+    place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.folder / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    monkeypatch.syspath_prepend(place.folder)
+    late = importlib.import_module("slow_to_import").late
+    job, after = enqueue(jobs, late), enqueue(jobs, late)
+    with jobs.worker(concurrency=1, grace=0):
+        try:
+            comes_to(jobs, job, "running")
+            jobs.cancel(job.id, "not needed")
+            cancelled = ended(jobs, job)
+        finally:
+            place.open("import")
+        assert ended(jobs, after).result == "imported"
     assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
 
 
@@ -289,7 +358,12 @@ class Odd(Exception):
 jobs.error_code(Odd, "ODD:ONE")
 
 
-@jobs.task(isolation="process", max_attempts=1)
+def after(attempt: int, error: BaseException) -> float:
+    print("the policy was told of one of its own:", isinstance(error, Odd))
+    return 0.0
+
+
+@jobs.task(isolation="process", max_attempts=2, retry=after)
 def odd() -> int:
     raise Odd("at " + str(os.getppid()))
 
@@ -322,13 +396,15 @@ if __name__ == "__main__":
 """
 
 
-def test_the_tasks_of_a_script_are_found_in_its_file(place: Place) -> None:
-    with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), "app.py") as script:
+@pytest.mark.parametrize("started", [["app.py"], ["-m", "app"]], ids=" ".join)
+def test_the_tasks_of_a_script_are_found_in_its_file(place: Place, started: list[str]) -> None:
+    with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), *started) as script:
         assert script.wait() == 0
         lines = script.output.splitlines()
     assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
     assert lines[-2].startswith("succeeded None {'done': ")
     assert lines[-1] == f"[{script.pid}, {script.pid}]"
+    assert "the policy was told of one of its own: True" in lines
 
 
 def test_a_script_without_a_guard_is_told_and_starts_no_workers_without_end(place: Place) -> None:

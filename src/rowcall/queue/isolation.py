@@ -17,6 +17,8 @@ from rowcall.errors import InvalidOption
 if TYPE_CHECKING:
     from rowcall.task import Declared
 
+SCRIPT_MODULE = "__rowcall_main__"
+"""What a child calls the script that its worker was started with."""
 LEAST_MEMORY_BYTES = 64 * 1024**2
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)

@@ -23,7 +23,7 @@ from rowcall.context import logger, running
 from rowcall.errors import InvalidArguments
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.failures import Failures
-from rowcall.queue.isolation import Home, declared_here
+from rowcall.queue.isolation import SCRIPT_MODULE, Home, declared_here
 from rowcall.queue.options import Options
 from rowcall.task import BaseTask, Declared
 from rowcall.worker import bootstrap
@@ -37,6 +37,7 @@ from rowcall.worker.messages import (
     Order,
     Prepared,
     Returned,
+    SaidOfRun,
     ToWorker,
     Unfitting,
     line_of,
@@ -49,7 +50,6 @@ try:
 except ImportError:
     resource = None  # type: ignore[assignment]
 
-SCRIPT_MODULE = "__rowcall_main__"
 TERMINATED = 128 + signal.SIGTERM
 _PR_SET_PDEATHSIG = 1
 _FIRST_VICTIM = "500"
@@ -59,6 +59,7 @@ class Child:
     """The main thread runs handlers, so that they may use signals; another listens to the worker."""
 
     def __init__(self, connection: socket.socket) -> None:
+        self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
@@ -66,8 +67,14 @@ class Child:
         self._terminating = False
 
     def send(self, word: ToWorker) -> None:
-        with self._sending, contextlib.suppress(OSError):  # nobody listens any more, and the end is near
-            self._connection.sendall(line_of(word))
+        try:
+            with self._sending:
+                self._connection.sendall(line_of(word))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # nobody listens any more, and the end is near
+        except OSError:
+            if os.getpid() == self._pid:
+                os.killpg(0, signal.SIGKILL)  # the handler has closed the socket: an end is all that can still be told
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminate)
@@ -106,12 +113,16 @@ class Child:
         raise SystemExit(TERMINATED)  # the handler may clean up
 
     def _run(self, order: Order) -> None:
-        self.send(Begun())
+        def say(word: SaidOfRun) -> None:
+            word.run = (order.ready.id, order.ready.lease)
+            self.send(word)
+
+        say(Begun())
         logger.setLevel(order.log_level)
         task: Declared | None = None
         try:
             task = find(order.home, order.task)
-            attempt = ChildAttempt(order, task.core, self.send)
+            attempt = ChildAttempt(order, task.core, say)
             try:
                 self._attempt = attempt
                 with memory_limited(order.memory_limit):
@@ -120,15 +131,17 @@ class Child:
                 self._attempt = None
                 attempt.is_over = True
                 _flush()
+                if os.getpid() != self._pid:
+                    os._exit(0)  # a copy that the handler made: the original speaks for itself
         except PayloadUnfit as error:
-            self.send(Unfitting(error.code, error.detail))
+            say(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything
             if self._terminating:
                 return
             failures = task.failures if task is not None else Failures()
-            self.send(told(error, failures, is_declared=task is not None and task.core is not None))
+            say(told(error, failures, is_declared=task is not None and task.core is not None))
         else:
-            self.send(_returned(order.task, result, attempt))
+            say(_returned(order.task, result, attempt))
 
 
 def _called(task: Declared, attempt: ChildAttempt) -> object:
@@ -140,7 +153,7 @@ def _called(task: Declared, attempt: ChildAttempt) -> object:
     return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]
 
 
-def _returned(task: str, result: object, attempt: ChildAttempt) -> ToWorker:
+def _returned(task: str, result: object, attempt: ChildAttempt) -> SaidOfRun:
     try:
         return Returned(result_to_json(task, result), attempt.saw_cancelled)
     except InvalidArguments as error:

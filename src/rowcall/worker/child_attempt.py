@@ -17,11 +17,11 @@ from rowcall.queue.flows import Bound, step_job
 from rowcall.store.plans.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.likeness import likeness
-from rowcall.worker.messages import Answered, Asked, Completed, Order, Progressed, ToWorker
+from rowcall.worker.messages import Answered, Asked, Completed, Order, Progressed, SaidOfRun
 
 
 class ChildAttempt:
-    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[ToWorker], None]) -> None:
+    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[SaidOfRun], None]) -> None:
         self.ready = order.ready
         self.cancelled = False
         self.saw_cancelled = False

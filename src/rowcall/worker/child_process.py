@@ -137,6 +137,7 @@ class ChildProcess:
         with self._lock:
             self._process.returncode = -1 if code is None else code  # Popen need not ask again
             self._ending = Ending(code, most_memory, _killed_by_kernel() > self._killed_before)
+            self.let_go()  # what it has left behind may hold its socket; what it said before is still read
             self._buried.set()
             if self._grace is not None:
                 self._grace.cancel()

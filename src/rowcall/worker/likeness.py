@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import traceback
+from types import ModuleType
 
 import msgspec
 
 from rowcall.errors import Cancel, Fail, Retry, Snooze
 from rowcall.errors import Control as AnyControl
 from rowcall.queue.failures import Failures
+from rowcall.queue.isolation import SCRIPT_MODULE
 from rowcall.worker.messages import Control, Failed
 
 
@@ -56,7 +58,7 @@ def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
     unknown: list[tuple[str, str]] = []
     found: type[BaseException] = Exception
     for module, name in names:
-        value: object = sys.modules.get(module)
+        value: object = _module(module)
         for part in name.split("."):
             value = getattr(value, part, None)
         if isinstance(value, type) and issubclass(value, BaseException):
@@ -66,6 +68,13 @@ def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
     for module, name in reversed(unknown):
         found = type(name.rpartition(".")[2], (found,), {"__module__": module, "__qualname__": name})
     return found
+
+
+def _module(name: str) -> ModuleType | None:
+    """What another process has imported by that name: the script of this one has a name of its own here."""
+    main = sys.modules["__main__"]
+    is_script = name == SCRIPT_MODULE or (main.__spec__ is not None and main.__spec__.name == name)
+    return main if is_script else sys.modules.get(name)
 
 
 def _control(error: BaseException) -> Control | None:

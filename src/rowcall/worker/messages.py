@@ -41,11 +41,18 @@ class Prepared(msgspec.Struct, tag=True):
     """The child's first words: all is imported."""
 
 
-class Begun(msgspec.Struct, tag=True):
+class OfRun(msgspec.Struct, kw_only=True):
+    """What is said of one run, which may come too late: from a process that a handler has left behind."""
+
+    run: tuple[int, int] | None = None
+    """Job and lease."""
+
+
+class Begun(OfRun, tag=True):
     """The child has the order: from here on its death is the handler's."""
 
 
-class Progressed(msgspec.Struct, tag=True):
+class Progressed(OfRun, tag=True):
     share: float
     message: str | None
 
@@ -56,7 +63,7 @@ class Logged(msgspec.Struct, tag=True):
     fields: dict[str, object]
 
 
-class Asked(msgspec.Struct, tag=True):
+class Asked(OfRun, tag=True):
     """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`."""
 
     what: str
@@ -65,25 +72,25 @@ class Asked(msgspec.Struct, tag=True):
     payload: str = ""
 
 
-class Completed(msgspec.Struct, tag=True):
+class Completed(OfRun, tag=True):
     """The handler has completed its job, in a transaction of its own that is still open."""
 
 
-class Returned(msgspec.Struct, tag=True):
+class Returned(OfRun, tag=True):
     """The handler's result, as JSON."""
 
     result: str | None
     saw_cancelled: bool
 
 
-class Unfitting(msgspec.Struct, tag=True):
+class Unfitting(OfRun, tag=True):
     """Arguments or a result that no further attempt could mend."""
 
     code: str
     detail: str
 
 
-class Failed(msgspec.Struct, tag=True):
+class Failed(OfRun, tag=True):
     """The handler's exception, told: nothing is scrubbed or cut yet."""
 
     code: str
@@ -109,7 +116,8 @@ class Control(msgspec.Struct):
 
 
 ToChild = Hello | Order | Answered
-ToWorker = Prepared | Begun | Progressed | Logged | Asked | Completed | Returned | Unfitting | Failed
+SaidOfRun = Begun | Progressed | Asked | Completed | Returned | Unfitting | Failed
+ToWorker = Prepared | Logged | SaidOfRun
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

@@ -30,6 +30,7 @@ from rowcall.worker.messages import (
     Failed,
     Hello,
     Logged,
+    OfRun,
     Order,
     Prepared,
     Progressed,
@@ -69,6 +70,7 @@ class ProcessLane:
         self._waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._in_flight = 0
+        self._untaken: set[Run] = set()
         self._seats = 0
         self._children: set[ChildProcess] = set()
         self._child_of: dict[Run, ChildProcess] = {}
@@ -78,6 +80,7 @@ class ProcessLane:
     def start(self, run: Run) -> None:
         with self._lock:
             self._in_flight += 1
+            self._untaken.add(run)
         self.warm_up()
         self._waiting.put(run)
 
@@ -90,10 +93,13 @@ class ProcessLane:
             threading.Thread(target=self._serve, name="rowcall-process", daemon=True).start()
 
     def cancel(self, run: Run) -> None:
-        """End a run that was told to stop: it is over when its process is."""
+        """End a run that was told to stop: it is over when its process is, and at once if it waits for one."""
         with self._lock:  # so that its child is given to no other run meanwhile
             if (child := self._child_of.get(run)) is not None:
                 child.terminate()
+        if self._take(run):
+            run.fail(CancelledError())
+            self._end(run)
 
     def drop(self, run: Run) -> None:
         """End a run that was told to stop; it is over at once, whatever its process does in its last moments."""
@@ -127,13 +133,25 @@ class ProcessLane:
         seat = Seat()
         seat.child = self._new_child()
         while (run := self._waiting.get()) is not None:
-            run_next: Run | None = run
-            while run_next is not None:
-                contextvars.copy_context().run(self._call, run_next, seat)
-                run_next = self._finished(run_next)
-            with self._lock:
-                self._in_flight -= 1
+            if self._take(run):
+                contextvars.copy_context().run(self._call, run, seat)
+                self._end(run)
             seat.child = self._usable(seat.child)
+
+    def _take(self, run: Run) -> bool:
+        """Gives whether nobody has taken it before: whoever does ends it."""
+        with self._lock:
+            if run not in self._untaken:
+                return False
+            self._untaken.remove(run)
+            return True
+
+    def _end(self, run: Run) -> None:
+        run_next = self._finished(run)
+        with self._lock:
+            self._in_flight -= 1
+        if run_next is not None:
+            self.start(run_next)  # it waits for its child where it can still be taken back
 
     def _usable(self, child: ChildProcess | None) -> ChildProcess | None:
         """The child itself, or one in its place."""
@@ -206,6 +224,8 @@ class ProcessLane:
     def _converse(self, run: Run, child: ChildProcess) -> bool:
         has_begun = False
         for word in child.words():
+            if isinstance(word, OfRun) and word.run != (run.ready.id, run.ready.lease):
+                continue
             if isinstance(word, Begun):
                 has_begun = True
             elif self._hear(run, child, word):
