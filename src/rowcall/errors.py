@@ -8,6 +8,7 @@ RowcallError
 ├── DuplicateTask (ValueError)        two tasks of one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
+│   └── ChainNotFound                 no chain that began with that job
 ├── ScheduleNotFound (LookupError)    no schedule of that name
 ├── JobFailed                         the job whose result was asked for has failed
 ├── JobCancelled                      the job whose result was asked for was cancelled
@@ -81,6 +82,12 @@ class ScheduleNotFound(RowcallError, LookupError):
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no schedule {name!r}")
         self.name = name
+
+
+class ChainNotFound(JobNotFound):
+    def __init__(self, chain_id: int) -> None:
+        super().__init__(chain_id)
+        self.args = (f"there is no chain {chain_id}: its id is that of its first step",)
 
 
 class JobFailed(RowcallError):

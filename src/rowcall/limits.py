@@ -72,6 +72,17 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
         per_ms = self.per_ms or 0
         return per_ms + min(LATEST_BEGIN_MS, per_ms // 4)
 
+    def strictest(self, other: Numbers) -> Numbers:
+        """Of two that should be one, the lower of each.
+
+        >>> Numbers(5, 10, 1000).strictest(Numbers(1, 300, 60_000))
+        Numbers(concurrency=1, rate=300, per_ms=60000)
+        """
+        allowed = [number for number in (self.concurrency, other.concurrency) if number is not None]
+        rates = [numbers for numbers in (self, other) if numbers.rate is not None]
+        slowest = min(rates, key=lambda numbers: (numbers.rate or 0) / (numbers.per_ms or 1), default=self)
+        return Numbers(min(allowed, default=None), slowest.rate, slowest.per_ms)
+
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A limit as the row of one job has it."""

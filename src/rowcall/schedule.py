@@ -35,15 +35,16 @@ _ALL = ("*",) * 5
 
 class _Field(NamedTuple):
     name: str
+    values: int
     allowed: str
 
 
 _FIELDS = (
-    _Field("minute", "0-59"),
-    _Field("hour", "0-23"),
-    _Field("day of the month", "1-31, L (the last one), LW (the last from Monday to Friday)"),
-    _Field("month", "1-12, JAN-DEC"),
-    _Field("day of the week", "0-7 (0 and 7 are Sunday), SUN-SAT, 5L (the last Friday), MON#2 (the second Monday)"),
+    _Field("minute", 60, "0-59"),
+    _Field("hour", 24, "0-23"),
+    _Field("day of the month", 31, "1-31, L (the last one), LW (the last from Monday to Friday)"),
+    _Field("month", 12, "1-12, JAN-DEC"),
+    _Field("day of the week", 7, "0-7 (0 and 7 are Sunday), SUN-SAT, 5L (the last Friday), MON#2 (the second Monday)"),
 )
 
 
@@ -71,7 +72,7 @@ def timing_of(cron: object, every: object, tz: object, catch_up: object) -> Timi
     >>> timing_of("0 25 * * *", None, None, "one")
     Traceback (most recent call last):
     rowcall.errors.InvalidOption: cron: '0 25 * * *': the hour, field 2 of 5, cannot be '25'; it takes 0-23, and as \
-everywhere *, lists as 1,2, ranges as 1-5, steps as */5
+everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of 24 at most)
     """
     if catch_up not in get_args(CatchUp):
         raise InvalidOption("catch_up", f'wants "skip", "one" or "all", not {catch_up!r}')
@@ -83,6 +84,15 @@ everywhere *, lists as 1,2, ranges as 1-5, steps as */5
         return Timing(every_ms=_period_ms(every), catch_up=str(catch_up))
     zone = DEFAULT_ZONE if tz is None else _zone_name(tz)
     return Timing(cron=_checked_line(cron), zone=zone, catch_up=str(catch_up))
+
+
+def check_timing(timing: Timing) -> None:
+    """Refuse what plain SQL may have made of it, with the place of the fault."""
+    if timing.every_ms is None:
+        _checked_line(timing.cron)
+        _zone(timing.zone)
+    elif timing.every_ms < 1:
+        raise InvalidOption("every", f"wants a period of 1 ms at least, not {timing.every_ms}")
 
 
 def next_tick(timing: Timing, after_ms: int) -> int | None:
@@ -99,16 +109,15 @@ def next_tick(timing: Timing, after_ms: int) -> int | None:
 
 def due_ticks(timing: Timing, next_ms: int, now_ms: int, most: int) -> Due:
     """What is due of a schedule whose next tick is `next_ms`: at most so many of those that it is to catch up on."""
-    if timing.catch_up == "all":
-        ticks: list[int] = []
-        at: int | None = next_ms
-        while at is not None and at <= now_ms and len(ticks) < most:
-            ticks.append(at)
-            at = next_tick(timing, at)
-        return Due(ticks, at)
-    last_ms = _last_tick(timing, next_ms, now_ms)
-    missed = timing.catch_up == "skip" and now_ms - last_ms > TIMELY_MS
-    return Due([] if missed else [last_ms], next_tick(timing, now_ms))
+    if timing.catch_up == "one":
+        return Due([_last_tick(timing, next_ms, now_ms)], next_tick(timing, now_ms))
+    missed = timing.catch_up == "skip" and now_ms - next_ms > TIMELY_MS
+    at = next_tick(timing, now_ms - TIMELY_MS - 1) if missed else next_ms
+    ticks: list[int] = []
+    while at is not None and at <= now_ms and len(ticks) < most:
+        ticks.append(at)
+        at = next_tick(timing, at)
+    return Due(ticks, at)
 
 
 def _last_tick(timing: Timing, first_ms: int, now_ms: int) -> int:
@@ -151,7 +160,10 @@ def _checked_line(line: object) -> str:
 
 
 def _is_well_formed(term: str, place: int) -> bool:
-    return _simulated(" ".join((*_ALL[:place], term, *_ALL[place + 1 :])), _SOME_DAY) is not None
+    if _simulated(" ".join((*_ALL[:place], term, *_ALL[place + 1 :])), _SOME_DAY) is None:
+        return False
+    _, _, step = term.partition("/")
+    return not step or int(step) <= _FIELDS[place].values
 
 
 def _fault(place: int, term: str, text: str) -> str:
@@ -159,7 +171,7 @@ def _fault(place: int, term: str, text: str) -> str:
     where = "" if term == text else f" in {text!r}"
     return (
         f"the {field.name}, field {place + 1} of 5, cannot be {term!r}{where}; it takes {field.allowed},"
-        " and as everywhere *, lists as 1,2, ranges as 1-5, steps as */5"
+        f" and as everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of {field.values} at most)"
     )
 
 
@@ -199,6 +211,8 @@ def _zone_name(tz: object) -> str:
 
 
 def _zone(name: str) -> zoneinfo.ZoneInfo:
+    if name == "localtime":
+        raise InvalidOption("tz", "'localtime' is another zone on each host: name one, such as 'Europe/Berlin'")
     try:
         return zoneinfo.ZoneInfo(name)
     except (LookupError, ValueError, OSError):

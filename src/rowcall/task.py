@@ -59,8 +59,9 @@ class Declared:
         """The limits of a job: those given with it, else those of the task; None if it has none."""
         if given is None:
             return self.limits or None
+        bound = bound_to(given, self.name, self.arguments)
         known.check(given)
-        return bound_to(given, self.name, self.arguments)
+        return bound
 
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""

@@ -115,6 +115,24 @@ def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
     jobs.limit_queue("mail", Limit("stripe", concurrency=1))
 
 
+def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
+    @jobs.task
+    def one() -> None: ...
+
+    for _ in range(2):
+        one.using(limit=Limit("stripe", concurrency=1)).enqueue()
+    with pytest.raises(InvalidOption, match="declared twice"):
+        one.using(limit=Limit("stripe", concurrency=2))
+    with pytest.raises(InvalidOption, match="declared twice"):
+        jobs.enqueue("two", limit=Limit("stripe", concurrency=2))
+    with pytest.raises(InvalidOption, match="declared twice"):
+        jobs.limit_queue("mail", Limit("stripe", concurrency=2))
+    with pytest.raises(InvalidOption, match="counts by 'nothing'"):
+        one.using(limit=Limit("other", concurrency=1, by="nothing"))
+    one.using(limit=Limit("other", concurrency=1)).enqueue()  # what was refused is not remembered
+    assert jobs.limits.numbers == {}  # what only calls have is nobody else's rule
+
+
 def test_one_name_twice_in_a_list_is_refused(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match="two limits of one name"):
         jobs.task(limit=[Limit("a", concurrency=1), Limit("a", concurrency=1)])

@@ -82,6 +82,20 @@ class TestCatchUp:
         assert self.due(timing, "all", NOON + 2 * DAY, most=10) == (wanted[:10], wanted[10])
 
 
+def test_skip_leaves_out_only_what_is_late() -> None:
+    seconds = Timing(every_ms=1000, catch_up="skip")
+    assert due_ticks(seconds, NOON, NOON + 2500, 100) == ([NOON, NOON + 1000, NOON + 2000], NOON + 3000)
+    late = due_ticks(seconds, NOON, NOON + 5 * MINUTE, 100)
+    assert late.ticks == [NOON + 4 * MINUTE + number * 1000 for number in range(61)]
+    assert late.following_ms == NOON + 5 * MINUTE + 1000
+    assert due_ticks(seconds, NOON, NOON + 5 * MINUTE, 2) == (late.ticks[:2], late.ticks[2])
+
+
+def test_steps_as_long_as_their_field() -> None:
+    for line in ("*/60 * * * *", "0 */24 * * *", "0 0 */31 * *", "0 0 1 */12 *", "0 0 * * */7"):
+        assert timing_of(line, None, None, "one").cron == line
+
+
 def test_the_last_of_a_line_that_seldom_comes() -> None:
     leap = Timing(cron="0 0 29 2 *")
     first = milliseconds_of(datetime(2032, 2, 29, tzinfo=UTC))
@@ -101,6 +115,8 @@ def test_the_last_of_a_line_that_seldom_comes() -> None:
         ("0 0 * * fry", "the day of the week, field 5 of 5, cannot be 'fry'"),
         ("0 0 * * mon#6", "the day of the week, field 5 of 5, cannot be 'mon#6'"),
         ("5-1 * * * *", "the minute, field 1 of 5, cannot be '5-1'"),
+        ("*/100 * * * *", r"the minute, field 1 of 5, cannot be '\*/100'; .* steps as \*/5 \(of 60 at most\)"),
+        ("0 0 1,2-5/32 * *", "the day of the month, field 3 of 5, cannot be '2-5/32'"),
         ("*/0 * * * *", r"the minute, field 1 of 5, cannot be '\*/0'"),
         ("1,,2 * * * *", "the minute, field 1 of 5, cannot be '' in '1,,2'"),
         ("-1 * * * *", "the minute, field 1 of 5, cannot be '-1'"),
@@ -129,6 +145,7 @@ def test_a_broken_line_is_refused_with_the_place_of_the_fault(line: object, prob
         ("America", "is no time zone"),
         ("../../etc/passwd", "is no time zone"),
         ("/etc/localtime", "is no time zone"),
+        ("localtime", "another zone on each host"),
         ("", "is no time zone"),
         ("\0", "is no time zone"),
         ("\ud800", "is no time zone"),

@@ -130,3 +130,29 @@ def test_odd_texts_are_made_fit_to_store(jobs: Rowcall) -> None:
     (event,) = [event for event in jobs.timeline(job_id) if event.event == "CANCELLED"]
     assert "\0" not in f"{event.actor}{event.detail}"
     assert len(event.detail or "") <= 500
+
+
+def test_who_and_why_are_texts(jobs: Rowcall) -> None:
+    job_id = jobs.enqueue("send").id
+    jobs.add_schedule("often", "send", every=60)
+    jobs.pause("mail")
+    wrong: Any = 5
+    calls: list[Callable[[], object]] = [
+        lambda: jobs.cancel(job_id, wrong),
+        lambda: jobs.cancel(reason=wrong, type="send"),
+        lambda: jobs.cancel_chain(job_id, wrong),
+        lambda: jobs.cancel(job_id, actor=wrong),
+        lambda: jobs.retry(type="send", actor=wrong),
+        lambda: jobs.reschedule(job_id, delay=5, actor=wrong),
+        lambda: jobs.set_priority(job_id, 5, actor=wrong),
+        lambda: jobs.pause("other", actor=wrong),
+        lambda: jobs.resume("mail", actor=wrong),
+        lambda: jobs.pause_schedule("often", actor=wrong),
+        lambda: jobs.resume_schedule("often", actor=wrong),
+        lambda: jobs.run_schedule_now("often", actor=wrong),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidOption, match=r"(actor|reason): wants a text, not 5"):
+            call()
+    assert [paused.name for paused in jobs.paused()] == ["mail"]
+    assert [job.status for job in jobs.list().jobs] == ["pending"]

@@ -148,6 +148,7 @@ def test_a_limit_of_a_queue_counts_a_batch_once(place: Place, jobs: Rowcall) -> 
         ({"batch": 0}, "batch: wants a whole number from 1 to 1000, not 0"),
         ({"batch": True}, "batch: wants a whole number"),
         ({"batch": 5, "batch_wait": -1}, "batch_wait: wants a duration"),
+        ({"batch": 5, "batch_wait": 86_401}, "batch_wait: wants a day at most"),
         ({"batch_wait": 1}, "batch_wait: wants batch="),
         ({"batch": 5, "isolation": "process"}, "batch: cannot be given together with isolation='process'"),
     ],

@@ -65,11 +65,17 @@ class ByHand(Core):
 
         A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
         """
+        jobs: list[Job] = []
         tries = 0
         while True:
-            taken = self.write(lambda: self._claim(worker, limit, lease, queues))
-            jobs = self._with_payloads(taken, worker)
-            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
+            try:
+                taken = self.write(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                jobs.extend(self._with_payloads(taken, worker))
+            except Exception:
+                if jobs:  # these are claimed: whoever asked must learn of them
+                    return jobs
+                raise
+            if not _goes_on(taken, jobs, limit, tries):
                 return jobs
             if not (taken.started or taken.more):  # another claimer has the limit of all that is ready, for a moment
                 tries += 1
@@ -83,14 +89,21 @@ class ByHand(Core):
         lease: float | timedelta = DEFAULT_LEASE_SECONDS,
         queues: Iterable[str] | None = None,
     ) -> list[Job]:
+        jobs: list[Job] = []
         tries = 0
         while True:
-            taken = await self.awrite(lambda: self._claim(worker, limit, lease, queues))
-            if any(reference_of(ready.payload) is not None for ready in taken.started):
-                jobs = await asyncio.get_running_loop().run_in_executor(None, self._with_payloads, taken, worker)
-            else:
-                jobs = claimed_jobs(taken, worker)
-            if jobs or not (taken.started or taken.more or (taken.left and tries < MOST_LEFT)):
+            try:
+                taken = await self.awrite(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                if any(reference_of(ready.payload) is not None for ready in taken.started):
+                    loop = asyncio.get_running_loop()
+                    jobs.extend(await loop.run_in_executor(None, self._with_payloads, taken, worker))
+                else:
+                    jobs.extend(claimed_jobs(taken, worker))
+            except Exception:
+                if jobs:
+                    return jobs
+                raise
+            if not _goes_on(taken, jobs, limit, tries):
                 return jobs
             if not (taken.started or taken.more):
                 tries += 1
@@ -190,6 +203,17 @@ class ByHand(Core):
         yield from settle_one(self.dialect, job, transition, self.now_ms())
         if job.id % FOLDED_EVERY == 0:  # there may be no worker to do it
             yield from fold(self.dialect, everything=False, now_ms=self.now_ms())
+
+
+def _rest(limit: int, jobs: list[Job]) -> int:
+    return limit - len(jobs) if jobs else limit
+
+
+def _goes_on(taken: Taken, jobs: list[Job], limit: int, tries: int) -> bool:
+    """Whether to claim again: one transaction locks only so many limits."""
+    if jobs:
+        return len(jobs) < limit and taken.more and bool(taken.started)
+    return bool(taken.started) or taken.more or (taken.left and tries < MOST_LEFT)
 
 
 def _owned(job: Job) -> Job:

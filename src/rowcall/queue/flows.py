@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple
@@ -9,12 +10,12 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.errors import InvalidOption, RowcallError
-from rowcall.job import Chain, ChainPage, Job, Status
+from rowcall.job import FINISHED, Chain, ChainPage, Job, Status
 from rowcall.payload import result_to_json
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
-from rowcall.queue.steering import actor_of
+from rowcall.queue.steering import actor_of, reason_of
 from rowcall.store.dialect import Awaited, NewJob
 from rowcall.store.flows import ChainFilter
 from rowcall.store.plans import chains, inspect
@@ -66,6 +67,8 @@ class Flow:
         """Steps of which each starts when the one before has succeeded; gives the last, for others to wait for."""
         if not calls:
             raise InvalidOption("calls", "a chain has at least one step")
+        for call in calls:
+            step_job(call)
         first = len(self._orders)
         node = self._add(calls[0], after, first, 0)
         for index, call in enumerate(calls[1:], start=1):
@@ -171,10 +174,19 @@ class Flows(Ordering):
 
     def chain(self, chain_id: int) -> Chain:
         """The chain that began with this job, and its steps; `JobNotFound` if there is none."""
-        return self.read_together(lambda: chains.get(self.dialect, checked_id(chain_id)))
+        return self._shown(self.read_together(lambda: chains.get(self.dialect, checked_id(chain_id))))
 
     async def achain(self, chain_id: int) -> Chain:
-        return await self.aread_together(lambda: chains.get(self.dialect, checked_id(chain_id)))
+        chain = await self.aread_together(lambda: chains.get(self.dialect, checked_id(chain_id)))
+        return await asyncio.get_running_loop().run_in_executor(None, self._shown, chain)
+
+    def _shown(self, chain: Chain) -> Chain:
+        """The chain with its real payloads and results, where those are large."""
+        steps = tuple(map(self.blobs.shown, chain.steps))
+        if all(shown is step for shown, step in zip(steps, chain.steps, strict=True)):
+            return chain
+        result = steps[-1].result if chain.status in FINISHED else None
+        return msgspec.structs.replace(chain, steps=steps, result=result)
 
     def list_chains(
         self, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
@@ -202,11 +214,11 @@ class Flows(Ordering):
 
     def cancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
         """Cancel the steps that wait, and ask the one that runs to end; what waits for the chain is cancelled, too."""
-        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        said, who = reason_of(reason, self.failures), actor_of(actor)
         return self.write(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
 
     async def acancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
-        said, who = None if reason is None else self.failures.detail(reason), actor_of(actor)
+        said, who = reason_of(reason, self.failures), actor_of(actor)
         return await self.awrite(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
 
     def delete_chain(self, chain_id: int, *, cascade: bool = False) -> int:

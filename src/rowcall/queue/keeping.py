@@ -15,6 +15,7 @@ from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
 from rowcall.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.store.plans import tidy
+from rowcall.store.plans.flow import mend
 from rowcall.store.plans.holding import drop_stale
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan
@@ -132,6 +133,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
         lambda: core.dialect.forget_waiters(core.now_ms()),
         lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
         lambda: drop_stale(core.dialect),
+        lambda: mend(core.dialect, core.now_ms()),
     ]
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):

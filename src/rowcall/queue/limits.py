@@ -17,12 +17,15 @@ from rowcall.store.plans.limits import DeclaredLimits
 if TYPE_CHECKING:
     from rowcall.queue.core import Core
 
+MOST_GIVEN = 10_000
+
 
 class KnownLimits:
     """What this process knows of limits. Two that have one name must be one limit."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Limit] = {}
+        self._given: dict[str, Limit] = {}
         self._of_task: dict[str, tuple[LimitOf, ...]] = {}
         self._of_queue: dict[str, tuple[LimitOf, ...]] = {}
         self.declared = DeclaredLimits(self._of_task, self._of_queue)
@@ -39,11 +42,14 @@ class KnownLimits:
         self._of_queue[queue] = tuple(LimitOf(limit) for limit in limits)
 
     def check(self, limits: Sequence[Limit]) -> None:
-        """Refuse what disagrees with what is declared."""
+        """Refuse what disagrees with what is declared, or was given before."""
         for limit in limits:
-            known = self._by_name.get(limit.name, limit)
+            known = self._by_name.get(limit.name) or self._given.get(limit.name, limit)
             if known != limit:
                 raise InvalidOption("limit", f"{limit.name!r} is declared twice, and differently: {known} and {limit}")
+        if len(self._given) >= MOST_GIVEN:  # names that are made up as they go: the last ones will do
+            self._given.clear()
+        self._given.update({limit.name: limit for limit in limits})
 
     def _declare(self, limits: Sequence[Limit]) -> None:
         self.check(limits)

@@ -14,7 +14,7 @@ from rowcall.job import Chain, Job
 from rowcall.limits import Limit, checked_limits
 from rowcall.moments import milliseconds_of
 from rowcall.queue.isolation import checked_isolation, checked_memory_limit
-from rowcall.retention import Retention
+from rowcall.retention import DAY_SECONDS, Retention
 from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
 from rowcall.store.flows import Blocker, Unique
@@ -331,7 +331,10 @@ def _batch_wait(given: Mapping[str, object]) -> float:
         return DEFAULT_BATCH_WAIT_SECONDS
     if given.get("batch") is None:
         raise InvalidOption("batch_wait", "wants batch=…, the number of jobs that one call takes at most")
-    return seconds_of("batch_wait", given["batch_wait"])  # type: ignore[arg-type]
+    seconds = seconds_of("batch_wait", given["batch_wait"])  # type: ignore[arg-type]
+    if seconds > DAY_SECONDS:
+        raise InvalidOption("batch_wait", f"wants a day at most, not {given['batch_wait']!r}")
+    return seconds
 
 
 def _tags(value: object) -> tuple[str, ...] | None:

@@ -30,6 +30,8 @@ class Ordering(Core):
             stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
             return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
         loan, dialect = self.lend(connection)
+        if not loan.run(dialect.holds_together()):
+            raise _torn()
         stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
         beside: Beside | None = None
         if any(order.job.unique for order in stored):
@@ -46,6 +48,8 @@ class Ordering(Core):
             placed = await self.database.awrite(lambda: place_orders(self.dialect, stored, self.now_ms()))
             return _jobs(wanted, placed)
         loan, dialect = await self.alend(connection)
+        if not await loan.arun(dialect.holds_together()):
+            raise _torn()
         stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
         beside: Beside | None = None
         if any(order.job.unique for order in stored):
@@ -57,6 +61,14 @@ class Ordering(Core):
     def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], beside: Beside | None) -> Plan[list[Placed]]:
         plan = place_orders(dialect, orders, self.now_ms(), beside)
         return on_loan(dialect, [order.payload for order in orders], plan)
+
+
+def _torn() -> InvalidOption:
+    return InvalidOption(
+        "connection",
+        "has no transaction open, and commits each statement by itself: a key, after= or a flow takes several;"
+        " begin a transaction first, or leave connection= out",
+    )
 
 
 def with_key(order: Order) -> Order:

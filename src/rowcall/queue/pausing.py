@@ -32,13 +32,15 @@ class Pausing(Core):
     def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """Go on with a queue, or with a task; gives whether it was paused."""
         kind, name = checked_pause(queue, task)
+        who = actor_of(actor)
         was_paused = self.write(lambda: self.dialect.resume(kind, name))
-        return _told_of_resuming(kind, name, actor_of(actor), was_paused)
+        return _told_of_resuming(kind, name, who, was_paused)
 
     async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         kind, name = checked_pause(queue, task)
+        who = actor_of(actor)
         was_paused = await self.awrite(lambda: self.dialect.resume(kind, name))
-        return _told_of_resuming(kind, name, actor_of(actor), was_paused)
+        return _told_of_resuming(kind, name, who, was_paused)
 
     def paused(self) -> builtins.list[Paused]:
         """The queues and tasks that are paused now, since when, and by whom."""

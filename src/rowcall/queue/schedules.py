@@ -19,7 +19,7 @@ from rowcall.queue.core import Core
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.options import ENQUEUE_OPTIONS, checked
 from rowcall.queue.ordering import with_key
-from rowcall.queue.steering import this_person
+from rowcall.queue.steering import actor_of
 from rowcall.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans import inspect
@@ -28,7 +28,6 @@ from rowcall.store.plans.orders import Order
 from rowcall.store.schedules import Entry, ScheduleRow
 from rowcall.store.statement import Plan
 from rowcall.task import BaseTask
-from rowcall.text import CODE_LENGTH, storable
 
 AnyTask = BaseTask[..., object]
 T = TypeVar("T", bound=AnyTask)
@@ -135,21 +134,24 @@ class Schedules(Enqueueing):
 
     def pause_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
         """Let a schedule make no jobs until it is resumed."""
-        return _shown(self.write(lambda: plans.pause(self.dialect, _name(name), _person(actor), self.now_ms())))
+        return _shown(self.write(lambda: plans.pause(self.dialect, _name(name), actor_of(actor), self.now_ms())))
 
     async def apause_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
-        return _shown(await self.awrite(lambda: plans.pause(self.dialect, _name(name), _person(actor), self.now_ms())))
+        return _shown(await self.awrite(lambda: plans.pause(self.dialect, _name(name), actor_of(actor), self.now_ms())))
 
     def resume_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
         """Let a schedule go on, with its next tick from now: what fell into the pause is not caught up on."""
-        return _shown(self.write(lambda: plans.resume(self.dialect, _name(name), _person(actor), self.now_ms())))
+        return _shown(self.write(lambda: plans.resume(self.dialect, _name(name), actor_of(actor), self.now_ms())))
 
     async def aresume_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
-        return _shown(await self.awrite(lambda: plans.resume(self.dialect, _name(name), _person(actor), self.now_ms())))
+        return _shown(
+            await self.awrite(lambda: plans.resume(self.dialect, _name(name), actor_of(actor), self.now_ms()))
+        )
 
     def _run_now(self, name: str, actor: str | None) -> Plan[Job]:
-        job_id = yield from plans.run_now(self.dialect, _name(name), _person(actor), self.now_ms())
-        return (yield from inspect.get(self.dialect, job_id))
+        made = yield from plans.run_now(self.dialect, _name(name), actor_of(actor), self.now_ms())
+        job = yield from inspect.get(self.dialect, made.job_id)
+        return msgspec.structs.replace(job, duplicate=True) if made.duplicate else job
 
     def _entry(
         self,
@@ -216,7 +218,3 @@ def _name(name: object) -> str:
     if complaint := name_complaint(name):
         raise InvalidOption("name", complaint)
     return str(name)
-
-
-def _person(actor: str | None) -> str:
-    return this_person() if actor is None else storable(actor, CODE_LENGTH)

@@ -21,6 +21,7 @@ from rowcall.queue.choosing import (
     refuse_filter,
 )
 from rowcall.queue.core import Core
+from rowcall.queue.failures import Failures
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.store.plans import inspect, steer
@@ -187,7 +188,7 @@ class Steering(Core):
         return lambda walk: cancel_some(self.dialect, wanted, walk, why, who, self.now_ms())
 
     def _reason(self, reason: str | None) -> str | None:
-        return None if reason is None else self.failures.detail(reason)
+        return reason_of(reason, self.failures)
 
     def _rescheduling(
         self, job_id: int, run_at: datetime | None, delay: float | timedelta | None, actor: str | None
@@ -206,7 +207,17 @@ class Steering(Core):
 
 
 def actor_of(actor: str | None) -> str:
-    return this_person() if actor is None else storable(actor, CODE_LENGTH)
+    return this_person() if actor is None else storable(_text("actor", actor), CODE_LENGTH)
+
+
+def reason_of(reason: str | None, failures: Failures) -> str | None:
+    return None if reason is None else failures.detail(_text("reason", reason))
+
+
+def _text(option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidOption(option, f"wants a text, not {value!r}")
+    return value
 
 
 def this_person() -> str:

@@ -120,6 +120,9 @@ class Flows(Protocol):
     def one_writer(self) -> bool:
         """Whether nobody else can write before this transaction has ended."""
 
+    def holds_together(self) -> Plan[bool]:
+        """Whether the statements that follow are one transaction, as far as the database can tell."""
+
     def begin_writing(self) -> Plan[None]:
         """Be the one who writes before anything is read, where there is only one. A plain statement."""
 
@@ -155,6 +158,9 @@ class Flows(Protocol):
         """Status and error code of those that nobody else is at, which keep them until the transaction ends."""
 
     def existing(self, job_ids: Sequence[int]) -> Plan[set[int]]: ...
+    def forgotten_edges(self, gone_code: str, limit: int) -> Plan[list[EndedEdge]]:
+        """Open edges whose blocker has ended, but for those that wait for a retry, or is gone."""
+
     def trust_edges(self, edges: Sequence[UnsureEdge]) -> Plan[None]: ...
 
     # keys

@@ -51,6 +51,7 @@ class FlowStatements(Protocol):
     reopen_edges: str
     forgive_edges: str
     reblock: str
+    forgotten_edges: str
 
 
 class SpokenFlows:
@@ -105,6 +106,9 @@ class SpokenFlows:
 
     def dependants(self, job_ids: Sequence[int]) -> Plan[list[Touched]]:
         return only(Statement(self._flows.dependants, (self._list_of(job_ids),), made.touched))
+
+    def forgotten_edges(self, gone_code: str, limit: int) -> Plan[list[EndedEdge]]:
+        return only(Statement(self._flows.forgotten_edges, (gone_code, limit), made.ended))
 
     def wait_anew(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
         given = self._list_of(job_ids)

@@ -67,6 +67,7 @@ class Loop:
         self._maybe_work = True
         self._look: Look | None = None
         self._looked_at = 0.0
+        self._swept_at = 0.0
         self._looked_since_round = False
         self._turn = 0
         self._busy_since: float | None = None
@@ -223,6 +224,7 @@ class Loop:
         self._turn += 1
         self._looked_since_round = False
         self._remember(taken.look)
+        self._swept_at = time.monotonic()
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         self._try_again(taken.left)
@@ -345,7 +347,17 @@ class Loop:
                 self._lookout.in_vain()
         else:
             self._lookout.in_vain()
-            self._remember(Look(glance.now_ms, glance.due_at_ms, glance.expires_at_ms, True, [], glance.wake_at_ms))
+            self._remember(
+                Look(
+                    glance.now_ms,
+                    glance.due_at_ms,
+                    glance.expires_at_ms,
+                    registered=True,
+                    ready=[],
+                    wake_at_ms=glance.wake_at_ms,
+                    edges_unsure=glance.edges_unsure,
+                )
+            )
 
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()
@@ -357,7 +369,8 @@ class Loop:
             return again_in
         # an edge stays unsure for as long as somebody is at its blocker
         since = time.monotonic() - self._looked_at
-        sweep_in = SWEEP_SECONDS - since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
+        swept_since = time.monotonic() - self._swept_at
+        sweep_in = SWEEP_SECONDS - swept_since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
             return min(again_in, max(0.0, sweep_in))
         due_in = max(0.0, self._stuck_seconds - since, min(self._seconds_until(self._look.next_at_ms), sweep_in))

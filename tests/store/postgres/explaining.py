@@ -16,7 +16,9 @@ from rowcall.store.statement import Parameter, Plan, Row, Statement
 Node = dict[str, Any]
 Mode = Literal["custom", "generic"]
 
-_COLUMN = re.compile(r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until)\b")
+_COLUMN = re.compile(
+    r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b"
+)
 
 
 class Access(NamedTuple):
@@ -98,6 +100,7 @@ def shown(access: Access) -> str:
     """The index, and those of the table's columns that it is entered by."""
     assert access.kind in ("Index Scan", "Index Only Scan"), access
     columns = re.findall(
-        r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until)\b", access.condition
+        r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b",
+        access.condition,
     )
     return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"

@@ -106,7 +106,12 @@ CASES = {
     "newest id": (DIALECT.newest_id(), ["rowcall_job_pkey()"], False),
     "arrivals": (DIALECT.arrivals(FINISHED, 1, 2), [BY_ID], False),
     "error ends": (DIALECT.error_ends(["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
-    "prune": (DIALECT.prune(GROUP, LATER_MS, 100), ["rowcall_job_aged(status, queue, type, finished_at)", BY_ID], True),
+    "prune": (
+        DIALECT.prune(GROUP, LATER_MS, 100),
+        # of what waits for it, and of its chain, too
+        ["rowcall_job_aged(status, queue, type, finished_at)", "rowcall_job_chain(chain_id)", BY_ID, BY_ID],
+        True,
+    ),
     "doomed": (
         DIALECT.doomed(GROUP, LATER_MS),
         ["rowcall_job_aged(status, queue, type)", "rowcall_job_aged(status, queue, type, finished_at)"],

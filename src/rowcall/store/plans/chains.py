@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rowcall.errors import JobNotFound, StillNeeded, WrongState
+from rowcall.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.lifecycle import CHAIN_COMPLETED_CODE
 from rowcall.store.dialect import Dialect
@@ -19,7 +19,7 @@ from rowcall.store.statement import Plan
 def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
     chain = yield from dialect.chain(chain_id)
     if chain is None:
-        raise JobNotFound(chain_id)
+        raise ChainNotFound(chain_id)
     steps = yield from dialect.chain_steps(chain_id)
     return msgspec.structs.replace(chain, steps=tuple(steps))
 
@@ -28,12 +28,12 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
     """The step that says what came of the chain, once it has ended; until then the one that it waits for."""
     chain = yield from dialect.chain(chain_id)
     if chain is None:
-        raise JobNotFound(chain_id)
+        raise ChainNotFound(chain_id)
     if chain.status in FINISHED:
         return (yield from dialect.chain_steps(chain_id))[-1]
     current = yield from dialect.get(chain.current)
     if current is None:
-        raise JobNotFound(chain_id)
+        raise ChainNotFound(chain_id)
     return current
 
 
@@ -111,5 +111,5 @@ def _locked_steps(dialect: Dialect, chain_id: int) -> Plan[list[Job]]:
         if locked is not None:
             steps.append(locked)
     if not steps:
-        raise JobNotFound(chain_id)
+        raise ChainNotFound(chain_id)
     return steps

@@ -12,6 +12,8 @@ from rowcall.store.plans.books import broken
 from rowcall.store.statement import Plan
 
 SWEPT_AT_ONCE = 500
+MENDED_AT_ONCE = 500
+GONE_CODE = "JOB:DELETED"
 
 
 def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
@@ -97,9 +99,22 @@ def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
     return any_ready
 
 
+def mend(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """See to edges that nobody will see to any more: the blocker ended, or is gone, unseen by who should have looked.
+
+    It reads all open edges: for now and then. Gives how many there were.
+    """
+    edges = yield from dialect.forgotten_edges(GONE_CODE, MENDED_AT_ONCE)
+    if edges:
+        yield from resolve(dialect, edges, now_ms)
+    return len(edges)
+
+
 def _blocker_of(edge: UnsureEdge, last_steps: dict[int, int]) -> int:
     return last_steps.get(edge.blocker_id, edge.blocker_id) if edge.of_chain else edge.blocker_id
 
 
 def _gone(edge: UnsureEdge) -> EndedEdge:
-    return EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, Status.FAILED, "JOB:DELETED")
+    """A blocker that is deleted can never be retried: there is nothing to wait for."""
+    on_failure = "fail" if edge.on_failure == "wait" else edge.on_failure
+    return EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, on_failure, Status.FAILED, GONE_CODE)

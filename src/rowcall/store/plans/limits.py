@@ -54,8 +54,9 @@ def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
 class Room:
     """What one key has left. Valid while the key is locked."""
 
-    def __init__(self, numbers: Numbers, used: int, now_ms: int) -> None:
+    def __init__(self, numbers: Numbers, used: int, now_ms: int, *, is_published: bool = True) -> None:
         self.numbers = numbers
+        self.is_published = is_published
         self.used = used
         self.now_ms = now_ms
         self.admitted = 0
@@ -175,11 +176,15 @@ class Admission:
         """Lock and count the keys of these jobs, as far as they are not known yet."""
         wishes = {job.id: self.declared.of(job) for job in ready}
         entries: dict[str, Entry] = {}
+        strictest: dict[str, Numbers] = {}
         wanted: Counter[str] = Counter()
         for wish in wishes.values():
             for entry in wish:
-                entries.setdefault(entry.key, entry)
+                first = entries.setdefault(entry.key, entry)
                 wanted[entry.key] += 1
+                if entry is not first and entry != first:  # rows of processes that do not agree
+                    known = strictest.get(entry.key, first.numbers)
+                    strictest[entry.key] = known.strictest(entry.numbers)
         unknown = [key for key in entries if key not in self._rooms and key not in self._foreign]
         budget = dialect.most_keys - len(self._rooms) - len(self._foreign)
         if len(unknown) > budget:
@@ -192,7 +197,13 @@ class Admission:
                 names = {key: entries[key].name for key in sorted(locked)}
                 now_ms, states = yield from dialect.key_states(names, self._now_ms)
                 for key, state in states.items():
-                    self._rooms[key] = Room(state.published or entries[key].numbers, state.used, now_ms)
+                    numbers = state.published or entries[key].numbers
+                    self._rooms[key] = Room(numbers, state.used, now_ms, is_published=state.published is not None)
+        for key, entry in entries.items():
+            room = self._rooms.get(key)
+            numbers = strictest.get(key, entry.numbers)
+            if room is not None and not room.is_published and room.numbers != numbers:
+                room.numbers = room.numbers.strictest(numbers)
         self.left |= any(key in self._foreign for key in entries)
         yield from load_starts(dialect, {key: self._rooms[key] for key in entries if key in self._rooms}, wanted)
         return wishes

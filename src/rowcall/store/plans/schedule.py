@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from rowcall.config import name_complaint
 from rowcall.errors import ScheduleNotFound
 from rowcall.payload import value_from_row
-from rowcall.schedule import due_ticks, has_cron, next_tick
+from rowcall.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.plans.orders import Order, place_orders
 from rowcall.store.schedules import Entry, ScheduleRow
@@ -32,6 +33,7 @@ def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
 def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[int]:
     assert row.next_run_at_ms is not None
     try:
+        check_timing(row.timing)
         job = job_of(row)
         due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
     except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
@@ -40,23 +42,31 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
         ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
-        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms))
+        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms)).job_id
     yield from dialect.move_on(row.name, due.following_ms, *last)
     return len(due.ticks)
 
 
-def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[int]:
-    """Gives the job's id; where its key is taken, that of the job that has it."""
+class Made(NamedTuple):
+    """The job of a tick, or where its key is taken, the one that has it."""
+
+    job_id: int
+    duplicate: bool = False
+
+
+def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[Made]:
     if job.is_alone:
         inserted: Inserted | None = yield from dialect.insert(job, row.payload, now_ms)
     else:
         (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
         if placed.existing is not None:
-            return placed.existing.id
+            if actor is not None:  # a person did it, and it is to be seen
+                yield from dialect.record_event(placed.existing.id, event, actor, row.name, now_ms)
+            return Made(placed.existing.id, duplicate=True)
         inserted = placed.inserted
     assert inserted is not None
     yield from dialect.record_event(inserted.id, event, actor, row.name, now_ms)
-    return inserted.id
+    return Made(inserted.id)
 
 
 def job_of(row: Entry) -> NewJob:
@@ -96,14 +106,14 @@ def put(dialect: Dialect, entry: Entry, now_ms: int | None) -> Plan[ScheduleRow]
     return (yield from _locked(dialect, entry.name))
 
 
-def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[int]:
-    """Enqueue one more, whatever its times are and even if it is paused; gives the job's id."""
+def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[Made]:
+    """Enqueue one more, even if it is paused; its times stay as they are."""
     row = yield from _locked(dialect, name)
     now_ms = yield from dialect.now(now_ms)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
-    job_id = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
-    yield from dialect.move_on(name, row.next_run_at_ms, now_ms, job_id)
-    return job_id
+    made = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
+    yield from dialect.move_on(name, row.next_run_at_ms, None, made.job_id)
+    return made
 
 
 def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
@@ -119,6 +129,7 @@ def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[
     row = yield from _locked(dialect, name)
     if not row.paused and row.problem is None:
         return row
+    check_timing(row.timing)
     now_ms = yield from dialect.now(now_ms)
     yield from dialect.resume_schedule(name, next_tick(row.timing, now_ms), actor, now_ms)
     return (yield from _locked(dialect, name))

@@ -15,7 +15,6 @@ from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.heed import heed
-from rowcall.store.plans.holding import free
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -186,8 +185,10 @@ def settle_completed(
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
     settled = yield from settle(dialect, rolled_back, account, now_ms)
-    if committed and (yield from dialect.concerned()).slots:
-        yield from free(dialect, committed)
+    if committed:  # a transaction that began long ago may not have seen who waits for its job
+        concerned = yield from dialect.concerned()
+        if any(concerned):
+            yield from follow(dialect, committed, concerned, now_ms)
     return Completions(committed, settled, undecided)
 
 

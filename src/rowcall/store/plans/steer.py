@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rowcall.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.job import FINISHED, WAITING, Job, Status
-from rowcall.lifecycle import BLOCKER_CODES, CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.books import cancelled_by_hand, revived
 from rowcall.store.plans.follow import follow
@@ -38,7 +38,7 @@ def rerun(
     yield from dialect.rerun([*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
     yield from dialect.tally([revived(job) for job in revivals], now_ms)
     yield from dialect.record_events([job.id for job in revivals], "MANUAL_RETRY", actor, None, now_ms)
-    waiting = [job.id for job in revivals if job.error_code in BLOCKER_CODES]
+    waiting = [job.id for job in revivals if job.attempt == 0]  # what has run has had all that it waited for
     if waiting:
         yield from dialect.wait_anew(waiting, now_ms)
 
@@ -51,7 +51,7 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
     for chain_id, chain_index in sorted(first.items()):
         for step in (yield from dialect.chain_steps(chain_id)):
             is_later = step.id not in known and (step.chain_index or 0) > chain_index
-            if is_later and step.claimed_at is None and step.error_code in BLOCKER_CODES:
+            if is_later and step.attempt == 0 and step.status in (Status.FAILED, Status.CANCELLED):
                 locked = yield from dialect.lock(step.id)
                 if locked is not None and locked.status in FINISHED:
                     fallen.append(locked)
@@ -139,9 +139,13 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
-    yield from _allowed(dialect, job_id, Move.DELETE, "delete")
-    if waiting := (yield from dialect.dependants([job_id])):
-        raise StillNeeded(job_id, sorted(job.id for job in waiting))
+    job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
+    waiting = {other.id for other in (yield from dialect.dependants([job_id]))}
+    if job.chain_id is not None:  # who waits for the chain waits for its last step, whichever that will be
+        steps = {step.id for step in (yield from dialect.chain_steps(job.chain_id))}
+        waiting |= {other.id for other in (yield from dialect.dependants([job.chain_id]))} - steps
+    if waiting:
+        raise StillNeeded(job_id, sorted(waiting))
     yield from dialect.delete(job_id)
     yield from dialect.tell_waiters([job_id])
 

@@ -19,6 +19,10 @@ class PostgresFlows(SpokenFlows):
     _flows: FlowsSql
     one_writer = False
 
+    def holds_together(self) -> Plan[bool]:
+        began = yield from only(plain(self._flows.transaction_began))
+        return began == (yield from only(plain(self._flows.transaction_began)))
+
     def begin_writing(self) -> Plan[None]:
         yield from ()
 

@@ -156,7 +156,7 @@ class FlowsSql:
 
     unsure_edges = _array_of(
         "blocker_id, of_chain, job_id, on_failure",
-        "(select * from <edge> where unsure <> 0 order by blocker_id limit $1::int) as unsure",
+        "(select * from <edge> where unsure <> 0 order by random() limit $1::int) as unsure",
     )
     last_steps = _array_of(
         "given.id, last.id",
@@ -179,6 +179,7 @@ class FlowsSql:
         select pg_advisory_xact_lock(hash) from (
           select distinct hashtextextended(value, hashtextextended($1::text, 6)) as hash
           from jsonb_array_elements_text($2::text::jsonb) order by 1) as hashes"""
+    transaction_began = "select now()::text"
     isolation = "select current_setting('transaction_isolation')"
     key_holders = _array_of(
         "given.key, holder.id, holder.status",
@@ -241,10 +242,30 @@ class FlowsSql:
         update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, lease_until = null, held = null,
           finished_at = <now>, error_code = $3::text, error_detail = $4::text
         where id = any ($2::text::bigint[])"""
+    forgotten_edges = _array_of(
+        _EDGE_COLUMNS,
+        f"""(
+          select * from (
+            select edge.blocker_id, edge.of_chain, edge.job_id,
+                   head.id is not null and edge.resolved_at is not null as retried,
+                   case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
+                     as on_failure,
+                   coalesce(case when edge.of_chain <> 0 then {_LAST.format("step.status::text")} end,
+                            head.status::text, 'failed') as status,
+                   case when head.id is null then $1::text
+                        when edge.of_chain <> 0 then {_LAST.format("step.error_code")} else head.error_code end
+                     as error_code
+            from <edge> as edge
+              left join lateral (select * from <job> where id = edge.blocker_id offset 0) as head on true
+              cross join lateral (select status from <job> where id = edge.job_id offset 0) as waiting
+            where edge.state = 'open' and waiting.status = 'blocked' offset 0) as ended
+          where status {_ENDED} and (status = 'succeeded' or (on_failure <> 'wait' and not retried))
+          limit $2::int) as forgotten""",
+    )
     # A blocker that is gone can never succeed: who retries by hand does without. One that has failed is waited for
-    # until somebody retries it; one that runs may just be ending.
+    # until somebody retries it, and that it was resolved before says so; one that runs may just be ending.
     reopen_edges = f"""
-        update <edge> as edge set state = 'open', resolved_at = null,
+        update <edge> as edge set state = 'open', resolved_at = <clock>,
           unsure = case when blocker.status {_ENDED} then 0 else 1 end
         from (select edge.blocker_id, edge.of_chain, edge.job_id,
                      {_STATUS_OF_BLOCKER.format("edge.of_chain")} as status

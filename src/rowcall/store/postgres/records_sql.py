@@ -45,14 +45,16 @@ def _forget(condition: str) -> str:
         select count(*) from gone"""
 
 
-# others may still ask for its result, and a chain is kept as long as its youngest step
+# Others may still ask for its result, and a chain is kept as long as its youngest step. Asked of each row by itself, as
+# "the first of them is none": whatever is a join, the planner may turn round and read all of the table.
 _NOT_NEEDED = f"""
-            and not exists (select from <edge> as edge cross join lateral (
-                              select finished_at from <job> where id = edge.job_id offset 0) as waiting
-                            where edge.blocker_id in (job.id, job.chain_id) and waiting.finished_at is null)
-            and (chain_id is null or not exists (
-              select from <job> as step where step.chain_id = job.chain_id
-                and (step.finished_at is null or step.finished_at >= (select {time_of("$4")}))))"""
+            and (select 1 from <edge> as edge cross join lateral (
+                   select finished_at from <job> where id = edge.job_id offset 0) as waiting
+                 where edge.blocker_id = any (array[job.id, job.chain_id]) and waiting.finished_at is null
+                 limit 1) is null
+            and (chain_id is null or (
+                 select 1 from <job> as step where step.chain_id = job.chain_id
+                   and (step.finished_at is null or step.finished_at >= (select {time_of("$4")})) limit 1) is null)"""
 
 
 class RecordsSql:

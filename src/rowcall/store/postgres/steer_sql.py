@@ -103,8 +103,7 @@ class SteerSql:
         select job.id, 'chain', later.id from <job> as job cross join lateral (
           select id from <job> as step
           where step.chain_id is not null and step.chain_id = job.chain_id and step.chain_index > job.chain_index
-            and not (step.finished_at is not null and step.claimed_at is null
-                     and coalesce(step.error_code, '') in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED'))
+            and not (step.attempt = 0 and step.status in ('blocked', 'failed', 'cancelled'))
           order by chain_id, chain_index limit 1) as later
         where job.id = {_ids("$1")}"""
     failed_with = f"""

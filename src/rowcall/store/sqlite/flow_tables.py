@@ -130,6 +130,9 @@ STATEMENTS = (
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
     " where status = 'pending' and held is not null",
     "create index <prefix>job_cancelling on <job> (worker, id) where status = 'running' and cancel_lease is not null",
+    # until now nothing gave a meaning to what plain SQL may have put there
+    "update <job> set chain_id = null, chain_index = null where chain_id is not null or chain_index is not null",
+    "update <job> set key = null where length(cast(key as blob)) > 1800",
     "create index <prefix>job_key on <job> (type, key, id) where key is not null",
     "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
     "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",

@@ -20,6 +20,10 @@ class SqliteFlows(SpokenFlows):
     _flows: FlowsSql
     one_writer = True
 
+    def holds_together(self) -> Plan[bool]:
+        yield from ()
+        return True
+
     def begin_writing(self) -> Plan[None]:
         return execute(plain(self._flows.begin_writing))
 

@@ -161,9 +161,24 @@ class FlowsSql:
         update <job> set status = 'cancelled', lease = lease + 1, lease_until = null, held = null, finished_at = <now>,
           error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
-    # a blocker that is gone can never succeed: who retries by hand does without
+    forgotten_edges = f"""
+        select json_group_array(json_array(blocker_id, of_chain, job_id, on_failure, status, error_code)) from (
+          select * from (
+            select edge.blocker_id, edge.of_chain, edge.job_id,
+                   head.id is not null and edge.resolved_at is not null as retried,
+                   case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
+                     as on_failure,
+                   coalesce(case when edge.of_chain then {_LAST.format("step.status")} end, head.status, 'failed')
+                     as status,
+                   case when head.id is null then ?1 when edge.of_chain then {_LAST.format("step.error_code")}
+                        else head.error_code end as error_code
+            from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+            where edge.state = 'open' and exists (select 1 from <job> where id = edge.job_id and status = 'blocked'))
+          where status {_ENDED} and (status = 'succeeded' or (on_failure <> 'wait' and not retried)) limit ?2)"""
+    # A blocker that is gone can never succeed: who retries by hand does without. When it was resolved before is left to
+    # say that the wait is for a retry of the blocker.
     reopen_edges = f"""
-        update <edge> set state = 'open', resolved_at = null
+        update <edge> set state = 'open', resolved_at = <clock>
         where job_id in {_IDS.format("?1")} and state = 'failed' and exists (
           select 1 from <job> as head where head.id = blocker_id
             and case when of_chain then coalesce({_LAST.format("step.status")}, head.status) else head.status end

@@ -82,8 +82,8 @@ class SteerSql:
         select job.id, 'chain', later.id from json_each(?1) as given cross join <job> as job on job.id = given.value
           cross join <job> as later indexed by <prefix>job_chain
             on later.chain_id = job.chain_id and later.chain_id is not null
-        where later.chain_index > job.chain_index and not (later.finished_at is not null and later.claimed_at is null
-          and coalesce(later.error_code, '') in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED'))"""
+        where later.chain_index > job.chain_index and not (
+          later.attempt = 0 and later.status in ('blocked', 'failed', 'cancelled'))"""
     failed_with = f"""
         select job.finished_at, {_SHOWN} from <job> as job indexed by <prefix>job_failed
         where status = 'failed' and coalesce(error_code, '') = ?1 and (finished_at, id) > (?2, ?3)

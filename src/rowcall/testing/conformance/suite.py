@@ -46,6 +46,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestRateLimits,
 )
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
+from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
@@ -116,6 +117,7 @@ __all__ = [
     "TestListing",
     "TestListingChains",
     "TestLostWorkers",
+    "TestMending",
     "TestMigrations",
     "TestModel",
     "TestNeeded",
@@ -135,6 +137,7 @@ __all__ = [
     "TestScheduleRaces",
     "TestSchedules",
     "TestSecrets",
+    "TestSentAgain",
     "TestSettle",
     "TestStage",
     "TestStorm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections import Counter
@@ -41,6 +42,21 @@ class TestLimits:
         claimed = jobs.claim("w", limit=10)
         assert charged(claimed) == ["a", "a", "b", "b", "c"]
         assert jobs.claim("w", limit=10) == []
+
+    def test_a_claim_by_hand_is_filled_whatever_the_number_of_keys(self, jobs: Rowcall) -> None:
+        @jobs.task(limit=Limit("each", concurrency=1, by="number"))
+        def charge(number: int) -> None: ...
+
+        charge.enqueue_many([{"number": number} for number in range(450)])  # no transaction locks so many
+        assert len(jobs.claim("w", limit=440)) == 440
+        assert len(asyncio.run(jobs.aclaim("w", limit=440))) == 10
+
+    def test_where_rows_disagree_the_strictest_holds(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+        lax, strict = open_queue(clock=clock), open_queue(clock=clock)
+        for _ in range(3):
+            lax.enqueue("call", limit=Limit("at once", concurrency=5))
+            strict.enqueue("send", limit=Limit("at once", concurrency=2))
+        assert len(lax.claim("w", limit=10)) == 2
 
     def test_a_full_key_makes_nobody_wait_behind_it(self, jobs: Rowcall) -> None:
         declare(jobs, STRIPE)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from rowcall import Job, Rowcall, ScheduleNotFound, Status
+from rowcall import InvalidOption, Job, Rowcall, ScheduleNotFound, Status
 from rowcall.queue.schedules import publish_schedules
 from rowcall.schedule import CatchUp
 from rowcall.store.plans.schedule import TICKS_AT_ONCE
@@ -118,7 +118,7 @@ class TestSchedules:
             (event.event, event.actor, event.detail) for event in jobs.timeline(job.id)
         ]
         told = jobs.resume_schedule("daily")
-        assert (told.last_run_at, told.last_job_id, told.next_run_at) == (NOON, job.id, added.next_run_at)
+        assert (told.last_run_at, told.last_job_id, told.next_run_at) == (None, job.id, added.next_run_at)
 
     def test_a_removed_schedule_makes_no_more_jobs(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.add_schedule("often", "send", every=60)
@@ -158,6 +158,9 @@ class TestSchedules:
         assert len(ticks(jobs)) == 1
         told = {schedule.name: schedule for schedule in jobs.schedules()}
         assert told["sound"].problem is None
+        assert "'what?' has 1 fields, and wants 5" in str(told["line"].problem)
+        with pytest.raises(InvalidOption, match="has 1 fields"):
+            jobs.resume_schedule("line")
         for name in ("line", "zone", "options"):
             assert told[name].problem
             assert told[name].next_run_at is None
@@ -221,7 +224,10 @@ class TestDeclaredSchedules:
         assert jobs.claim("hand", limit=10) == []
         told = jobs.schedules()[0]
         assert (told.last_job_id, told.last_run_at) == (running.id, clock.now())
-        assert jobs.run_schedule_now("digest").id == running.id
+        again = jobs.run_schedule_now("digest", actor="ann")
+        assert (again.id, again.duplicate) == (running.id, True)
+        said = [(event.event, event.actor, event.detail) for event in jobs.timeline(running.id)]
+        assert ("RUN_NOW", "ann", "digest") in said
         jobs.complete(running)
         clock.advance(60)
         assert [job.run_at for job in jobs.claim("hand", limit=10)] == [clock.now()]
