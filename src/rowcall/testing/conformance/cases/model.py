@@ -17,7 +17,7 @@ HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks,
 
 # derandomized and without a memory of its own: the same walk each time, so that nothing fails only now and then
 SETTINGS = settings(
-    max_examples=int(HISTORIES or 100),
+    max_examples=int(HISTORIES or 40),
     stateful_step_count=40,
     derandomize=HISTORIES is None,
     database=None,
