@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import pytest
@@ -199,7 +200,7 @@ def test_the_other_method_is_named(main_lending: Lending) -> None:
                 ctx.complete("never", connection=mine.lent)
         else:
             with pytest.raises(InvalidOption, match=r"is not async: .*complete"):
-                await ctx.acomplete("never", connection=mine.lent)
+                asyncio.run(ctx.acomplete("never", connection=mine.lent))  # in its thread there is no loop yet
         await mine.begin()
         await mine.complete(ctx, "done")
         await mine.commit()
