@@ -198,9 +198,7 @@ def test_the_other_method_is_named(main_lending: Lending) -> None:
             with pytest.raises(InvalidOption, match=r"is async: .*acomplete"):
                 ctx.complete("never", connection=mine.lent)
         else:
-            lending.jobs.lend(
-                mine.lent
-            )  # what is prepared at the first loan would want a loop, and this thread has none
+            lending.jobs.lend(mine.lent)  # the first loan prepares, which would want a loop: this thread has none
             with pytest.raises(InvalidOption, match=r"is not async: .*complete"):
                 await ctx.acomplete("never", connection=mine.lent)
         await mine.begin()

@@ -141,7 +141,7 @@ def _take_shares(
                 if admission.held > held and len(ready) == share:
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
             else:
-                seated = [job for job in ready if _seat(appetite, taken, job)]
+                seated = _seat_all(appetite, taken, ready)
             if (seated or admission.held > held) and len(ready) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
@@ -220,6 +220,18 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
         return share
     of_queue = sum(job.queue == queue for job in (*taken.started, *taken.buffered))
     return min(share, limit - of_queue)
+
+
+def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:
+    """Those that there is room for. Where no task takes batches, by slices: a call for each would be felt."""
+    if appetite.batches or taken.rides:
+        return [job for job in ready if _seat(appetite, taken, job)]
+    slots, room = appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered)
+    started = ready[: max(0, slots)]
+    waiting = [job for job in ready[len(started) :] if job.lost == 0 and job.attempt < job.max_attempts][: max(0, room)]
+    taken.started += started
+    taken.buffered += waiting
+    return [*started, *waiting]
 
 
 def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
