@@ -228,7 +228,7 @@ def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Read
         return [job for job in ready if _seat(appetite, taken, job)]
     slots, room = appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered)
     started = ready[: max(0, slots)]
-    waiting = [job for job in ready[len(started) :] if job.lost == 0 and job.attempt < job.max_attempts][: max(0, room)]
+    waiting = [job for job in ready[len(started) :] if job.bufferable][: max(0, room)]
     taken.started += started
     taken.buffered += waiting
     return [*started, *waiting]
