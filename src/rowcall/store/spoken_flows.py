@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -54,7 +55,7 @@ class FlowStatements(Protocol):
     forgotten_edges: str
 
 
-class SpokenFlows:
+class SpokenFlows(ABC):
     _flows: FlowStatements
 
     def mark_chains(self, steps: Sequence[tuple[int, int, int]]) -> Plan[None]:
@@ -117,11 +118,13 @@ class SpokenFlows:
         yield from execute(plain(self._flows.reblock, given))
         yield from self._retag(job_ids)
 
+    @abstractmethod
     def _list_of(self, job_ids: Sequence[int]) -> str:
-        raise NotImplementedError
+        """Ids as this database takes many of them."""
 
+    @abstractmethod
     def _retag(self, job_ids: Collection[int]) -> Plan[None]:
-        raise NotImplementedError
+        """Let the tags of these jobs say what has become of them."""
 
 
 def order_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
@@ -92,6 +92,3 @@ class SqliteFlows(SpokenFlows):
 
     def _list_of(self, job_ids: Sequence[int]) -> str:
         return as_json(job_ids)
-
-    def _retag(self, job_ids: Collection[int]) -> Plan[None]:
-        raise NotImplementedError
