@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.limits import LimitOf
+from rowcall.store.statement import Parameter
 
 KeyOf = Callable[..., str]
 
@@ -82,6 +83,25 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             and self.limits is None
             and self.limited_by is None
         )
+
+
+def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:
+    """A job as the statements that insert one take it, in the order of their parameters."""
+    return (
+        job.type,
+        job.queue,
+        payload,
+        job.priority,
+        job.max_attempts,
+        job.run_at_ms,
+        job.delay_ms,
+        job.timeout_seconds,
+        job.retry,
+        job.tags,
+        job.expires_at_ms,
+        job.expires_in_ms,
+        job.trace_context,
+    )
 
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):

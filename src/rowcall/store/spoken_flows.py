@@ -21,6 +21,7 @@ from rowcall.store.flows import (
     Touched,
     Unique,
 )
+from rowcall.store.new_job import fields_of
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first
 
@@ -129,23 +130,5 @@ class SpokenFlows(ABC):
 
 def order_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:
     """A job as the fields that `insert_orders` takes."""
-    return (
-        job.type,
-        job.queue,
-        payload,
-        job.priority,
-        job.max_attempts,
-        job.run_at_ms,
-        job.delay_ms,
-        job.timeout_seconds,
-        job.retry,
-        job.tags,
-        job.expires_at_ms,
-        job.expires_in_ms,
-        job.trace_context,
-        job.key,
-        job.limits,
-        job.blocked,
-        job.chain_id,
-        job.chain_index,
-    )
+    own = (job.key, job.limits, job.blocked, job.chain_id, job.chain_index)
+    return (*fields_of(job, payload), *own)

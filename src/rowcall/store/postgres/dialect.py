@@ -28,6 +28,7 @@ from rowcall.store.dialect import (
     Version,
 )
 from rowcall.store.flows import Touched
+from rowcall.store.new_job import fields_of
 from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
 from rowcall.store.postgres.flows import PostgresFlows
@@ -54,7 +55,7 @@ from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
-from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
 
 
 class PostgresDialect(
@@ -124,7 +125,7 @@ class PostgresDialect(
         return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
 
     def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
-        parameters = (*_insert_parameters(job, payload, now_ms), limits)
+        parameters = (now_ms, *fields_of(job, payload), limits)
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
@@ -138,7 +139,7 @@ class PostgresDialect(
         if limits is not None:
             sql = self._sql.insert_many_limited
             given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
-        parameters = _insert_parameters(job, f"[{','.join(given)}]", now_ms)
+        parameters = (now_ms, *fields_of(job, f"[{','.join(given)}]"))
         return (yield from only(Statement(sql, parameters, inserted_many_from_row, somebody_listens)))
 
     # claim
@@ -347,22 +348,3 @@ def _by_priority(job: Ready) -> tuple[int, int, int]:
 def _document(settled: Sequence[Success | Settlement]) -> tuple[str, str]:
     """The ids as an array, and what is given of each under its id."""
     return array([row.id for row in settled]), as_json({str(row.id): row for row in settled})
-
-
-def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:
-    return (
-        now_ms,
-        job.type,
-        job.queue,
-        payload,
-        job.priority,
-        job.max_attempts,
-        job.run_at_ms,
-        job.delay_ms,
-        job.timeout_seconds,
-        job.retry,
-        job.tags,
-        job.expires_at_ms,
-        job.expires_in_ms,
-        job.trace_context,
-    )

@@ -28,6 +28,7 @@ from rowcall.store.dialect import (
     Version,
 )
 from rowcall.store.flows import Touched
+from rowcall.store.new_job import fields_of
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
 from rowcall.store.spoken_schedules import SpokenSchedules
@@ -97,7 +98,7 @@ class SqliteDialect(
             found = yield Statement(self._sql.insert_plain, plain, no_row)
             job_id, created_at_ms = found[0]
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        parameters = (*_insert_parameters(job, payload, now_ms), limits)
+        parameters = (now_ms, *fields_of(job, payload), limits)
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])
 
@@ -111,7 +112,7 @@ class SqliteDialect(
     ) -> Plan[list[Inserted]]:
         sql = self._sql.insert_many if limits is None else self._sql.insert_many_limited
         given = payloads if limits is None else list(zip(payloads, limits, strict=True))
-        yield from execute(Statement(sql, _insert_parameters(job, as_json(given), now_ms), no_row))
+        yield from execute(Statement(sql, (now_ms, *fields_of(job, as_json(given))), no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
@@ -338,22 +339,3 @@ def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
 
 def _by_priority(job: Ready) -> tuple[int, int, int]:
     return -job.priority, job.place, job.id
-
-
-def _insert_parameters(job: NewJob, payload: str, now_ms: int | None) -> tuple[Parameter, ...]:
-    return (
-        now_ms,
-        job.type,
-        job.queue,
-        payload,
-        job.priority,
-        job.max_attempts,
-        job.run_at_ms,
-        job.delay_ms,
-        job.timeout_seconds,
-        job.retry,
-        job.tags,
-        job.expires_at_ms,
-        job.expires_in_ms,
-        job.trace_context,
-    )
