@@ -22,6 +22,7 @@ from rowcall.payload import (
     explain,
     hints_of,
     parameters_of,
+    placed,
 )
 
 ITEM = "item"
@@ -61,6 +62,7 @@ class ItemArguments(Arguments):
             self._defaults = False
             self._if_missing = {}
             self._decoder = _whole_decoder(task, kind)
+        self._placed = placed(self._names)
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         if args and not self._is_alone:

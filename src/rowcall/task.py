@@ -25,7 +25,6 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 NOTHING_GIVEN = Options()
-_ONLY_CONNECTION = {"connection"}
 
 
 class Lane(enum.Enum):
@@ -139,7 +138,7 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
 
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
-        if options.keys() == _ONLY_CONNECTION:  # the job is the same
+        if len(options) == 1 and "connection" in options:  # the job is the same
             return Enqueuer(self._jobs, self._declared, self._new_job, options["connection"])
         given = checked(options, ENQUEUE_OPTIONS)
         return Enqueuer(self._jobs, self._declared, _new_job(self._jobs, self._declared, given), given.connection)

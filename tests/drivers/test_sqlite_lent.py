@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,6 +17,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.lent.of_sqlite3 import known_files
 from rowcall.store.dialect import NewJob
 from rowcall.task import Task
 
@@ -340,7 +342,69 @@ def test_a_connection_whose_file_is_known_goes_the_shortest_way(tmp_path: Path) 
         assert jobs.get(job.id) == job
         (now,) = connection.execute("select unixepoch('now') * 1000").fetchone()
     assert abs(job.created_at.timestamp() * 1000 - now) < 60_000
-    assert not [sql for sql in said if "returning" in sql.lower()]
+    assert not [sql for sql in said if "returning" in sql.lower() or "pragma" in sql.lower()]
+
+
+def test_what_was_known_of_a_connection_is_not_believed_of_the_next_one_in_its_place(tmp_path: Path) -> None:
+    """Identities come again: the second connection is very often where the first one was."""
+    with Rowcall(tmp_path / "mine.db") as mine, Rowcall(tmp_path / "other.db") as other:
+        for queue in (mine, other):
+            queue.migrate()
+        for _ in range(20):
+            connection = sqlite3.connect(tmp_path / "mine.db")
+            mine.enqueue("first", connection=connection)
+            place = id(connection)
+            connection.close()
+            del connection
+            gc.collect()
+            assert place not in known_files
+            with (
+                closing(sqlite3.connect(tmp_path / "other.db")) as connection,
+                pytest.raises(InvalidOption, match=r"other\.db, and this queue is in"),
+            ):
+                mine.enqueue("second", connection=connection)
+        assert mine.stats().total == other.stats().total == 0
+
+
+def test_a_connection_is_known_while_it_is_open_and_read_from(send: Task[[str], None], path: Path) -> None:
+    with closing(sqlite3.connect(path)) as mine:
+        mine.executemany("insert into mine (note) values (?)", [("a",), ("b",)])
+        rows = mine.execute("select note from mine order by id")
+        assert rows.fetchone() == ("a",)
+        send.using(connection=mine).enqueue("a")
+        assert known_files[id(mine)] == str(path)
+        assert rows.fetchall() == [("b",)]
+
+
+def test_a_class_of_the_callers_own_goes_the_long_way(send: Task[[str], None], path: Path) -> None:
+    """Whose `execute` may do anything."""
+
+    class Connection(sqlite3.Connection):
+        def execute(self, *arguments: object) -> sqlite3.Cursor:
+            raise AssertionError(arguments)
+
+    with closing(sqlite3.connect(path, factory=Connection)) as mine:
+        for _ in range(2):
+            send.using(connection=mine).enqueue("a")
+        mine.commit()
+        assert id(mine) not in known_files
+
+
+def test_two_threads_that_lend_one_connection_at_once(send: Task[[str], None], path: Path) -> None:
+    for _ in range(10):
+        with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=None)) as mine:
+            at_once = threading.Barrier(2)
+
+            def lend(mine: sqlite3.Connection = mine, at_once: threading.Barrier = at_once) -> int:
+                at_once.wait()
+                return send.using(connection=mine).enqueue("a").id
+
+            with ThreadPoolExecutor(2) as pool:
+                both = [pool.submit(lend) for _ in range(2)]
+            ids = {future.result() for future in both}
+            assert ids <= {row[0] for row in mine.execute("select id from rowcall_job")}
+            place = id(mine)
+        assert place not in known_files
 
 
 def test_what_is_refused_on_the_shortest_way_is_said_in_our_words(tmp_path: Path) -> None:

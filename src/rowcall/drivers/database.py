@@ -97,11 +97,8 @@ class Database(Protocol[M, E]):
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
         """
 
-    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> tuple[int, int] | None:
-        """Insert one row on a connection of the caller's, at a time that is added as the last parameter.
-
-        Gives its id and that time; None where this has to be done by a loan.
-        """
+    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> int | None:
+        """Insert one row on a connection of the caller's, and give its id; None where this has to be done by a loan."""
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted; gives how many bytes that were."""

@@ -25,7 +25,7 @@ from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.drivers.sqlite_errors import explained
 from rowcall.drivers.sqlite_transaction import SqliteTransaction
-from rowcall.store.statement import Parameter, Plan
+from rowcall.store.statement import Plan
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -56,6 +56,7 @@ class SqliteDatabase(Generic[M, E]):
         self._alike = alike
         self._path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
         self._lender = Lender(SqliteGuard(self._path))
+        self.insert_lent = self._lender.insert
         self._start_afresh()
         _open_databases.add(self)
 
@@ -146,9 +147,6 @@ class SqliteDatabase(Generic[M, E]):
 
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         return self._lender.lend(connection, whereabouts)
-
-    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> tuple[int, int] | None:
-        return self._lender.insert(connection, sql, parameters)
 
     def tidy(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
@@ -16,7 +17,7 @@ from rowcall.queue.blobs import on_loan
 from rowcall.queue.flows import Bound, Flows
 from rowcall.queue.limits import limited, limits_text, limits_texts
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
-from rowcall.queue.ordering import written_job
+from rowcall.queue.ordering import plain_job, written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
 from rowcall.store.plans.orders import Order
@@ -80,9 +81,9 @@ class Enqueueing(Flows):
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload)], connection)[0]
+        if connection is not None and (written := self._put_lent(job, payload, connection)) is not None:
+            return written
         connection = self.destination(connection)
-        if connection is not None and (inserted := self._insert_lent(job, payload, connection)) is not None:
-            return written_job(job, payload_from_row(payload), inserted)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
         if len(payload) > self.blobs.inline_length:
@@ -93,13 +94,14 @@ class Enqueueing(Flows):
         loan, dialect = self.lend(connection)
         return written_job(job, shown, loan.run(enqueue(dialect, member)))
 
-    def _insert_lent(self, job: NewJob, payload: str, connection: object) -> Inserted | None:
+    def _put_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
         """The shortest way to what most enqueues on lent connections are; None where that is not possible."""
-        if len(payload) > self.blobs.inline_length or self.now_ms() is not None:
+        if len(payload) > self.blobs.inline_length or self.clock.now() is not None:
             return None
-        short = self.dialect.short_insert(job, payload)
-        written = None if short is None else self.database.insert_lent(connection, *short)
-        return None if written is None else Inserted(written[0], "pending", written[1], written[1], None)
+        at_ms = time.time_ns() // 1_000_000  # what SQLite's own clock would say, too
+        short = self.dialect.short_insert(job, payload, at_ms)
+        job_id = None if short is None else self.database.insert_lent(connection, *short)
+        return None if job_id is None else plain_job(job, payload_from_row(payload), job_id, at_ms)
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:

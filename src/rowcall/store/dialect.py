@@ -238,8 +238,8 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
 
-    def short_insert(self, job: NewJob, payload: str) -> tuple[str, tuple[Parameter, ...]] | None:
-        """Of a plain job, where whoever runs it may know the time as well as the database: its last parameter."""
+    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
+        """One statement for a plain job, where who runs it knows the time as well as the database; else None."""
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -36,7 +37,7 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: str = "return"
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is written of a job when it is enqueued, but for its payload."""
 
     type: str
@@ -63,12 +64,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     chain_id: int | None = None
     chain_index: int | None = None
 
-    @property
+    @cached_property
     def is_alone(self) -> bool:
         """Whether no other job has to be looked at before it is written."""
         return self.unique is None and not self.after
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Due at once, and with nothing that most jobs do not have."""
         return (

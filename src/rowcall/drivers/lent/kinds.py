@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rowcall.drivers.lent.loan import AsyncKind, AsyncLoan, Guard, Loan, Seen, SyncKind, SyncLoan, Whereabouts, unusable
-from rowcall.drivers.lent.of_sqlite3 import Aiosqlite, Sqlite3, cursor_of, file_of
+from rowcall.drivers.lent.of_sqlite3 import Aiosqlite, Sqlite3, known_files
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Parameter
 
@@ -60,24 +59,18 @@ class Lender:
             return AsyncLoan(found.kind, self._guard, self._seen, whereabouts)
         return SyncLoan(found.kind, self._guard, self._seen, whereabouts)
 
-    def insert(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> tuple[int, int] | None:
+    def insert(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> int | None:
         """The shortest way for what is done most: one row, on a connection of the standard library whose file was seen.
 
-        The statement is given the time as its last parameter. Gives the id of the row and that time, in milliseconds;
-        None where the long way has to be gone.
+        Gives the id of the row; None where the long way has to be gone.
         """
-        if type(connection) is not sqlite3.Connection:
+        if known_files.get(id(connection)) not in self._seen.files:
             return None
         try:
-            cursor = cursor_of(connection)
-            if file_of(cursor) not in self._seen:
-                return None
-            at_ms = time.time_ns() // 1_000_000  # SQLite's own clock is this one, too
-            row_id = cursor.execute(sql, (*parameters, at_ms)).lastrowid
+            row_id: int = connection.execute(sql, parameters).lastrowid  # type: ignore[attr-defined]
         except Exception as error:
             raise Loan(self._guard, self._seen, None).explained(error) from error
-        assert row_id is not None
-        return row_id, at_ms
+        return row_id
 
 
 def _found(connection: Any) -> Found:

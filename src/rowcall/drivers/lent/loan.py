@@ -41,16 +41,16 @@ class Seen:
 
     def __init__(self) -> None:
         self._keys: weakref.WeakSet[object] = weakref.WeakSet()
-        self._files: set[str] = set()
+        self.files: set[str] = set()
 
     def __contains__(self, key: object) -> bool:
         if type(key) is str:
-            return key in self._files
+            return key in self.files
         return key is not None and key in self._keys
 
     def add(self, key: object) -> None:
         if type(key) is str:
-            self._files.add(key)
+            self.files.add(key)
         elif key is not None:
             with contextlib.suppress(TypeError):  # what cannot be referred to weakly is looked at each time
                 self._keys.add(key)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowcall.drivers.lent.loan import Family
@@ -21,7 +23,7 @@ class Sqlite3:
     @property
     def key(self) -> object:
         """The file: the connection itself cannot be referred to weakly."""
-        return file_of(cursor_of(self._connection))
+        return file_of(self._connection)
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         found = cursor_of(self._connection).execute(statement.sql, statement.parameters).fetchall()
@@ -35,8 +37,36 @@ def cursor_of(connection: sqlite3.Connection) -> sqlite3.Cursor:
     return cursor
 
 
-def file_of(cursor: sqlite3.Cursor) -> object:
-    return cursor.execute("pragma database_list").fetchone()[2]  # main comes first
+known_files: dict[int, object] = {}
+"""The files of open connections of exactly this class, by their identity."""
+
+
+class _Mark:
+    """A function of SQL that its connection lets go of when it is closed.
+
+    The connection itself cannot be referred to weakly, and asking it for its file each time took half as long as the
+    INSERT.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __call__(self) -> int:
+        return 1
+
+
+def file_of(connection: sqlite3.Connection) -> object:
+    """The file of its main database."""
+    key = id(connection)
+    if (known := known_files.get(key)) is not None:
+        return known
+    file: object = cursor_of(connection).execute("pragma database_list").fetchone()[2]  # main comes first
+    if type(connection) is sqlite3.Connection:
+        mark = _Mark()
+        with suppress(sqlite3.OperationalError):  # another thread is marking it, too: then it is asked once more
+            connection.create_function("rowcall_lent", 0, mark)
+            known_files[key] = file
+            weakref.finalize(mark, known_files.pop, key, None).atexit = False
+    return file
 
 
 class Aiosqlite:

@@ -129,7 +129,7 @@ class PostgresDialect(
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
-    def short_insert(self, job: NewJob, payload: str) -> None:
+    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> None:
         """A server has a clock of its own."""
 
     def insert_many(
