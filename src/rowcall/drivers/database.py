@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.lent.loan import Loan, Whereabouts
+from rowcall.drivers.lent.short import Written
 from rowcall.store.statement import Parameter, Plan
 
 T = TypeVar("T")
@@ -97,8 +98,13 @@ class Database(Protocol[M, E]):
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
         """
 
-    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> int | None:
-        """Insert one row on a connection of the caller's, and give its id; None where this has to be done by a loan."""
+    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> Written | None:
+        """Insert one row on a connection of the caller's: its id, and its time in milliseconds if the database says it.
+
+        None where this has to be done by a loan.
+        """
+
+    async def ainsert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> Written | None: ...
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted; gives how many bytes that were."""

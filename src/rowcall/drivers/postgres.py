@@ -39,7 +39,7 @@ from rowcall.drivers.postgres_connection import (
 from rowcall.drivers.postgres_errors import of_any_driver
 from rowcall.drivers.postgres_transaction import LONGEST_SILENCE_SECONDS, PostgresTransaction
 from rowcall.errors import Conflict, DataRefused, StoreUnavailable
-from rowcall.store.statement import Parameter, Plan, Row, Statement, fetch, no_row
+from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -83,6 +83,8 @@ class PostgresDatabase(Generic[M, E]):
             lambda error: of_any_driver(error, "the lent connection"),
         )
         self._lender = Lender(guard)
+        self.insert_lent = self._lender.short.insert
+        self.ainsert_lent = self._lender.short.ainsert
         self._start_afresh()
         _open_databases.add(self)
 
@@ -187,9 +189,6 @@ class PostgresDatabase(Generic[M, E]):
 
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         return self._lender.lend(connection, whereabouts)
-
-    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> None:
-        """Its clock is another one than this host's."""
 
     def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
         found: list[Row] = self.read(fetch(whereabouts))

@@ -56,7 +56,7 @@ class Core:
         self.open_transactions: set[Ground] = set()
         self._turns = itertools.count()
         self._schema_ready = False
-        self._lent_dialect: Dialect | None = None
+        self.lent_dialect: Dialect | None = None
         self._whereabouts: Whereabouts | None = None
 
     def now_ms(self) -> int | None:
@@ -152,20 +152,20 @@ class Core:
         """The caller's connection, and the dialect to speak on it; what is wrong with it is said before anything."""
         if isinstance(connection, Transaction):
             return self._own(connection), self.dialect
-        if self._lent_dialect is None:
+        if self.lent_dialect is None:
             self.database.lend(connection, None)
             self._prepare_to_lend()
-        assert self._lent_dialect is not None
-        return self.database.lend(connection, self._whereabouts), self._lent_dialect
+        assert self.lent_dialect is not None
+        return self.database.lend(connection, self._whereabouts), self.lent_dialect
 
     async def alend(self, connection: object) -> tuple[Place, Dialect]:
         if isinstance(connection, Transaction):
             return self._own(connection), self.dialect
-        if self._lent_dialect is None:
+        if self.lent_dialect is None:
             self.database.lend(connection, None)
             await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
-        assert self._lent_dialect is not None
-        return self.database.lend(connection, self._whereabouts), self._lent_dialect
+        assert self.lent_dialect is not None
+        return self.database.lend(connection, self._whereabouts), self.lent_dialect
 
     def _own(self, transaction: Transaction) -> Transaction:
         if not transaction.belongs_to(self):
@@ -176,7 +176,7 @@ class Core:
         self._ensure_schema_beside()
         dialect = self.database.read(self.dialect.for_loans())
         self._whereabouts = dialect.whereabouts()
-        self._lent_dialect = dialect
+        self.lent_dialect = dialect
 
     def _ensure_schema_beside(self) -> None:
         """Without waiting for long: what is in the way may be the caller's own transaction."""

@@ -96,12 +96,22 @@ class Enqueueing(Flows):
 
     def _put_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
         """The shortest way to what most enqueues on lent connections are; None where that is not possible."""
-        if len(payload) > self.blobs.inline_length or self.clock.now() is not None:
+        dialect = self.lent_dialect
+        if dialect is None or len(payload) > self.blobs.inline_length or self.clock.now() is not None:
             return None
         at_ms = time.time_ns() // 1_000_000  # what SQLite's own clock would say, too
-        short = self.dialect.short_insert(job, payload, at_ms)
-        job_id = None if short is None else self.database.insert_lent(connection, *short)
-        return None if job_id is None else plain_job(job, payload_from_row(payload), job_id, at_ms)
+        short = dialect.short_insert(job, payload, at_ms)
+        written = None if short is None else self.database.insert_lent(connection, *short)
+        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
+
+    async def _aput_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
+        dialect = self.lent_dialect
+        if dialect is None or len(payload) > self.blobs.inline_length or self.clock.now() is not None:
+            return None
+        at_ms = time.time_ns() // 1_000_000
+        short = dialect.short_insert(job, payload, at_ms)
+        written = None if short is None else await self.database.ainsert_lent(connection, *short)
+        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
@@ -112,6 +122,8 @@ class Enqueueing(Flows):
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
+        if connection is not None and (written := await self._aput_lent(job, payload, connection)) is not None:
+            return written
         connection = self.destination(connection)
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))

@@ -239,7 +239,11 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
         """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
 
     def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
-        """One statement for a plain job, where who runs it knows the time as well as the database; else None."""
+        """One statement for a plain job on a lent connection; None for others.
+
+        The time is of use where who runs it knows it as well as the database. Where the database has a clock of its
+        own, the statement gives a row of the id and the milliseconds.
+        """
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

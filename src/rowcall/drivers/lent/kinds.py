@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rowcall.drivers.lent.loan import AsyncKind, AsyncLoan, Guard, Loan, Seen, SyncKind, SyncLoan, Whereabouts, unusable
-from rowcall.drivers.lent.of_sqlite3 import Aiosqlite, Sqlite3, known_files
+from rowcall.drivers.lent.of_sqlite3 import Aiosqlite, Sqlite3
+from rowcall.drivers.lent.short import Short
 from rowcall.errors import InvalidOption
-from rowcall.store.statement import Parameter
 
 
 class Sync(NamedTuple):
@@ -36,6 +36,7 @@ class Lender:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._seen = Seen()
+        self.short = Short(guard, self._seen)
 
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         try:
@@ -58,19 +59,6 @@ class Lender:
         if isinstance(found, Async):
             return AsyncLoan(found.kind, self._guard, self._seen, whereabouts)
         return SyncLoan(found.kind, self._guard, self._seen, whereabouts)
-
-    def insert(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> int | None:
-        """The shortest way for what is done most: one row, on a connection of the standard library whose file was seen.
-
-        Gives the id of the row; None where the long way has to be gone.
-        """
-        if known_files.get(id(connection)) not in self._seen.files:
-            return None
-        try:
-            row_id: int = connection.execute(sql, parameters).lastrowid  # type: ignore[attr-defined]
-        except Exception as error:
-            raise Loan(self._guard, self._seen, None).explained(error) from error
-        return row_id
 
 
 def _found(connection: Any) -> Found:

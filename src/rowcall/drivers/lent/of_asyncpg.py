@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from rowcall.drivers.lent.loan import Family
+from rowcall.drivers.lent.short import AsyncWay, Parameters, Written, async_ways
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
+
+
+def _key(connection: asyncpg.Connection) -> object:
+    """What a pool hands out cannot be referred to weakly; what is in it can."""
+    return getattr(connection, "_con", connection)
+
+
+async def _ainsert(connection: asyncpg.Connection, sql: str, parameters: Parameters) -> Written | None:
+    if connection.is_closed():
+        return None
+    record = await connection.fetchrow(sql, *parameters)
+    return record[0], record[1]
+
+
+for _kind in (asyncpg.Connection, PoolConnectionProxy):
+    async_ways[_kind] = AsyncWay(_key, _ainsert)
 
 
 class Asyncpg:
@@ -19,8 +37,7 @@ class Asyncpg:
 
     @property
     def key(self) -> object:
-        # what a pool hands out cannot be referred to weakly; what is in it can
-        return getattr(self._connection, "_con", self._connection)
+        return _key(self._connection)
 
     async def ready(self) -> None:
         pass

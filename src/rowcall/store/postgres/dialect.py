@@ -55,7 +55,7 @@ from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
-from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
 
 
 class PostgresDialect(
@@ -129,8 +129,12 @@ class PostgresDialect(
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
 
-    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> None:
-        """A server has a clock of its own."""
+    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
+        if not job.is_plain:
+            return None
+        if job.is_plainest:  # each parameter takes its time, here and on the server
+            return self._sql.insert_plainest_lent, (job.type, payload)
+        return self._sql.insert_plain_lent, (job.type, payload, job.queue, job.priority, job.max_attempts)
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

@@ -84,9 +84,10 @@ _INSERTED = (
 )
 
 _STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
+_GIVEN_SEATS = ", $3::text, $4::int, $5::int"
 _INSERT_PLAIN = f"""
-        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
-        values ($1::text, $3::text, $2::text::jsonb, 'pending', $4::int, $5::int, {_STATEMENT_TIME}, {_STATEMENT_TIME})
+        insert into <job> (type, payload, status, run_at, created_at, queue, priority, max_attempts)
+        values ($1::text, $2::text::jsonb, 'pending', {_STATEMENT_TIME}, {_STATEMENT_TIME}{_GIVEN_SEATS})
         returning id, {milliseconds_of("created_at")}"""
 
 _BEGAN = "coalesce(job.claimed_at, job.created_at)"
@@ -177,6 +178,7 @@ class Sql:
     # what most jobs are: due at once, with nothing special. One moment for both times, without a subquery to keep it
     insert_plain = f"{_INSERT_PLAIN}, {_LISTENING_TO_QUEUE}"
     insert_plain_lent = _INSERT_PLAIN
+    insert_plainest_lent = _INSERT_PLAIN.replace(", queue, priority, max_attempts", "").replace(_GIVEN_SEATS, "")
     insert_many = f"""
         with inserted as (
           insert into <job> ({_INSERTED_COLUMNS})
