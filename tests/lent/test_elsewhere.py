@@ -191,11 +191,14 @@ def on_postgresql(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, 
     return Lending(request.param, *postgresql_desks)
 
 
-def test_a_transaction_that_has_failed_already(on_postgresql: Lending) -> None:
+@pytest.mark.parametrize("known", [False, True], ids=["never lent before", "lent before"])
+def test_a_transaction_that_has_failed_already(on_postgresql: Lending, known: bool) -> None:
     lending = on_postgresql
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
+        if known:
+            await mine.enqueue(lending.send(mine), "undone")
         await fail_in(mine)
         for _ in range(2):
             with pytest.raises(InvalidOption, match="is in a transaction that has failed already"):
