@@ -69,6 +69,7 @@ async def use_in_every_way(lending: Lending, mine: Caller) -> None:
     with pytest.raises(InvalidOption):
         await mine.enqueue(lending.elsewhere.send.using(connection=mine.lent), "a")
     await mine.enqueue(lending.send(mine), "d")
+    await mine.enqueue(lending.send(mine, key=lending.queue), "e")
 
 
 def test_the_transaction_stays_open_and_the_same(lending: Lending) -> None:
@@ -86,7 +87,7 @@ def test_the_transaction_stays_open_and_the_same(lending: Lending) -> None:
 
     lending.run(scenario)
     assert lending.notes == 1
-    assert lending.sent_to == ["a", "b", "c", "d"]
+    assert lending.sent_to == ["a", "b", "c", "d", "e"]
 
 
 def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Lending) -> None:
@@ -141,6 +142,23 @@ def test_without_a_transaction_the_job_is_there_at_once(autocommitting: Lending)
 
     lending.run(scenario)
     assert lending.sent_to == ["a", "b", "c"]
+
+
+def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(autocommitting: Lending) -> None:
+    """Two of them could have one key, and a crash in between leaves half of it."""
+    lending = autocommitting
+
+    async def scenario(mine: Caller) -> None:
+        first = await mine.enqueue(lending.send(mine), "first")
+        for options in ({"key": "k"}, {"after": [first]}):
+            with pytest.raises(InvalidOption, match=r"connection: has no transaction open.* begin a transaction first"):
+                await mine.enqueue(lending.send(mine, **options), "refused")
+        if lending.kind.database == "sqlite":
+            assert await mine.execute("pragma defer_foreign_keys") == [(0,)]
+        await mine.enqueue(lending.send(mine), "last")
+
+    lending.run(scenario)
+    assert lending.sent_to == ["first", "last"]
 
 
 # --- how much is run on it ------------------------------------------------------------------------
@@ -401,4 +419,4 @@ def test_a_cursor_that_is_half_read_goes_on(lending: Lending) -> None:
         await mine.commit()
 
     lending.run(scenario)
-    assert lending.sent_to == ["a", "b", "c", "d"]
+    assert lending.sent_to == ["a", "b", "c", "d", "e"]

@@ -21,8 +21,16 @@ class SqliteFlows(SpokenFlows):
     one_writer = True
 
     def holds_together(self) -> Plan[bool]:
-        yield from ()
-        return True
+        yield from self.begin_writing()  # with which sqlite3 begins a transaction, if it does so by itself
+        # the one thing that can be asked for and is forgotten at each commit
+        deferring = Statement(self._flows.deferring, (), rows.number_from_row)
+        was_on = yield from only(deferring)
+        yield from execute(plain(self._flows.defer))
+        yield from execute(plain(self._flows.read_something))
+        is_on = yield from only(deferring)
+        if is_on and not was_on:
+            yield from execute(plain(self._flows.defer_no_more))
+        return bool(is_on)
 
     def begin_writing(self) -> Plan[None]:
         return execute(plain(self._flows.begin_writing))

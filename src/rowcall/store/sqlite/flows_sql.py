@@ -44,6 +44,10 @@ class FlowsSql:
 
     # an INSERT, because sqlite3 begins a transaction before those alone
     begin_writing = "insert into <edge> (blocker_id, job_id, place) select 0, 1, 0 where 0"
+    deferring = "pragma defer_foreign_keys"
+    defer = "pragma defer_foreign_keys = on"
+    defer_no_more = "pragma defer_foreign_keys = off"
+    read_something = "select 1 from <edge> limit 1"
     insert_orders = f"""
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                            tags, expires_at, trace_context, key, limits, chain_id, chain_index)
