@@ -21,6 +21,7 @@ from rowcall.queue.ordering import plain_job, written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
 from rowcall.store.plans.orders import Order
+from rowcall.store.statement import Parameter
 
 _UNDECLARED = Options()
 
@@ -96,22 +97,22 @@ class Enqueueing(Flows):
 
     def _put_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
         """The shortest way to what most enqueues on lent connections are; None where that is not possible."""
-        dialect = self.lent_dialect
-        if dialect is None or len(payload) > self.blobs.inline_length or self.clock.now() is not None:
-            return None
         at_ms = time.time_ns() // 1_000_000  # what SQLite's own clock would say, too
-        short = dialect.short_insert(job, payload, at_ms)
+        short = self._short_insert(job, payload, at_ms)
         written = None if short is None else self.database.insert_lent(connection, *short)
         return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
 
     async def _aput_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
+        at_ms = time.time_ns() // 1_000_000
+        short = self._short_insert(job, payload, at_ms)
+        written = None if short is None else await self.database.ainsert_lent(connection, *short)
+        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
+
+    def _short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
         dialect = self.lent_dialect
         if dialect is None or len(payload) > self.blobs.inline_length or self.clock.now() is not None:
             return None
-        at_ms = time.time_ns() // 1_000_000
-        short = dialect.short_insert(job, payload, at_ms)
-        written = None if short is None else await self.database.ainsert_lent(connection, *short)
-        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
+        return dialect.short_insert(job, payload, at_ms)
 
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
