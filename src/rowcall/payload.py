@@ -81,7 +81,7 @@ class Arguments:
             self._decoder.decode(raw)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArguments(self._task, explain(error)) from error
-        return checked_text(self._task, raw, source)
+        return checked_text(self._task, raw, args if by_place else source)
 
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
         """The arguments to call the function with: (positional-only ones, the rest by name)."""
@@ -237,10 +237,13 @@ _PLAINER = {
 
 def checked_text(task: str, raw: bytes, source: object) -> str:
     # msgspec writes NaN and infinity as null: only where a null was written can one have been lost
-    if b"null" in raw and any(_not_finite(value) for value in _walk(source)):
-        raise InvalidArguments(task, "NaN and infinity cannot be held by JSON; pass None or a text")
-    if b"\\u0000" in raw and _has_nul(msgspec.json.decode(raw)):
-        raise InvalidArguments(task, "a text holds a NUL character, which databases refuse; remove it")
+    try:
+        if b"null" in raw and any(_not_finite(value) for value in _walk(source)):
+            raise InvalidArguments(task, "NaN and infinity cannot be held by JSON; pass None or a text")
+        if b"\\u0000" in raw and _has_nul(msgspec.json.decode(raw)):
+            raise InvalidArguments(task, "a text holds a NUL character, which databases refuse; remove it")
+    except RecursionError as error:
+        raise InvalidArguments(task, explain(error)) from error
     return raw.decode()
 
 

@@ -42,7 +42,7 @@ else:
     import psycopg
     mine = psycopg.connect(sys.argv[1], autocommit=True)
 jobs.lend(mine)
-jobs._lent_dialect.refer_to_blobs = die
+jobs.lent_dialect.refer_to_blobs = die
 shout.using(connection=mine).enqueue(TEXT)
 """
 WHILE_A_FILE_IS_WRITTEN = "os.rename = die; shout.enqueue(TEXT)"

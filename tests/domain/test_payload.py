@@ -303,3 +303,29 @@ def test_nothing_that_runs_code_from_data_is_imported_anywhere() -> None:
     assert len(sources) > 30
     dangerous = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "jsonpickle", "yaml"}
     assert {path.name: found for path in sources if (found := imports(path) & dangerous)} == {}
+
+
+@pytest.mark.parametrize("by_place", [True, False], ids=["by place", "by name"])
+def test_not_a_number_is_refused_beside_what_cannot_be_looked_into(by_place: bool) -> None:
+    def send(a: object, b: object) -> None: ...
+
+    values = (float("nan"), msgspec.Raw(b"null"))
+    given = (values, {}) if by_place else ((), dict(zip(("a", "b"), values, strict=True)))
+    with pytest.raises(InvalidArguments, match="NaN and infinity"):
+        Arguments("send", send, skip_first=False).to_json(*given)
+
+
+def test_what_is_nested_as_deep_as_can_just_be_written_is_refused_in_our_words() -> None:
+    def send(a: object) -> None: ...
+
+    arguments = Arguments("send", send, skip_first=False)
+    problems: set[str] = set()
+    for depth in range(900, 1010):
+        value: object = None
+        for _ in range(depth):
+            value = [value]
+        try:
+            arguments.to_json((value,), {})
+        except InvalidArguments as error:
+            problems.add(error.problem)
+    assert problems == {"the arguments are nested too deeply, or refer to themselves"}

@@ -16,8 +16,8 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from rowcall import InvalidArguments, InvalidOption, Rowcall, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.lent.of_sqlite3 import known_files
+from rowcall import InvalidArguments, InvalidOption, Job, Rowcall, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.lent.of_sqlite3 import bound_files, known_files
 from rowcall.store.dialect import NewJob
 from rowcall.task import Task
 
@@ -333,10 +333,11 @@ def test_a_lent_connection_is_not_kept_alive(send: Task[[str], None], path: Path
 
 def test_a_connection_whose_file_is_known_goes_the_shortest_way(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db") as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as connection:
-        jobs.enqueue("first", connection=connection)
+        for _ in range(2):  # it is looked at, and then whether it has one thread
+            jobs.enqueue("first", connection=connection)
         said: list[str] = []
         connection.set_trace_callback(said.append)
-        job = jobs.enqueue("second", {"number": 1}, connection=connection)
+        job = jobs.enqueue("third", {"number": 1}, connection=connection)
         connection.set_trace_callback(None)
         connection.commit()
         assert jobs.get(job.id) == job
@@ -352,12 +353,14 @@ def test_what_was_known_of_a_connection_is_not_believed_of_the_next_one_in_its_p
             queue.migrate()
         for _ in range(20):
             connection = sqlite3.connect(tmp_path / "mine.db")
-            mine.enqueue("first", connection=connection)
+            for _ in range(3):
+                mine.enqueue("first", connection=connection)
             place = id(connection)
             connection.close()
             del connection
             gc.collect()
             assert place not in known_files
+            assert place not in bound_files
             with (
                 closing(sqlite3.connect(tmp_path / "other.db")) as connection,
                 pytest.raises(InvalidOption, match=r"other\.db, and this queue is in"),
@@ -390,21 +393,49 @@ def test_a_class_of_the_callers_own_goes_the_long_way(send: Task[[str], None], p
         assert id(mine) not in known_files
 
 
-def test_two_threads_that_lend_one_connection_at_once(send: Task[[str], None], path: Path) -> None:
-    for _ in range(10):
-        with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=None)) as mine:
-            at_once = threading.Barrier(2)
+@pytest.mark.parametrize("level", [None, "IMMEDIATE"], ids=["autocommit", "transaction"])
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+def test_threads_that_share_one_connection_get_the_ids_of_their_own_jobs(
+    jobs: Rowcall, path: Path, level: Isolation, many: bool
+) -> None:
+    @jobs.task
+    def numbered(name: str, number: int) -> None: ...
 
-            def lend(mine: sqlite3.Connection = mine, at_once: threading.Barrier = at_once) -> int:
-                at_once.wait()
-                return send.using(connection=mine).enqueue("a").id
+    at_once = threading.Barrier(2)
 
-            with ThreadPoolExecutor(2) as pool:
-                both = [pool.submit(lend) for _ in range(2)]
-            ids = {future.result() for future in both}
-            assert ids <= {row[0] for row in mine.execute("select id from rowcall_job")}
-            place = id(mine)
-        assert place not in known_files
+    def lend(mine: sqlite3.Connection, name: str) -> list[Job]:
+        at_once.wait()
+        using = numbered.using(connection=mine)
+        if many:
+            rows = [{"name": name, "number": number} for number in range(40)]
+            return [job for row in rows for job in using.enqueue_many([row, row])]
+        return [using.enqueue(name, number) for number in range(40)]
+
+    with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=level)) as connection:
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(lend, connection, name) for name in ("a", "b")]
+        written = [job for future in both for job in future.result()]
+        connection.commit()
+        place = id(connection)
+    assert len({job.id for job in written}) == len(written)
+    assert [jobs.get(job.id).payload for job in written] == [job.payload for job in written]
+    del connection, both
+    gc.collect()
+    assert place not in known_files
+    assert place not in bound_files
+
+
+def test_whether_a_connection_has_one_thread_is_found_out_once(send: Task[[str], None], path: Path) -> None:
+    with (
+        closing(sqlite3.connect(path)) as bound,
+        closing(sqlite3.connect(path, check_same_thread=False)) as shared,
+    ):
+        for mine in (bound, shared):
+            for _ in range(3):
+                send.using(connection=mine).enqueue("a")
+            mine.commit()
+        assert bound_files[id(bound)] == str(path)
+        assert bound_files[id(shared)] is None
 
 
 def test_what_is_refused_on_the_shortest_way_is_said_in_our_words(tmp_path: Path) -> None:
@@ -413,13 +444,14 @@ def test_what_is_refused_on_the_shortest_way_is_said_in_our_words(tmp_path: Path
         closing(sqlite3.connect(tmp_path / "app.db", timeout=0)) as connection,
         closing(sqlite3.connect(tmp_path / "app.db", timeout=0)) as other,
     ):
-        jobs.enqueue("first", connection=connection)
+        for _ in range(2):
+            jobs.enqueue("first", connection=connection)
         connection.commit()
         other.execute("begin immediate")
         with pytest.raises(StoreUnavailable, match="locked"):
             jobs.enqueue("second", connection=connection)
         other.rollback()
-        assert jobs.enqueue("third", connection=connection).id == 2
+        assert jobs.enqueue("third", connection=connection).id == 3
         connection.close()
         with pytest.raises(InvalidOption, match="closed"):
             jobs.enqueue("fourth", connection=connection)

@@ -201,7 +201,7 @@ def test_a_transaction_that_has_failed_already(on_postgresql: Lending, known: bo
             await mine.enqueue(lending.send(mine), "undone")
         await fail_in(mine)
         for _ in range(2):
-            with pytest.raises(InvalidOption, match="is in a transaction that has failed already"):
+            with pytest.raises(InvalidOption, match=r"^connection: is in a transaction that has failed already"):
                 await mine.enqueue(lending.send(mine), "a")
         await mine.rollback()
         await mine.begin()

@@ -9,9 +9,9 @@ import contextlib
 import pytest
 
 from rowcall import Context, DuplicateJob, InvalidOption, Job, LeaseLost, Rowcall, Status
-from tests.lent.callers.base import Caller, Undo
+from tests.lent.callers.base import Caller, Kind, Undo
 from tests.lent.callers.kinds import BY_NAME
-from tests.lent.desk import Lending
+from tests.lent.desk import Desk, Lending
 from tests.lent.handling import handled, handler_of
 
 SOME = [
@@ -165,6 +165,23 @@ def test_a_savepoint_takes_job_and_edges_along(lending: Lending) -> None:
     assert edges_of(lending, *found) == 1
 
 
+def test_a_blocker_that_came_after_the_snapshot(postgresql_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["psycopg"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        await mine.execute("set transaction isolation level repeatable read")
+        await mine.execute("select 1")
+        blocker = lending.desk.send.using(queue=lending.queue).enqueue("blocker")
+        with pytest.raises(InvalidOption, match=r"after: .* came after the snapshot of your transaction"):
+            await mine.enqueue(lending.send(mine, after=[blocker]), "refused")
+        await mine.rollback()
+        await mine.enqueue(lending.send(mine, after=[blocker]), "waits")
+        await mine.commit()
+
+    lending.run(scenario)
+    assert lending.sent_to == ["blocker", "waits"]
+
+
 # --- completions ----------------------------------------------------------------------------------
 
 
@@ -187,6 +204,31 @@ def test_what_a_completion_continues_with_commits_along(lending: Lending, commit
         assert (job.status, job.chain_id) == (Status.FAILED, None)
         assert len(lending.written) == 1
     assert lending.notes == commits
+
+
+def test_a_completion_that_continues_wants_a_transaction(lending: Lending) -> None:
+    """Else a crash in between loses what comes next."""
+
+    async def body(ctx: Context, mine: Caller) -> None:
+        ctx.continue_with(lending.desk.send.using(queue=lending.queue, delay=60), "next")
+        if not commits_each(lending.kind):
+            await mine.begin()
+            await mine.complete(ctx, "done")
+            await mine.commit()
+            return
+        with pytest.raises(InvalidOption, match="connection: has no transaction open"):
+            await mine.complete(ctx, "done")
+
+    job, _ = handled(lending, body)
+    assert job.status == Status.SUCCEEDED
+    assert [step.status for step in lending.jobs.chain(job.id).steps] == [Status.SUCCEEDED, Status.SCHEDULED]
+
+
+def commits_each(kind: Kind) -> bool:
+    """Whether it commits each statement by itself, as long as its user has not begun anything."""
+    return kind.name in ("sqlite3-none", "aiosqlite-none", "sqlite3-autocommit-on") or (
+        kind.name.startswith(("psycopg-autocommit", "psycopg-async-autocommit", "asyncpg", "django"))
+    )
 
 
 def test_who_has_lost_the_job_continues_with_nothing(lending: Lending) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rowcall import InvalidOption, Job
 from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import KINDS
+from tests.lent.callers.kinds import BY_NAME, KINDS
 from tests.lent.desk import Desk, Lending
 
 OF_DRIVERS = [kind for kind in KINDS if kind.name.startswith(("psycopg", "asyncpg"))]
@@ -49,8 +51,26 @@ def test_a_connection_that_was_closed_since(of_a_driver: Lending) -> None:
         lent = mine.lent
         await mine.close()
         send = lending.desk.send.using(connection=lent)
-        with pytest.raises(InvalidOption, match="connection: "):
+        with pytest.raises(
+            InvalidOption,
+            match=r"^connection: (is closed$|.*released back to the pool)",
+        ):
             await mine.enqueue(send, "refused")
         await mine.open()
+
+    lending.run(scenario)
+
+
+def test_numbers_that_asyncpg_was_told_to_give_as_text_since(postgresql_desks: tuple[Desk, Desk]) -> None:
+    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+
+    async def scenario(mine: Caller) -> None:
+        connection: Any = mine.lent
+        await mine.begin()
+        await mine.enqueue(lending.send(mine), "known")
+        await connection.set_type_codec("int8", schema="pg_catalog", encoder=str, decoder=str)
+        job = await mine.enqueue(lending.send(mine), "after")
+        await mine.commit()
+        assert lending.written[1] == job
 
     lending.run(scenario)

@@ -31,7 +31,7 @@ class Ordering(Core):
             return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
         loan, dialect = self.lend(connection)
         if not loan.run(dialect.holds_together()):
-            raise _torn()
+            raise torn("a key, after= or a flow takes")
         stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
         beside: Beside | None = None
         if any(order.job.unique for order in stored):
@@ -49,7 +49,7 @@ class Ordering(Core):
             return _jobs(wanted, placed)
         loan, dialect = await self.alend(connection)
         if not await loan.arun(dialect.holds_together()):
-            raise _torn()
+            raise torn("a key, after= or a flow takes")
         stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
         beside: Beside | None = None
         if any(order.job.unique for order in stored):
@@ -63,10 +63,10 @@ class Ordering(Core):
         return on_loan(dialect, [order.payload for order in orders], plan)
 
 
-def _torn() -> InvalidOption:
+def torn(what: str) -> InvalidOption:
     return InvalidOption(
         "connection",
-        "has no transaction open, and commits each statement by itself: a key, after= or a flow takes several;"
+        f"has no transaction open, and commits each statement by itself: {what} several;"
         " begin a transaction first, or leave connection= out",
     )
 

@@ -11,11 +11,14 @@ from rowcall.queue.blobs import on_loan
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import step_job
 from rowcall.queue.limits import with_limits
+from rowcall.queue.ordering import torn
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.progress import Progress
+
+_GOING_ON = "to complete a job that goes on with another takes"
 
 
 class Completion:
@@ -30,6 +33,8 @@ class Completion:
         self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
     ) -> None:
         loan, dialect = self._core.lend(connection)
+        if then is not None and not loan.run(dialect.holds_together()):
+            raise torn(_GOING_ON)
         stored = self.blobs.stored(ready.type, result)
         loan.run(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
 
@@ -37,6 +42,8 @@ class Completion:
         self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
     ) -> None:
         loan, dialect = await self._core.alend(connection)
+        if then is not None and not await loan.arun(dialect.holds_together()):
+            raise torn(_GOING_ON)
         stored = await self.blobs.astored(ready.type, result)
         await loan.arun(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
 

@@ -19,8 +19,8 @@ def _key(connection: asyncpg.Connection) -> object:
 async def _ainsert(connection: asyncpg.Connection, sql: str, parameters: Parameters) -> Written | None:
     if connection.is_closed():
         return None
-    record = await connection.fetchrow(sql, *parameters)
-    return record[0], record[1]
+    job_id, at_ms = tuple(await connection.fetchrow(sql, *parameters))  # whatever class of records it has
+    return int(job_id), int(at_ms)
 
 
 for _kind in (asyncpg.Connection, PoolConnectionProxy):

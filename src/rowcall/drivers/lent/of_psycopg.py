@@ -134,5 +134,5 @@ def _check_again(
 ) -> None:
     """What was wrong before our statement is said as if it had been asked for first, which takes its time."""
     was_failed = isinstance(error, psycopg.errors.InFailedSqlTransaction | psycopg.errors.PipelineAborted)
-    if was_failed or (connection.closed and not connection.broken):
+    if was_failed or str(error) == "the connection is closed":  # psycopg's words for one that it did not even try
         _check(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ def cursor_of(connection: sqlite3.Connection) -> sqlite3.Cursor:
 
 known_files: dict[int, object] = {}
 """The files of open connections of exactly this class, by their identity."""
+bound_files: dict[int, object] = {}
+"""Of those which one thread alone can use, their files; None for others. Known since they were lent a second time."""
 
 
 class _Mark:
@@ -58,6 +61,8 @@ def file_of(connection: sqlite3.Connection) -> object:
     """The file of its main database."""
     key = id(connection)
     if (known := known_files.get(key)) is not None:
+        if key not in bound_files:
+            bound_files[key] = known if _is_bound(connection) else None
         return known
     file: object = cursor_of(connection).execute("pragma database_list").fetchone()[2]  # main comes first
     if type(connection) is sqlite3.Connection:
@@ -65,8 +70,30 @@ def file_of(connection: sqlite3.Connection) -> object:
         with suppress(sqlite3.OperationalError):  # another thread is marking it, too: then it is asked once more
             connection.create_function("rowcall_lent", 0, mark)
             known_files[key] = file
-            weakref.finalize(mark, known_files.pop, key, None).atexit = False
+            weakref.finalize(mark, _forget, key).atexit = False
     return file
+
+
+def _forget(key: int) -> None:
+    known_files.pop(key, None)
+    bound_files.pop(key, None)
+
+
+def _is_bound(connection: sqlite3.Connection) -> bool:
+    """Whether it refuses other threads: it does not say so, and has to be tried."""
+    refused = False
+
+    def touch() -> None:
+        nonlocal refused
+        try:
+            connection.cursor().close()
+        except sqlite3.ProgrammingError:
+            refused = True
+
+    stranger = threading.Thread(target=touch, name="rowcall-stranger")
+    stranger.start()
+    stranger.join()
+    return refused
 
 
 class Aiosqlite:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from rowcall.drivers.lent.loan import Guard, Loan, Seen
-from rowcall.drivers.lent.of_sqlite3 import known_files
+from rowcall.drivers.lent.of_sqlite3 import bound_files
+from rowcall.errors import RowcallError
 from rowcall.store.statement import Parameter
 
 Written = tuple[int, int | None]
@@ -40,8 +41,8 @@ class Short:
         self._seen = seen
 
     def insert_by_file(self, connection: object, sql: str, parameters: Parameters) -> Written | None:
-        """On a connection of the standard library."""
-        if known_files.get(id(connection)) not in self._seen.files:
+        """On a connection of the standard library, whose last id is ours as no other thread can have written since."""
+        if bound_files.get(id(connection)) not in self._seen.files:
             return None
         try:
             return connection.execute(sql, parameters).lastrowid, None  # type: ignore[attr-defined]
@@ -54,6 +55,8 @@ class Short:
             return None
         try:
             return way.insert(connection, sql, parameters)
+        except RowcallError:
+            raise
         except Exception as error:
             raise self._explained(error) from error
 
@@ -63,6 +66,8 @@ class Short:
             return None
         try:
             return await way.insert(connection, sql, parameters)
+        except RowcallError:
+            raise
         except Exception as error:
             raise self._explained(error) from error
 

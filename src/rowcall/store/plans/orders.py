@@ -117,9 +117,10 @@ def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, S
         found = standing.get(blocker)
         if found is None or not _is_same(given, found):
             what = "chain" if blocker.of_chain else "job"
-            raise InvalidOption(
-                "after", f"there is no such {what} {blocker.job_id} in this database: it was deleted, or is another's"
-            )
+            why = "it was deleted, or is another's"
+            if found is None and not (yield from dialect.sees_all()):
+                why = "it was deleted, is another's, or came after the snapshot of your transaction was taken"
+            raise InvalidOption("after", f"there is no such {what} {blocker.job_id} in this database: {why}")
     return standing
 
 

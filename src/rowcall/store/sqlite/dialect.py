@@ -7,6 +7,7 @@ commit. So a claim may be a read followed by a write.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 
 from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
@@ -54,8 +55,9 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 class SqliteDialect(
     SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting
 ):
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
+        self._lent = lent
         self._sql = Sql(prefix)
         self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
@@ -110,9 +112,14 @@ class SqliteDialect(
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
     ) -> Plan[list[Inserted]]:
-        sql = self._sql.insert_many if limits is None else self._sql.insert_many_limited
         given = payloads if limits is None else list(zip(payloads, limits, strict=True))
-        yield from execute(Statement(sql, (now_ms, *fields_of(job, as_json(given))), no_row))
+        parameters = (now_ms, *fields_of(job, as_json(given)))
+        if self._lent:  # the caller may have several threads at work on it, or each statement committed by itself
+            sql = self._sql.insert_many_lent if limits is None else self._sql.insert_many_limited_lent
+            made = yield from fetch(Statement(sql, parameters, rows.inserted_from_row))
+            return sorted(made, key=attrgetter("id"))
+        sql = self._sql.insert_many if limits is None else self._sql.insert_many_limited
+        yield from execute(Statement(sql, parameters, no_row))
         last = (yield from fetch(Statement(self._sql.last_inserted, (), rows.inserted_from_row)))[0]
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
@@ -237,7 +244,7 @@ class SqliteDialect(
 
     def for_loans(self) -> Plan[Dialect]:
         yield from ()
-        return self
+        return SqliteDialect(self._prefix, lent=True)
 
     def whereabouts(self) -> None:
         return None

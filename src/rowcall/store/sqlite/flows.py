@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
@@ -37,8 +38,8 @@ class SqliteFlows(SpokenFlows):
 
     def insert_orders(self, orders: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
         given = as_json([order_of(job, payload) for job, payload in orders])
-        yield from execute(plain(self._flows.insert_orders, now_ms, given))
-        return (yield from only(Statement(self._flows.inserted_orders, (len(orders),), made.inserted)))
+        written = Statement(self._flows.insert_orders, (now_ms, given), rows.inserted_from_row)
+        return sorted((yield from fetch(written)), key=attrgetter("id"))
 
     def lock_blocked(self, job_ids: Sequence[int]) -> Plan[None]:
         yield from ()

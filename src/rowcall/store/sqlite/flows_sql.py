@@ -56,11 +56,8 @@ class FlowsSql:
                {_field(3)}, {_field(4)}, {_RUN_AT}, <now>, {_field(7)}, {_field(8)}, {_field(9)},
                coalesce({_field(10)}, <now> + {_field(11)}), {_field(12)}, {_field(13)}, {_field(14)},
                {_field(16)}, {_field(17)}
-        from json_each(?2) as given"""
-    inserted_orders = """
-        select json_group_array(json_array(id, status, run_at, created_at, expires_at)) from (
-          select id, status, run_at, created_at, expires_at from <job>
-          where id > last_insert_rowid() - ?1 and id <= last_insert_rowid() order by id)"""
+        from json_each(?2) as given
+        returning id, status, run_at, created_at, expires_at"""
     mark_chains = f"""
         update <job> set chain_id = given.chain_id, chain_index = given.chain_index
         from (select {_field(0)} as id, {_field(1)} as chain_id, {_field(2)} as chain_index

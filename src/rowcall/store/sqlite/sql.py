@@ -31,6 +31,8 @@ _WAKE = """(select min(at) from (
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
 _OWNED_COLUMNS = f"id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type"
 
+_RETURNING_INSERTED = "returning id, status, run_at, created_at, expires_at"
+
 
 class Sql:
     """The statements, rendered for one prefix."""
@@ -73,6 +75,8 @@ class Sql:
                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14,
                json_extract(value, '$[1]')
         from json_each(?4)"""
+    insert_many_lent = f"{insert_many} {_RETURNING_INSERTED}"
+    insert_many_limited_lent = f"{insert_many_limited} {_RETURNING_INSERTED}"
     last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 
     look = f"""
