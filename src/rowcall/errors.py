@@ -18,6 +18,7 @@ RowcallError
 ├── SchemaMismatch                    the tables are missing, or of another version than this code
 └── StoreUnavailable                  the database cannot be opened, read or written now
     ├── Conflict                      somebody else was at the same rows; nothing was written
+    ├── FileReplaced                  the file was deleted or replaced while it was open
     └── DataRefused                   it is there, and refuses the values
         └── StepTaken                 a chain has that step already
 
@@ -149,6 +150,10 @@ class StoreUnavailable(RowcallError):
 
 class Conflict(StoreUnavailable):
     """A deadlock, a serialization failure or a lock that was not had in time: the same call may well succeed now."""
+
+
+class FileReplaced(StoreUnavailable):
+    """The file was deleted, or another put in its place: what was held of it is nobody's any more."""
 
 
 class DataRefused(StoreUnavailable):

@@ -238,7 +238,8 @@ def test_the_same_file_by_another_name_is_accepted(
 @pytest.mark.parametrize("connection", ["app.db", 5, object(), Path("app.db")])
 def test_another_kind_of_object_is_refused(send: Task[[str], None], connection: object) -> None:
     with pytest.raises(
-        InvalidOption, match=r"connection: (wants one of sqlite3\.Connection, .*; not \w+\.\w+|.* alias)"
+        InvalidOption,  # the last where some test of this process has imported Django
+        match=r"connection: (wants one of sqlite3\.Connection, .*; not \w+\.\w+|.* alias|.*ImproperlyConfigured)",
     ):
         send.using(connection=connection).enqueue("a")
 

@@ -76,6 +76,9 @@ class Database(Protocol[M, E]):
         """A folder of this host for locks that only the kernel can keep."""
 
     def connect(self) -> Connection: ...
+    def was_replaced(self) -> bool:
+        """Whether another database is there now than the one that was opened: then all is opened anew."""
+
     def read(self, plan: Plan[T]) -> T: ...
     def read_together(self, make_plan: MakePlan[T]) -> T:
         """`read`, for a plan whose statements must all see the same moment."""

@@ -194,6 +194,10 @@ class PostgresDatabase(Generic[M, E]):
         found: list[Row] = self.read(fetch(whereabouts))
         return found[0]
 
+    def was_replaced(self) -> bool:
+        """A server tells by closing its connections."""
+        return False
+
     def give_back(self, stopped: Callable[[], bool]) -> None:
         """Autovacuum does that."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import shutil
 import sqlite3
@@ -22,6 +23,7 @@ from rowcall.drivers.lent.guards import SqliteGuard
 from rowcall.drivers.lent.kinds import Lender
 from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.drivers.runner import run
+from rowcall.drivers.same_file import SameFile
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.drivers.sqlite_errors import explained
 from rowcall.drivers.sqlite_transaction import SqliteTransaction
@@ -30,6 +32,8 @@ from rowcall.store.statement import Plan
 T = TypeVar("T")
 M = TypeVar("M")
 E = TypeVar("E")
+
+logger = logging.getLogger("rowcall")
 
 MOST_IDLE_READERS = 4
 VACUUMED_PAGES = 200
@@ -68,6 +72,7 @@ class SqliteDatabase(Generic[M, E]):
         self._readers: list[SqliteConnection] = []
         self._tidier: SqliteConnection | None = None
         self._tidied = -1
+        self._file: SameFile | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._reading_threads: ThreadPoolExecutor | None = None
         self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
@@ -87,7 +92,22 @@ class SqliteDatabase(Generic[M, E]):
 
     def connect(self) -> SqliteConnection:
         """A connection for one thread's own use; that thread closes it."""
-        return SqliteConnection(self._config, self._path, self.side_folder)
+        return SqliteConnection(self._config, self._path, self.side_folder, watchful=True)
+
+    def _connect(self) -> SqliteConnection:
+        """One of those that are kept here, and exchanged together when `was_replaced`."""
+        connection = SqliteConnection(self._config, self._path, self.side_folder)
+        if self._file is None:
+            self._file = SameFile(self._path)
+        return connection
+
+    def was_replaced(self) -> bool:
+        file = self._file
+        if file is None or file.is_same():
+            return False
+        logger.warning("%s was deleted or replaced while it was open: it is opened anew", self._path)
+        self.close()
+        return True
 
     def read(self, plan: Plan[T]) -> T:
         with self._reader() as connection:
@@ -100,7 +120,7 @@ class SqliteDatabase(Generic[M, E]):
     @contextlib.contextmanager
     def _reader(self) -> Iterator[SqliteConnection]:
         readers = self._readers
-        connection = _popped(readers) or self.connect()
+        connection = _popped(readers) or self._connect()
         try:
             yield connection
         finally:
@@ -115,7 +135,7 @@ class SqliteDatabase(Generic[M, E]):
     def begin(self) -> SqliteTransaction:
         """On a connection that otherwise reads: the one that writes is for the short transactions of all threads."""
         readers = self._readers
-        connection = _popped(readers) or self.connect()
+        connection = _popped(readers) or self._connect()
         try:
             connection.begin()
         except BaseException:
@@ -152,7 +172,7 @@ class SqliteDatabase(Generic[M, E]):
     def tidy(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""
         if self._tidier is None:
-            self._tidier = self.connect()
+            self._tidier = self._connect()
         counter = self._tidier.change_counter()
         if counter != self._tidied:
             self._tidied = counter
@@ -180,7 +200,7 @@ class SqliteDatabase(Generic[M, E]):
             readers, self._readers = self._readers, []
             kept = (self._writer, self._tidier)
             connections = [*readers, *(connection for connection in kept if connection is not None)]
-            self._writer = self._tidier = None
+            self._writer = self._tidier = self._file = None
             for connection in connections:
                 connection.close()
             executors = [threads for threads in (self._threads, self._reading_threads) if threads is not None]
@@ -190,7 +210,7 @@ class SqliteDatabase(Generic[M, E]):
 
     def _writing(self) -> SqliteConnection:
         if self._writer is None:
-            self._writer = self.connect()
+            self._writer = self._connect()
         return self._writer
 
     def _executor(self) -> ThreadPoolExecutor:

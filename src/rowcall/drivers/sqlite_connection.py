@@ -16,8 +16,9 @@ from rowcall.config import Config
 from rowcall.drivers.beside import make_folder
 from rowcall.drivers.gate import Gate
 from rowcall.drivers.runner import run
+from rowcall.drivers.same_file import SameFile
 from rowcall.drivers.sqlite_errors import explained
-from rowcall.errors import StoreUnavailable
+from rowcall.errors import FileReplaced, StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
@@ -39,13 +40,16 @@ _in_transaction_when_forked: set[str] = set()
 class SqliteConnection:
     """Used by one thread at a time."""
 
-    def __init__(self, config: Config, path: str, side_folder: str) -> None:
+    def __init__(self, config: Config, path: str, side_folder: str, *, watchful: bool = False) -> None:
+        """A watchful one refuses a file that was deleted or replaced, and is opened anew then."""
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreUnavailable(
                 f"SQLite {sqlite3.sqlite_version} is too old: 3.35 is the oldest that works",
                 "Use a newer Python or system SQLite",
             )
         self._path = path
+        self._config = config
+        self._file: SameFile | None = None
         self._told_of_gate = False
         self._gate = Gate(side_folder, config.gate_seconds, path)
         self._in_use = threading.RLock()  # for the sake of those who fork: see _before_fork
@@ -53,6 +57,7 @@ class SqliteConnection:
             _open_connections.add(self)
             try:
                 self._raw = _open(path, config)
+                self._file = SameFile(path) if watchful else None
                 make_folder(side_folder, path)
             except sqlite3.Error as error:
                 raise explained(error, path) from error
@@ -70,6 +75,7 @@ class SqliteConnection:
     def read(self, plan: Plan[T]) -> T:
         try:
             with self._in_use:
+                self._make_sure_of_file()
                 return run(plan, self.execute)
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
@@ -95,6 +101,7 @@ class SqliteConnection:
         """`write` for a plan of one statement: SQLite makes it a transaction by itself, in a third of the calls."""
         with self._in_use:
             try:
+                self._make_sure_of_file()
                 self._enter_gate()
                 return run(plan, self.execute)
             except sqlite3.Error as error:
@@ -106,6 +113,7 @@ class SqliteConnection:
     def transaction(self) -> Iterator[None]:
         with self._in_use:
             try:
+                self._make_sure_of_file()
                 self._enter_gate()
                 self._raw.execute("begin immediate")
                 try:
@@ -152,6 +160,7 @@ class SqliteConnection:
         """A number that changes when somebody else commits to the file: cheaper than any look."""
         try:
             with self._in_use:
+                self._make_sure_of_file()
                 version: int = self._raw.execute("pragma data_version").fetchone()[0]
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
@@ -197,6 +206,19 @@ class SqliteConnection:
         else:
             _never_closed.append(self)
             _in_transaction_when_forked.add(self._path)
+
+    def _make_sure_of_file(self) -> None:
+        if self._file is None or self._file.is_same():
+            return
+        if not self._file.is_there:
+            raise FileReplaced(
+                f"{self._path} was deleted while it was open",
+                "What it held is lost; a new one is made by the next enqueue, or by rowcall migrate",
+            )
+        self._raw.close()
+        self._raw = _open(self._path, self._config)
+        self._file = SameFile(self._path)
+        raise FileReplaced(f"{self._path} was replaced while it was open", "It is opened anew")
 
     def _enter_gate(self) -> None:
         if self._path in _in_transaction_when_forked:

@@ -116,7 +116,7 @@ class Core:
 
     def ensure_schema(self, patience_seconds: float = MIGRATION_PATIENCE_SECONDS) -> None:
         """Once per process: the tables are there and of this version, or are made so."""
-        if self._schema_ready:
+        if self._is_schema_ready():
             return
         with self.database.setup_lock:
             if self._schema_ready:
@@ -131,8 +131,13 @@ class Core:
                 self._migrate(patience_seconds)
             self._schema_ready = True
 
+    def _is_schema_ready(self) -> bool:
+        if self._schema_ready and self.database.was_replaced():
+            self._schema_ready = False
+        return self._schema_ready
+
     async def aensure_schema(self) -> None:
-        if not self._schema_ready:
+        if not self._is_schema_ready():
             await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
 
     def check_outside_block(self) -> None:

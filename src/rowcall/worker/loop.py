@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rowcall.context import logger
-from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
+from rowcall.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch
 from rowcall.lifecycle import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
@@ -163,6 +163,9 @@ class Loop:
             self._bear_conflict(error)
         except SchemaMismatch:
             raise
+        except FileReplaced as error:
+            self._forget_all()
+            self._bear(error)
         except RowcallError as error:
             self._unsure = not isinstance(error, DataRefused)
             self._bear(error)
@@ -448,6 +451,15 @@ class Loop:
         self._worker = self._register()
         self.lost = self._told_lost = self._unsure = False
         self._maybe_work = True
+
+    def _forget_all(self) -> None:
+        """What we hold is of a file that nobody has any more: its ids may be those of other jobs now."""
+        for run in (*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()):
+            run.settled = True
+        self._dispatcher.stop_all()
+        self._dispatcher.abandon_all(Released())
+        self._outcomes.forget(self._dispatcher.take_ended())
+        self.lost = self._told_lost = True
 
     def _give_back(self) -> None:
         """Ctrl-C in a drain, or an error of our own: settle what ended and release the rest, if it can be done."""

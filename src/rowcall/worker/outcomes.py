@@ -163,6 +163,11 @@ class Outcomes:
             run.settled = True
             self._unsettled.append(run)
 
+    def forget(self, ended: Iterable[Run]) -> None:
+        """Nothing of it is to be written any more, nor of these."""
+        free_places([*self._unsettled, *self._completed, *self._undecided, *ended])
+        self._unsettled, self._completed, self._undecided, self._left_open = [], [], [], []
+
     def write_what_can_be(self) -> None:
         """Last words, before the loop ends by an error."""
         ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]

@@ -1,0 +1,106 @@
+"""The file is deleted, or another put in its place, while processes have it open."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.testing.waiting import eventually
+from tests.worker.support import Place
+
+pytestmark = pytest.mark.crash
+
+
+def remove(database: Path) -> None:
+    for end in ("", "-wal", "-shm"):
+        Path(f"{database}{end}").unlink(missing_ok=True)
+
+
+def restore(backup: Path, database: Path) -> None:
+    remove(database)
+    backup.rename(database)
+
+
+def backed_up(database: Path) -> Path:
+    backup = database.with_name("backup.db")
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    return backup
+
+
+def jobs_in(database: Path) -> int:
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        found = connection.execute("select count(*) from sqlite_master where name = 'rowcall_job'").fetchone()
+        return int(connection.execute("select count(*) from rowcall_job").fetchone()[0]) if found != (0,) else 0
+
+
+def test_who_enqueues_makes_a_new_one(place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    jobs.enqueue("note", {"text": "gone"})
+    remove(place.database)
+
+    def written() -> bool:
+        jobs.enqueue("note", {"text": "new"})
+        return jobs_in(place.database) > 0
+
+    eventually(written)  # what was opened a moment ago is believed for as long
+    assert jobs.list(limit=1).jobs[0].payload == {"text": "new"}
+    assert [one for one in caplog.messages if "was deleted or replaced while it was open" in one]
+
+
+def test_who_enqueues_goes_on_in_the_one_that_was_put_in_its_place(place: Place, jobs: Rowcall) -> None:
+    jobs.enqueue("note", {"text": "kept"})
+    backup = backed_up(place.database)
+    jobs.enqueue("note", {"text": "gone"})
+    restore(backup, place.database)
+    eventually(lambda: jobs.stats().total == 1)
+    jobs.enqueue("note", {"text": "new"})
+    assert jobs_in(place.database) == 2
+
+
+def test_a_worker_goes_on_with_what_comes_then(place: Place, jobs: Rowcall) -> None:
+    with place.worker() as worker:
+        jobs.enqueue("note", {"text": "before"})
+        place.wait_for_line("note before")
+        remove(place.database)
+        with Rowcall(place.database) as another:
+            job = another.enqueue("note", {"text": "after"})
+            place.wait_for_line("note after")
+            eventually(lambda: another.get(job.id).status == "succeeded")
+            eventually(lambda: any(one.pid == worker.pid for one in another.workers()))
+            place.stop(worker)
+        assert "was deleted while it was open" in worker.output or "was replaced while it was open" in worker.output
+
+
+def test_what_a_worker_still_runs_of_the_old_one_settles_nothing_in_the_new_one(place: Place, jobs: Rowcall) -> None:
+    """The ids of a new file begin anew, and so do its leases."""
+    with place.worker() as worker:
+        old = jobs.enqueue("stubborn", {"name": "old"})
+        place.wait_for_line("start old")
+        remove(place.database)
+        with Rowcall(place.database) as another:
+            new = another.enqueue("hold", {"name": "new"})
+            assert new.id == old.id
+            place.wait_for_line("start new")
+            place.open("old")
+            place.wait_for_line("end old")
+            assert another.get(new.id).status == "running"
+            place.open("new")
+            eventually(lambda: another.get(new.id).status == "succeeded")
+            assert another.get(new.id).result == "new"
+            place.stop(worker)
+
+
+def test_a_worker_whose_file_is_restored_goes_on_with_that(place: Place, jobs: Rowcall) -> None:
+    jobs.enqueue("note", {"text": "kept"})
+    backup = backed_up(place.database)
+    with place.worker() as worker:
+        place.wait_for_line("note kept")
+        restore(backup, place.database)
+        place.wait_for_line("note kept", times=2)
+        place.stop(worker)
