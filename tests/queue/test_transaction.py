@@ -168,7 +168,7 @@ def test_a_block_that_cannot_begin_says_why(jobs: Rowcall, tmp_path: Path) -> No
 
 def test_a_block_belongs_to_the_process_that_opened_it(tmp_path: Path, postgres_url: str) -> None:
     for url in (f"sqlite:///{tmp_path / 'fork.db'}", postgres_url):
-        with PythonProcess("-c", FORK_IN_A_BLOCK, url) as process:
+        with PythonProcess("-W", "ignore::DeprecationWarning", "-c", FORK_IN_A_BLOCK, url) as process:
             assert process.wait() == 0, process.output
             said = process.output.splitlines()
         assert said == [

@@ -57,7 +57,7 @@ def hops(source: Source) -> list[str]:
 def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connection, name: str) -> None:
     source = SOURCE_NAMES[name]
     assert reads(database, PAGES.groups[source]) == [
-        f"SCAN rowcall_job USING INDEX rowcall_job_{name}",  # its first entry
+        f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({name_of(source.columns[0])}>?)",  # its first entry
         f"SEARCH next {BY_ID}",
         *hops(source),
     ]

@@ -83,17 +83,18 @@ class FlowsSql:
             on edge.blocker_id = {_field(0)} and edge.job_id = {_field(1)} and edge.state = 'open'
           cross join <job> as head on head.id = edge.blocker_id)
         where status {_ENDED}"""
+    # the plus keeps SQLite from a partial index where it has ids: it would read all that wait
     end_blocked = f"""
         update <job> set status = given.status, lease = lease + 1, finished_at = <now>, error_code = given.code,
           error_detail = given.detail
         from (select {_field(0)} as id, {_field(1)} as status, {_field(2)} as code, {_field(3)} as detail
               from json_each(?2) as given) as given
-        where <job>.id = given.id and <job>.status = 'blocked'
+        where <job>.id = given.id and +<job>.status = 'blocked'
         returning {_TOUCHED.replace("id,", "<job>.id,")}"""
     unblock = f"""
         update <job> set status = case when run_at > <now> then 'scheduled' else 'pending' end,
           run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
-        where id in {_IDS.format("?2")} and status = 'blocked'
+        where id in {_IDS.format("?2")} and +status = 'blocked'
           and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
         returning id"""
     # a turn is a number between the ids of those before it and of those that come later
@@ -107,7 +108,7 @@ class FlowsSql:
           union all
           select {_ENDED_EDGE.format("step")}
           from json_each(?1) as given cross join <job> as step on step.id = given.value
-            cross join <edge> as edge on edge.blocker_id = step.chain_id and edge.of_chain = 1 and edge.state = 'open'
+            cross join <edge> as edge on edge.blocker_id = coalesce(step.chain_id, 0) and edge.of_chain = 1 and edge.state = 'open'
           where step.status {_ENDED} and not exists (
             select 1 from <job> as later
             where later.chain_id = step.chain_id and later.chain_index > step.chain_index))"""

@@ -49,7 +49,7 @@ class LimitsSql:
 
     hold = f"""
         update <job> set held = given.held from {_given("id", "held")}
-        where <job>.id = given.id and <job>.status = 'pending' and <job>.held is null"""
+        where <job>.id = given.id and +<job>.status = 'pending' and +<job>.held is null"""
     unhold_first = f"""
         update <job> set held = null where id in (
           select (select id from {_HELD} = given.value {_IN_TURN} limit 1) from json_each(?1) as given)"""
