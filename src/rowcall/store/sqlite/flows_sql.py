@@ -108,7 +108,8 @@ class FlowsSql:
           union all
           select {_ENDED_EDGE.format("step")}
           from json_each(?1) as given cross join <job> as step on step.id = given.value
-            cross join <edge> as edge on edge.blocker_id = coalesce(step.chain_id, 0) and edge.of_chain = 1 and edge.state = 'open'
+            cross join <edge> as edge
+            on edge.blocker_id = coalesce(step.chain_id, 0) and edge.of_chain = 1 and edge.state = 'open'
           where step.status {_ENDED} and not exists (
             select 1 from <job> as later
             where later.chain_id = step.chain_id and later.chain_index > step.chain_index))"""
