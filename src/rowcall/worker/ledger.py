@@ -67,7 +67,7 @@ class Ledger:
         return place
 
     def free(self, places: Iterable[int]) -> None:
-        self._free.extend(place for place in places if place != NO_PLACE)
+        self._free.extend([place for place in places if place != NO_PLACE])
 
     def close(self) -> None:
         self._closed = True

@@ -254,19 +254,23 @@ class Loop:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
         if self._busy_since is None:
             self._busy_since = time.monotonic()
-        now_ms = taken.look.now_ms
+        run_of = self._runs_at(taken.look.now_ms)
         self._dispatcher.accept(
-            [self._run_of(ready, now_ms, buffered=False) for ready in taken.started],
-            [self._run_of(ready, now_ms, buffered=True) for ready in taken.buffered],
-            [self._run_of(ready, now_ms, buffered=ready.bufferable) for ready in taken.riding],
+            [run_of(ready, False) for ready in taken.started],
+            [run_of(ready, True) for ready in taken.buffered],
+            [run_of(ready, ready.bufferable) for ready in taken.riding],
         )
 
-    def _run_of(self, ready: Ready, now_ms: int, *, buffered: bool) -> Run:
-        monotonic = self._core.clock.monotonic
-        ledger = self._dispatcher.ledger
-        task = self._core.tasks[ready.type]
-        tracing = self._core.tracing
-        return Run(ready, task, self._worker, now_ms, monotonic, ledger, self._completion, tracing, buffered=buffered)
+    def _runs_at(self, now_ms: int) -> Callable[[Ready, bool], Run]:
+        """Makes runs of what was claimed together; the second argument is whether it waits in the buffer."""
+        core, worker, ledger, completion = self._core, self._worker, self._dispatcher.ledger, self._completion
+        monotonic, tasks, tracing = core.clock.monotonic, core.tasks, core.tracing
+
+        def run_of(ready: Ready, buffered: bool) -> Run:
+            task = tasks[ready.type]
+            return Run(ready, task, worker, now_ms, monotonic, ledger, completion, tracing, buffered)
+
+        return run_of
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())

@@ -75,8 +75,7 @@ class Run:
         ledger: Ledger | None = None,
         completion: Completion | None = None,
         tracing: Tracing | None = None,
-        *,
-        buffered: bool,
+        buffered: bool = False,
     ) -> None:
         self.ready = ready
         self.task = task
@@ -86,7 +85,7 @@ class Run:
         self._worker = worker
         self.claimed_at_ms = claimed_at_ms
         self._monotonic = monotonic
-        self._ledger = ledger
+        self.ledger = ledger
         self._completion = completion
 
     @property
@@ -136,8 +135,8 @@ class Run:
 
     def begin(self) -> None:
         """Before its handler is called, where it is called."""
-        if self._ledger is not None:
-            self.place = self._ledger.mark_started(self.ready.id, self.ready.lease)
+        if self.ledger is not None:
+            self.place = self.ledger.mark_started(self.ready.id, self.ready.lease)
         self.started_at = self._monotonic()
         if self._tracing is not None:
             self.trace = self._tracing.processing(self.ready, self._worker)
@@ -254,11 +253,6 @@ class Run:
             self.transition = self._decide(self.task.failures.raised(error))
         else:
             self.transition = self._decide(error)
-
-    def free_place(self) -> None:
-        """The attempt is settled: nobody will ask any more whether it had begun."""
-        if self._ledger is not None and self.place != NO_PLACE:
-            self._ledger.free((self.place,))
 
     def give_up(self, outcome: Stop) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""
