@@ -39,7 +39,7 @@ class Steering(Core):
     def retry(self, *, actor: str | None = None, **chosen: Unpack[Retried]) -> int: ...
 
     def retry(self, job_id: int | None = None, *, actor: str | None = None, **chosen: Unpack[Retried]) -> Job | int:
-        """Run a finished job again: the next attempt number, and as many attempts more as its task has.
+        """Run a finished job again: the next attempt number, and the `max_attempts` of its task added to its limit.
 
         Or all that fit a filter, failed ones unless `status` says otherwise; gives how many. An `error_code` that ends
         with `*` means all that begin so, `limit` is how many at most, and `rate` how many a second become due. Jobs
