@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 import pytest
 
-from rowcall import InvalidOption, Rowcall, StoreUnavailable
+from rowcall import InvalidOption, Rowcall, SchemaMismatch, StoreUnavailable
 from rowcall.cli.target import existing, find, load, split_app
+from rowcall.store.sqlite.dialect import SqliteDialect
 
 
 def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
@@ -93,14 +94,21 @@ def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> Non
     (folder / "queue.db").touch()
     with pytest.raises(StoreUnavailable, match="has no tables named rowcall_"):
         existing("app:jobs", None)
+    with pytest.raises(StoreUnavailable, match=r"Make them with: rowcall migrate app:jobs$"):
+        existing("app:jobs", None)
+    with pytest.raises(StoreUnavailable, match=r"rowcall migrate --url sqlite:///queue\.db; an app with"):
+        existing(None, "sqlite:///queue.db")
     assert (folder / "queue.db").stat().st_size == 0
     (folder / "queue.db").write_text("this is not a database, whatever its name says" * 50)
     with pytest.raises(StoreUnavailable, match="is not a SQLite database"):
         existing("app:jobs", None)
 
 
-def test_looking_never_migrates(queue: Rowcall) -> None:
+def test_looking_never_migrates(queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not existing("app:jobs", None).config.auto_migrate
+    monkeypatch.setattr(SqliteDialect, "newest_version", 99)
+    with pytest.raises(SchemaMismatch, match=r"run: rowcall migrate app:jobs$"):
+        existing("app:jobs", None)
 
 
 def test_a_queue_in_memory_cannot_be_looked_at() -> None:

@@ -165,3 +165,15 @@ def test_the_installed_command_is_the_module(folder: Path) -> None:
     with PythonProcess(str(command), "--version", env={**os.environ}) as process:
         assert process.wait() == 0
         assert process.output.startswith("rowcall, version ")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_tables_that_it_may_not_make_are_made_with_a_command_that_names_the_app(
+    run: Run, folder: Path, processes: str
+) -> None:
+    (folder / "other.py").write_text(
+        "from rowcall import Rowcall\njobs = Rowcall('sqlite:///a.db', auto_migrate=False)"
+    )
+    result = run("work", "other:jobs", "--processes", processes)
+    assert result.exit_code == 1
+    assert result.stderr.endswith("run: rowcall migrate other:jobs (auto_migrate is off)\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 import sysconfig
 import traceback
@@ -15,8 +16,9 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.probe import has_tables
-from rowcall.errors import StoreUnavailable
+from rowcall.cli.probe import version_of
+from rowcall.config import shown
+from rowcall.errors import SchemaMismatch, StoreUnavailable
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
@@ -50,17 +52,23 @@ def existing(app: str | None, url: str | None) -> Rowcall:
             advice = "Name the app (app:jobs), give --url, or set ROWCALL_URL"
         raise StoreUnavailable(f"there is no file {path}", advice)
     try:
-        _demand_tables(jobs)
+        _demand_tables(jobs, app, url)
     except BaseException:
         jobs.close()
         raise
     return jobs
 
 
-def _demand_tables(jobs: Rowcall) -> None:
-    if has_tables(jobs):
+def _demand_tables(jobs: Rowcall, app: str | None, url: str | None) -> None:
+    found, newest = version_of(jobs).found, jobs.dialect.newest_version
+    migrate = command_for("migrate", app, url)
+    if 0 < found < newest:
+        raise SchemaMismatch(found, newest, f"run: {migrate}")
+    if found:
         return
-    advice = "Make them with: rowcall migrate; an app with a table_prefix of its own is named instead of --url"
+    advice = f"Make them with: {migrate}"
+    if app is None:
+        advice += "; an app with a table_prefix of its own is named instead of --url"
     if jobs.config.server is not None:
         advice += "; tables in a schema of their own need it on the search_path"
     raise StoreUnavailable(f"{jobs.database.name} has no tables named {jobs.config.table_prefix}*", advice)
@@ -80,6 +88,16 @@ def split_app(words: tuple[str, ...], *, ids_wanted: bool = True) -> tuple[str |
     if not ids and ids_wanted:
         raise click.UsageError("name at least one job by its id")
     return app, list(dict.fromkeys(int(word) for word in ids))
+
+
+def command_for(command: str, app: str | None, url: str | None, *words: str) -> str:
+    """What to type for this command about the same database.
+
+    >>> command_for("migrate", "app:jobs", None), command_for("resume", None, "sqlite:///my app.db", "mail")
+    ('rowcall migrate app:jobs', "rowcall resume --url 'sqlite:///my app.db' mail")
+    """
+    target = [app] if app is not None else ["--url", shown(url)] if url is not None else []
+    return shlex.join(["rowcall", command, *target, *words])
 
 
 def work_command_for(app: str | None) -> str:
