@@ -71,6 +71,15 @@ def test_an_import_that_fails_deep_in_a_library_names_the_line_of_the_app(folder
     assert caught.value.message.endswith("python -c 'import deep'")
 
 
+def test_an_option_that_rowcall_refuses_names_the_line_of_the_app(folder: Path) -> None:
+    (folder / "refused.py").write_text(
+        "from rowcall import Rowcall\njobs = Rowcall('sqlite:///a.db', durability='no')\n"
+    )
+    with pytest.raises(click.UsageError) as caught:
+        load("refused:jobs")
+    assert f"({folder / 'refused.py'}, line 2)" in caught.value.message
+
+
 def test_the_database_is_found_by_app_url_environment_and_default(
     app: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

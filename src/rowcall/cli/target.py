@@ -24,6 +24,7 @@ url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+_ROWCALL = Path(__file__).parent.parent
 app_argument = click.argument("app", required=False, metavar="[APP]")
 
 
@@ -155,12 +156,11 @@ def _import_failure(name: str, error: BaseException) -> str:
 
 
 def _is_of_the_app(filename: str) -> bool:
-    """Neither this file, nor Python's own, nor installed."""
-    libraries = {os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    """Neither Rowcall's, nor Python's own, nor installed."""
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = {os.path.realpath(at) for at in (_ROWCALL, *map(sysconfig.get_path, kinds))}
     real = os.path.realpath(filename)
-    return (
-        filename != __file__ and os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
-    )
+    return os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
 
 
 def _instead(holder: object, path: str) -> str:
