@@ -143,6 +143,29 @@ def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
     assert gone == {"kind": "task", "name": "hello", "was_paused": True}
 
 
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (["app:jobs", "--task", "helo"], "app:jobs declares no task 'helo'; did you mean 'hello'?"),
+        (["app:jobs", "dflt"], "no task of app:jobs has queue 'dflt', and no job is in it; did you mean 'default'?"),
+        (["app:jobs", "x"], "no task of app:jobs has queue 'x', and no job is in it"),
+        (["--url", "sqlite:///queue.db", "dflt"], "no job is in queue 'dflt' yet"),
+        (["--url", "sqlite:///queue.db", "--task", "hello"], "there is no job of task 'hello' yet"),
+        (["app:jobs", "default"], ""),
+        (["app:jobs", "--task", "hello"], ""),
+        (["app:jobs", "mail"], ""),
+        (["app:jobs", "--task", "of-another-app"], ""),
+    ],
+    ids=str,
+)
+def test_pausing_what_nobody_knows_is_warned_of(run: Run, queue: Rowcall, words: list[str], warning: str) -> None:
+    queue.enqueue("of-another-app", queue="mail")
+    result = run("pause", *words)
+    assert result.exit_code == 0
+    assert result.stderr == (f"warning: {warning}\n" if warning else "")
+    assert len(queue.paused()) == 1
+
+
 def test_delete_in_json(run: Run, queue: Rowcall) -> None:
     gone, running = queue.enqueue("hello"), queue.enqueue("hello", priority=1)
     assert [job.id for job in queue.claim("somebody", limit=1)] == [running.id]

@@ -24,7 +24,7 @@ url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-_ROWCALL = Path(__file__).parent.parent
+_ROWCALL = str(Path(__file__).parent.parent)
 app_argument = click.argument("app", required=False, metavar="[APP]")
 
 
