@@ -110,12 +110,32 @@ def test_wrong_use(run: Run, queue: Rowcall, words: list[str]) -> None:
 
 def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
     job = queue.enqueue("hello", queue="mail")
-    for answer, code, status in (("n", 130, "pending"), ("y", 0, "cancelled")):
+    for answer, code, said, status in (("n", 1, "nothing was", "pending"), ("y", 0, "1 job", "cancelled")):
         with Terminal("cancel", "app:jobs", "--queue", "mail") as terminal:
-            terminal.wait_for("cancel all jobs that fit --queue mail?")
+            terminal.wait_for("cancel all jobs that fit --queue mail (1 now)?")
             terminal.type(f"{answer}\n")
             assert terminal.wait() == code
+        assert f"{said} cancelled" in terminal.text.splitlines()[-1]
         assert queue.get(job.id).status == status
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        (["retry", "--status", "cancelled"], "retry all jobs that fit --status cancelled (3 now)?"),
+        (["retry", "--type", "hello"], "retry all jobs that fit --type hello (0 now)?"),
+        (["cancel", "--queue", "mail", "--limit", "1"], "cancel all jobs that fit --queue mail --limit 1 (1 now)?"),
+        (["cancel", "--tag", "nightly"], "cancel all jobs that fit --tag nightly?"),
+    ],
+)
+def test_the_question_says_how_many_there_are(queue: Rowcall, words: list[str], question: str) -> None:
+    for _ in range(3):
+        queue.cancel(queue.enqueue("hello").id)
+    for _ in range(2):
+        queue.enqueue("hello", queue="mail", tags=["nightly"])
+    with Terminal(*words, "app:jobs") as terminal:
+        terminal.wait_for(question)
+        assert terminal.interrupt() == 130
 
 
 def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:

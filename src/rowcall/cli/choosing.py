@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
 
+from rowcall.app import Rowcall
 from rowcall.cli.measures import counted
 from rowcall.cli.output import console, print_json, text
+from rowcall.job import Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,12 +41,37 @@ def given_filter(ids: list[int], chosen: Mapping[str, object]) -> dict[str, Any]
     return given
 
 
-def demand_yes(verb: str, given: Mapping[str, object], yes: bool) -> None:
-    """Whoever sits at a terminal is asked once; a script has meant it."""
+def demand_yes(
+    jobs: Rowcall, verb: str, past: str, given: Mapping[str, Any], statuses: Collection[Status], yes: bool
+) -> None:
+    """Whoever sits at a terminal is asked once; a script has meant it. `statuses` are those that are meant, unless one
+    is given."""
     if yes or not sys.stdin.isatty():
         return
     said = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
-    click.confirm(f"{verb} all jobs that fit {said}?", abort=True, err=True)
+    count = _count(jobs, given, statuses)
+    now = "" if count is None else f" ({count:,} now)"
+    if not click.confirm(f"{verb} all jobs that fit {said}{now}?", err=True):
+        click.echo(f"nothing was {past}", err=True)
+        sys.exit(1)
+
+
+def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> int | None:
+    """How many jobs fit by now, where counts by state, queue and type tell."""
+    if "tag" in given or "error_code" in given or {"queue", "type"} <= given.keys():
+        return None
+    wanted = [given["status"]] if "status" in given else statuses
+    stats = jobs.stats()
+    match given:
+        case {"queue": str(queue)}:
+            counts = stats.by_queue.get(queue, {})
+        case {"type": str(kind)}:
+            counts = stats.by_type.get(kind, {})
+        case _:
+            counts = stats.by_status
+    count = sum(counts.get(status, 0) for status in wanted)
+    limit: int | None = given.get("limit")
+    return count if limit is None else min(count, limit)
 
 
 def print_count(count: int, said: str, as_json: bool) -> None:

@@ -140,7 +140,8 @@ def _coloured() -> bool:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 what was asked for failed or was not found, 2 wrong use.",
+    epilog="Exit codes: 0 done, 1 what was asked for failed, was not found or was answered with no, 2 wrong use,"
+    " 130 Ctrl-C.",
 )
 @click.version_option(package_name="rowcall", prog_name="rowcall")
 def main() -> None:

@@ -15,7 +15,7 @@ from rowcall.cli.measures import typed_seconds
 from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.errors import InvalidOption, JobNotFound, RowcallError, StoreUnavailable, WrongState
-from rowcall.job import FINISHED, Status
+from rowcall.job import FINISHED, WAITING, Status
 
 _words = click.argument("words", nargs=-1, metavar="[APP] ID…")
 
@@ -55,8 +55,8 @@ def retry_command(words: tuple[str, ...], yes: bool, url: str | None, as_json: b
 
     app, ids = split_app(words, ids_wanted=False)
     if given := given_filter(ids, chosen):
-        demand_yes("retry", given, yes)
         with existing(app, url) as jobs:
+            demand_yes(jobs, "retry", "retried", given, [Status.FAILED], yes)
             print_count(jobs.retry(**given), "will run again", as_json)
         return
     _steer(words, url, as_json, retry)
@@ -86,8 +86,8 @@ def cancel_command(
 
     app, ids = split_app(words, ids_wanted=False)
     if given := given_filter(ids, chosen):
-        demand_yes("cancel", given, yes)
         with existing(app, url) as jobs:
+            demand_yes(jobs, "cancel", "cancelled", given, (*WAITING, Status.RUNNING), yes)
             print_count(jobs.cancel(reason=reason, **given), "cancelled, or asked to end", as_json)
         return
     _steer(words, url, as_json, cancel)
