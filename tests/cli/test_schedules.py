@@ -74,7 +74,7 @@ def test_one_that_is_not_there(run: Run, scheduled: Rowcall, option: str) -> Non
 def test_one_thing_at_a_time(run: Run, scheduled: Rowcall) -> None:
     result = run("schedules", "app:jobs", "--pause", "often", "--remove", "often")
     assert result.exit_code == 2
-    assert "give one of --run-now" in result.stderr
+    assert "--pause and --remove were given, and only one can be" in result.stderr
 
 
 def test_arguments_are_scrubbed(run: Run, app: Path, scheduled: Rowcall) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rowcall import InvalidOption, Rowcall, SchemaMismatch, StoreUnavailable
+from rowcall import Rowcall, SchemaMismatch, StoreUnavailable
 from rowcall.cli.target import existing, find, load, split_app
 from rowcall.store.sqlite.dialect import SqliteDialect
 
@@ -90,8 +90,13 @@ def test_the_database_is_found_by_app_url_environment_and_default(
     assert find("app:jobs", None).database.path == str(folder / "queue.db")
     with pytest.raises(click.UsageError):
         find("app:jobs", "sqlite:///given.db")
-    with pytest.raises(InvalidOption):
+    with pytest.raises(
+        click.UsageError, match=r"^--url: 'given.db' is not a URL; for a file write sqlite:///given.db$"
+    ):
         find(None, "given.db")
+    monkeypatch.setenv("ROWCALL_URL", "other.db")
+    with pytest.raises(click.UsageError, match=r"^\$ROWCALL_URL: 'other.db' is not a URL"):
+        find(None, None)
 
 
 def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> None:

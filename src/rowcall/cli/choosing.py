@@ -16,6 +16,7 @@ from rowcall.job import Status
 F = TypeVar("F", bound=Callable[..., Any])
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before doing it to all that fit.")
+_NO_FILTERS = {"limit", "rate"}
 _OPTIONS = (
     click.option("--status", metavar="STATE", help="Jobs in this state."),
     click.option("--queue", metavar="NAME", help="Jobs of this queue."),
@@ -35,10 +36,20 @@ def given_filter(ids: list[int], chosen: Mapping[str, object]) -> dict[str, Any]
     """What was given of a filter; wrong use unless there are either ids or that."""
     given = {name: value for name, value in chosen.items() if value is not None}
     if ids and given:
-        raise click.UsageError(f"give ids, or a filter such as --{next(iter(given)).replace('_', '-')}, not both")
+        said = " and ".join(typed(name) for name in given)
+        are = "goes" if len(given) == 1 else "go"
+        raise click.UsageError(f"both ids and {said} were given, and only one can be: {said} {are} with jobs that fit")
     if not ids and not given:
         raise click.UsageError("name at least one job by its id, or many by a filter such as --queue")
+    if given and given.keys() <= _NO_FILTERS:
+        said = " and ".join(typed(name) for name in given)
+        raise click.UsageError(f"{said} alone would mean every job: give --status, --queue, --type or --tag, too")
     return given
+
+
+def typed(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
 def demand_yes(
@@ -48,7 +59,7 @@ def demand_yes(
     is given."""
     if yes or not sys.stdin.isatty():
         return
-    said = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
+    said = " ".join(f"{typed(name)} {value}" for name, value in given.items())
     count = _count(jobs, given, statuses)
     now = "" if count is None else f" ({count:,} now)"
     if not click.confirm(f"{verb} all jobs that fit {said}{now}?", err=True):

@@ -85,6 +85,8 @@ def _named(words: tuple[str, ...], task: str | None, url: str | None) -> tuple[s
     names = words[1:] if app is not None else words
     if len(names) > 1:
         raise click.UsageError(f"one at a time: {names[1]!r} is one too many")
-    if bool(names) == (task is not None):
+    if names and task is not None:
+        raise click.UsageError(f"both a queue, {names[0]!r}, and --task were given, and only one can be")
+    if not names and task is None:
         raise click.UsageError("name a queue, or a task with --task")
     return app, names[0] if names else None

@@ -17,8 +17,8 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.probe import version_of
-from rowcall.config import shown
-from rowcall.errors import SchemaMismatch, StoreUnavailable
+from rowcall.config import PATH_ADVICE, shown
+from rowcall.errors import InvalidOption, SchemaMismatch, StoreUnavailable
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
@@ -32,7 +32,13 @@ def find(app: str | None, url: str | None) -> Rowcall:
     """The queue that is meant; nothing is opened yet."""
     if app is not None and url is not None:
         raise click.UsageError("give APP or --url, not both")
-    return load(app) if app is not None else Rowcall(url, auto_migrate=False)
+    if app is not None:
+        return load(app)
+    try:
+        return Rowcall(url, auto_migrate=False)
+    except InvalidOption as error:
+        given = "--url" if url is not None else "$ROWCALL_URL"
+        raise click.UsageError(f"{given}: {error.problem.removesuffix(PATH_ADVICE)}") from error
 
 
 def url_of(path: Path) -> str:
