@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -38,6 +42,13 @@ def test_as_json(run: Run, scheduled: Rowcall) -> None:
         *("name", "task", "arguments", "cron", "every", "tz", "catch_up", "paused", "paused_by", "next_run_at"),
         *("last_run_at", "last_job_id", "problem"),
     }
+
+
+def test_one_that_no_worker_has_run_is_due(run: Run, queue: Rowcall, folder: Path) -> None:
+    queue.add_schedule("often", "hello", {"name": "ann"}, every=timedelta(minutes=90))
+    with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
+        raw.execute("update rowcall_schedule set next_run_at = ?", (time.time_ns() // 1_000_000 - 600_000,))
+    assert re.search(r" due 10 min ago", run("schedules", "app:jobs").stdout)
 
 
 def test_none(run: Run, queue: Rowcall) -> None:

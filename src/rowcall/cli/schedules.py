@@ -97,7 +97,10 @@ def upcoming(schedule: Schedule, now: datetime) -> str:
         return schedule.problem
     if schedule.paused:
         return f"paused by {schedule.paused_by}"
-    return "never" if schedule.next_run_at is None else ago(schedule.next_run_at, now)
+    if schedule.next_run_at is None:
+        return "never"
+    said = ago(schedule.next_run_at, now)
+    return said if schedule.next_run_at > now else f"due {said}"
 
 
 def schedule_as_json(schedule: Schedule) -> dict[str, object]:
