@@ -1,6 +1,6 @@
 """`python -m rowcall` is `rowcall`."""
 
-from _rowcall import main
+from rowcall.cli.main import main
 
 if __name__ == "__main__":
     main()

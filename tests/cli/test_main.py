@@ -130,25 +130,6 @@ def test_help_in_ascii(words: tuple[str, ...]) -> None:
     assert b"\\u" not in done.stdout
 
 
-@pytest.mark.parametrize("module", ["rowcall", "rowcall.app", "click", "rowcall.cli.main", "rowcall.cli.stats"])
-def test_ctrl_c_while_it_is_imported_ends_it_quietly(queue: Rowcall, module: str) -> None:
-    program = f"""
-import signal, sys
-
-class Interrupting:
-    def find_spec(self, name, path, target=None):
-        if name == {module!r}:
-            signal.raise_signal(signal.SIGINT)
-
-sys.meta_path.insert(0, Interrupting())
-from _rowcall import main
-main()
-"""
-    command = [sys.executable, "-c", program, "stats", "app:jobs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
-
-
 def in_ascii(*words: str) -> subprocess.CompletedProcess[bytes]:
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     return subprocess.run([sys.executable, "-m", "rowcall", *words], env=env, capture_output=True, timeout=30)
