@@ -24,7 +24,7 @@ Durability = Literal["full", "normal"]
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _NAME_LENGTH = 200
 _LIMITS = (100, 1_000_000)
-
+PATH_ADVICE = " or pass a pathlib.Path"
 
 DEFAULT_POOL_SIZE = 4
 MOST_POOLED = 100
@@ -218,7 +218,7 @@ def place_of(url: str | Path | None) -> str | Server:
         raise InvalidOption("url", f"{scheme}:// is not a kind of database known here ({advice}): sqlite:///app.db")
     if "@" in url or "password" in url:  # a server's, and not to be shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
-    raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url} or pass a pathlib.Path")
+    raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")
 
 
 def name_complaint(name: object, longest: int = _NAME_LENGTH) -> str | None:

@@ -222,11 +222,11 @@ class Cancel(Control):
         super().__init__(reason or "cancelled by its handler")
 
 
-def seconds_of(option: str, value: float | timedelta) -> float:
-    """A duration given as seconds or `timedelta`, refused when negative or not a number."""
+def seconds_of(option: str, value: float | timedelta, shortest: float = 0) -> float:
+    """A duration given as seconds or `timedelta`, refused when too short or not a number."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise InvalidOption(option, f"wants seconds or a timedelta, not {type(value).__name__}")
-    if not 0 <= seconds < 1e10:
-        raise InvalidOption(option, f"wants a duration from 0 s up to 300 years, not {value!r}")
+    if not shortest <= seconds < 1e10:
+        raise InvalidOption(option, f"wants a duration from {shortest:g} s up to 300 years, not {value!r}")
     return float(seconds)

@@ -106,6 +106,16 @@ def test_show_says_that_times_are_utc(run: Run, filled: Rowcall) -> None:
     assert ["at", "(UTC)", "event", "by", "detail"] in fields
 
 
+def test_show_tells_the_progress_as_the_timeline_does(run: Run, queue: Rowcall, folder: Path) -> None:
+    queue.enqueue("hello")
+    queue.claim("somebody", limit=1)
+    with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
+        raw.execute("update rowcall_job set progress = 0.09902655283610029, heartbeat_at = claimed_at + 1")
+    lines = [line.split() for line in run("show", "app:jobs", "1").stdout.splitlines()]
+    assert ["progress", "10", "%"] in lines
+    assert [line[-2:] for line in lines if "PROGRESS" in line] == [["10", "%"]]
+
+
 def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
     job = queue.enqueue("hello", max_attempts=1)
     queue.fail(queue.claim("somebody", limit=1)[0], "TEST:LONG", "x" * 300)

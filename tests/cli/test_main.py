@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,13 +50,19 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
         (["stats", "--url", "mysql://host/db"], "mysql:// is not a kind of database known here"),
         (["jobs", "--status", "done"], "'done' is not one of"),
         (["jobs", "--limit", "0"], "0 is not in the range"),
+        (["work", "app:jobs", "--concurrency", "0"], "--concurrency: wants a whole number"),
+        (["work", "app:jobs", "--lease", "-1"], "--lease: wants"),
+        (["work", "app:jobs", "--queues", "mail=x"], "--queues: 'mail=x': wants name or name=number"),
     ],
 )
-def test_wrong_use_is_told_under_the_usage_with_exit_code_2(run: Run, words: list[str], problem: str) -> None:
+def test_wrong_use_is_told_under_the_usage_with_exit_code_2(
+    run: Run, app: Path, words: list[str], problem: str
+) -> None:
     result = run(*words)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert len(result.stderr.splitlines()) <= 2
+    assert len(result.stderr.splitlines()) == 2
+    assert result.stderr.startswith("Usage: rowcall ")
     assert problem in result.stderr.splitlines()[-1]
     assert result.stderr.splitlines()[-1].startswith("error: ")
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,6 +44,13 @@ def test_as_json(run: Run, scheduled: Rowcall) -> None:
     }
 
 
+def test_one_that_no_worker_has_run_is_due(run: Run, queue: Rowcall, folder: Path) -> None:
+    queue.add_schedule("often", "hello", {"name": "ann"}, every=timedelta(minutes=90))
+    with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
+        raw.execute("update rowcall_schedule set next_run_at = ?", (time.time_ns() // 1_000_000 - 600_000,))
+    assert re.search(r" due 10 min ago", run("schedules", "app:jobs").stdout)
+
+
 def test_none(run: Run, queue: Rowcall) -> None:
     assert run("schedules", "app:jobs").stdout == "no schedules\n"
     assert json.loads(run("schedules", "app:jobs", "--json").stdout) == {"schedules": []}
@@ -74,7 +85,7 @@ def test_one_that_is_not_there(run: Run, scheduled: Rowcall, option: str) -> Non
 def test_one_thing_at_a_time(run: Run, scheduled: Rowcall) -> None:
     result = run("schedules", "app:jobs", "--pause", "often", "--remove", "often")
     assert result.exit_code == 2
-    assert "give one of --run-now" in result.stderr
+    assert "--pause and --remove were given, and only one can be" in result.stderr
 
 
 def test_arguments_are_scrubbed(run: Run, app: Path, scheduled: Rowcall) -> None:

@@ -81,41 +81,94 @@ def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
     assert queue.get(other.id).status == "pending"
 
 
+TIME = "write it such as 2026-01-02T09:00Z, or with +01:00 in place of Z"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "problem"),
     [
-        ["cancel", "app:jobs"],
-        ["cancel", "app:jobs", "1", "--queue", "mail"],
-        ["cancel", "app:jobs", "--limit", "5"],
-        ["cancel", "app:jobs", "--status", "failed"],
-        ["retry", "app:jobs", "--rate", "5"],
-        ["reschedule", "app:jobs", "1"],
-        ["reschedule", "app:jobs", "1", "--delay", "5m", "--run-at", "2030-01-01T00:00+00:00"],
-        ["reschedule", "app:jobs", "1", "--run-at", "tomorrow"],
-        ["reschedule", "app:jobs", "1", "--run-at", "2030-01-01T00:00"],
-        ["set-priority", "app:jobs", "1"],
-        ["set-priority", "app:jobs", "1", "--priority", "4000000000"],
-        ["pause", "app:jobs"],
-        ["pause", "app:jobs", "mail", "other"],
-        ["resume", "app:jobs", "mail", "--task", "hello"],
+        (["cancel"], "name at least one job by its id, or many by a filter such as --queue"),
+        (
+            ["cancel", "1", "--queue", "mail"],
+            "both ids and --queue were given, and only one can be: --queue goes with jobs that fit",
+        ),
+        (
+            ["retry", "1", "--rate", "3"],
+            "both ids and --rate were given, and only one can be: --rate goes with jobs that fit",
+        ),
+        (
+            ["cancel", "--limit", "5"],
+            "--limit alone would mean every job: give --status, --queue, --type or --tag, too",
+        ),
+        (["cancel", "--status", "failed"], "--status: wants one of blocked, scheduled, pending, running, not 'failed'"),
+        (["retry", "--status", "pending"], "--status: wants one of succeeded, failed, cancelled, not 'pending'"),
+        (["retry", "--rate", "5"], "--rate alone would mean every job: give --status, --queue, --type or --tag, too"),
+        (
+            ["retry", "--rate", "0"],
+            "Invalid value for '--rate': wants jobs per second, more than 0 and up to 1000, not 0",
+        ),
+        (["reschedule", "1"], "give --delay or --run-at"),
+        (
+            ["reschedule", "1", "--delay", "5m", "--run-at", "2030-01-01T00:00Z"],
+            "both --delay and --run-at were given, and only one can be",
+        ),
+        (["reschedule", "1", "--run-at", "tomorrow"], f"--run-at: 'tomorrow' is no time; {TIME}"),
+        (["reschedule", "1", "--run-at", "2030-01-01"], f"--run-at: '2030-01-01' has no time zone; {TIME}"),
+        (["set-priority", "1"], "Missing option '--priority'."),
+        (
+            ["set-priority", "1", "--priority", "4000000000"],
+            "--priority: wants a whole number from -2147483648 to 2147483647, not 4000000000",
+        ),
+        (["pause"], "name a queue, or a task with --task"),
+        (["pause", "mail", "other"], "one at a time: 'other' is one too many"),
+        (
+            ["resume", "mail", "--task", "hello"],
+            "both a queue, 'mail', and --task were given, and only one can be",
+        ),
+        (["jobs", "--cursor", "garbage"], "--cursor: wants the next_cursor of an earlier page, not 'garbage'"),
+        (["stats", "--window", "0"], "--window: wants from 1 second to the 30 days of history there are, not 0.0"),
     ],
-    ids=" ".join,
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_wrong_use(run: Run, queue: Rowcall, words: list[str]) -> None:
+def test_wrong_use_is_told_under_the_usage(run: Run, queue: Rowcall, words: list[str], problem: str) -> None:
     job = queue.enqueue("hello")
-    result = run(*words)
+    result = run(words[0], "app:jobs", *words[1:])
     assert (result.exit_code, result.stdout) == (2, "")
+    usage, said = result.stderr.splitlines()
+    assert usage.startswith(f"Usage: rowcall {words[0]} [OPTIONS] ")
+    assert said == f"error: {problem}"
     assert queue.get(job.id) == job
 
 
 def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
     job = queue.enqueue("hello", queue="mail")
-    for answer, code, status in (("n", 130, "pending"), ("y", 0, "cancelled")):
+    for answer, code, said, status in (("n", 1, "nothing was", "pending"), ("y", 0, "1 job", "cancelled")):
         with Terminal("cancel", "app:jobs", "--queue", "mail") as terminal:
-            terminal.wait_for("cancel all jobs that fit --queue mail?")
+            terminal.wait_for("cancel all jobs that fit --queue mail (1 now)?")
             terminal.type(f"{answer}\n")
             assert terminal.wait() == code
+        assert f"{said} cancelled" in terminal.text.splitlines()[-1]
         assert queue.get(job.id).status == status
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        (["retry", "--status", "cancelled"], "retry all jobs that fit --status cancelled (3 now)?"),
+        (["retry", "--type", "hello"], "retry all jobs that fit --type hello (0 now)?"),
+        (["cancel", "--queue", "mail", "--limit", "1"], "cancel all jobs that fit --queue mail --limit 1 (1 now)?"),
+        (["cancel", "--tag", "nightly"], "cancel all jobs that fit --tag nightly?"),
+    ],
+)
+def test_the_question_says_how_many_there_are(queue: Rowcall, words: list[str], question: str) -> None:
+    for _ in range(3):
+        queue.cancel(queue.enqueue("hello").id)
+    for _ in range(2):
+        queue.enqueue("hello", queue="mail", tags=["nightly"])
+    with Terminal(*words, "app:jobs") as terminal:
+        terminal.wait_for(question)
+        terminal.type("n\n")
+        assert terminal.wait() == 1
 
 
 def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
@@ -141,6 +194,29 @@ def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
     assert (again.exit_code, again.stderr) == (1, "error: queue mail was not paused\n")
     gone = json.loads(run("resume", "app:jobs", "--task", "hello", "--json").stdout)
     assert gone == {"kind": "task", "name": "hello", "was_paused": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (["app:jobs", "--task", "helo"], "app:jobs declares no task 'helo'; did you mean 'hello'?"),
+        (["app:jobs", "dflt"], "no task of app:jobs has queue 'dflt', and no job is in it; did you mean 'default'?"),
+        (["app:jobs", "x"], "no task of app:jobs has queue 'x', and no job is in it"),
+        (["--url", "sqlite:///queue.db", "dflt"], "no job is in queue 'dflt' yet"),
+        (["--url", "sqlite:///queue.db", "--task", "hello"], "there is no job of task 'hello' yet"),
+        (["app:jobs", "default"], ""),
+        (["app:jobs", "--task", "hello"], ""),
+        (["app:jobs", "mail"], ""),
+        (["app:jobs", "--task", "of-another-app"], ""),
+    ],
+    ids=str,
+)
+def test_pausing_what_nobody_knows_is_warned_of(run: Run, queue: Rowcall, words: list[str], warning: str) -> None:
+    queue.enqueue("of-another-app", queue="mail")
+    result = run("pause", *words)
+    assert result.exit_code == 0
+    assert result.stderr == (f"warning: {warning}\n" if warning else "")
+    assert len(queue.paused()) == 1
 
 
 def test_delete_in_json(run: Run, queue: Rowcall) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 import pytest
 
-from rowcall import InvalidOption, Rowcall, StoreUnavailable
+from rowcall import Rowcall, SchemaMismatch, StoreUnavailable
 from rowcall.cli.target import existing, find, load, split_app
+from rowcall.store.sqlite.dialect import SqliteDialect
 
 
 def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
@@ -70,6 +71,15 @@ def test_an_import_that_fails_deep_in_a_library_names_the_line_of_the_app(folder
     assert caught.value.message.endswith("python -c 'import deep'")
 
 
+def test_an_option_that_rowcall_refuses_names_the_line_of_the_app(folder: Path) -> None:
+    (folder / "refused.py").write_text(
+        "from rowcall import Rowcall\njobs = Rowcall('sqlite:///a.db', durability='no')\n"
+    )
+    with pytest.raises(click.UsageError) as caught:
+        load("refused:jobs")
+    assert f"({folder / 'refused.py'}, line 2)" in caught.value.message
+
+
 def test_the_database_is_found_by_app_url_environment_and_default(
     app: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,8 +90,13 @@ def test_the_database_is_found_by_app_url_environment_and_default(
     assert find("app:jobs", None).database.path == str(folder / "queue.db")
     with pytest.raises(click.UsageError):
         find("app:jobs", "sqlite:///given.db")
-    with pytest.raises(InvalidOption):
+    with pytest.raises(
+        click.UsageError, match=r"^--url: 'given.db' is not a URL; for a file write sqlite:///given.db$"
+    ):
         find(None, "given.db")
+    monkeypatch.setenv("ROWCALL_URL", "other.db")
+    with pytest.raises(click.UsageError, match=r"^\$ROWCALL_URL: 'other.db' is not a URL"):
+        find(None, None)
 
 
 def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> None:
@@ -93,14 +108,21 @@ def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> Non
     (folder / "queue.db").touch()
     with pytest.raises(StoreUnavailable, match="has no tables named rowcall_"):
         existing("app:jobs", None)
+    with pytest.raises(StoreUnavailable, match=r"Make them with: rowcall migrate app:jobs$"):
+        existing("app:jobs", None)
+    with pytest.raises(StoreUnavailable, match=r"rowcall migrate --url sqlite:///queue\.db; an app with"):
+        existing(None, "sqlite:///queue.db")
     assert (folder / "queue.db").stat().st_size == 0
     (folder / "queue.db").write_text("this is not a database, whatever its name says" * 50)
     with pytest.raises(StoreUnavailable, match="is not a SQLite database"):
         existing("app:jobs", None)
 
 
-def test_looking_never_migrates(queue: Rowcall) -> None:
+def test_looking_never_migrates(queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not existing("app:jobs", None).config.auto_migrate
+    monkeypatch.setattr(SqliteDialect, "newest_version", 99)
+    with pytest.raises(SchemaMismatch, match=r"run: rowcall migrate app:jobs$"):
+        existing("app:jobs", None)
 
 
 def test_a_queue_in_memory_cannot_be_looked_at() -> None:

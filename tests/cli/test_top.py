@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Rowcall, Status
 from rowcall.testing.postgres import PostgresServer
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
@@ -78,6 +79,28 @@ def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall
         terminal.wait_for("1 finished job is kept")
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("words", [("top", "--once"), ("stats",), ("retries",)])
+def test_a_narrow_terminal_gets_every_name_and_no_cut_figure(
+    busy: Rowcall, words: tuple[str, ...], columns: int
+) -> None:
+    busy.enqueue("hello", queue="mail", key="one")
+    busy.cancel(busy.enqueue("hello", queue="mail", key="two").id)
+    with Terminal(*words, "app:jobs", columns=columns, lines=24, NO_COLOR="1") as terminal:
+        assert terminal.wait() == 0
+    lines = [line.rstrip() for line in terminal.text.splitlines()]
+    assert max(map(len, lines)) <= columns
+    heads = [line.split() for line, below in pairwise(lines) if below.startswith("───")]
+    whole = {*Status, *("arrived", "retried", "all", "oldest", "again", "state", "queue", "type", "jobs", "attempts")}
+    whole |= {"error", "types", "last", "id", "attempt", "silent", "for", "worker", "wait", "run", "p50", "p95", "p99"}
+    assert [word for head in heads for word in head if word not in whole and not word.rstrip("+").isdecimal()] == []
+    assert {head[0] for head in heads} <= {"state", "queue", "type", "error", "id", "attempts"}
+    assert "█" in terminal.text
+    assert not any(line.strip(" █") == "" and "█" in line for line in lines)  # no bar goes on in the next line
+    for name in ("hello", "broken", *(("mail", "default") if words != ("retries",) else ())):
+        assert any(line.startswith(f"{name} ") for line in lines)
 
 
 def test_while_the_server_is_away_it_says_so_and_goes_on(app: Path, private_postgres: PostgresServer) -> None:

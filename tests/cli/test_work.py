@@ -130,10 +130,14 @@ def test_a_worker_stays_small_and_never_imports_what_draws_tables(queue: Rowcall
         (["nowhere:jobs"], 2, "there is no module 'nowhere'"),
         (["app:nothing"], 2, "did you mean app:jobs?"),
         (["nowhere:jobs", "--processes=3"], 2, "there is no module 'nowhere'"),
-        (["app:jobs", "--concurrency=0"], 2, "concurrency: wants a whole number"),
-        (["app:jobs", "--queues=mail=x"], 2, "wants name or name=number"),
+        (["app:jobs", "--concurrency=0"], 2, "--concurrency: wants a whole number"),
+        (["app:jobs", "--queues=mail=x"], 2, "--queues: 'mail=x': wants name or name=number"),
+        (["app:jobs", "--queues="], 2, "--queues: a name in the list is empty; leave it out to serve all"),
+        (["app:jobs", "--queues=a,,b"], 2, "--queues: a name in the list is empty"),
+        (["app:jobs", "--lease=-1"], 2, "--lease: wants a duration from 0.1 s up to 300 years, not -1.0"),
+        (["app:jobs", "--lease=0"], 2, "--lease: wants a duration from 0.1 s up to 300 years, not 0.0"),
         (["app:jobs", "--processes=0"], 2, "0 is not in the range"),
-        (["app:jobs", "--grace=-1"], 2, "grace: wants a duration"),
+        (["app:jobs", "--grace=-1"], 2, "--grace: wants a duration"),
         (["lost:jobs"], 1, "does not exist"),
         (["lost:jobs", "--processes=2"], 1, "does not exist"),
         (["memory:jobs", "--processes=2"], 2, "in memory cannot be shared"),
@@ -165,3 +169,15 @@ def test_the_installed_command_is_the_module(folder: Path) -> None:
     with PythonProcess(str(command), "--version", env={**os.environ}) as process:
         assert process.wait() == 0
         assert process.output.startswith("rowcall, version ")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_tables_that_it_may_not_make_are_made_with_a_command_that_names_the_app(
+    run: Run, folder: Path, processes: str
+) -> None:
+    (folder / "other.py").write_text(
+        "from rowcall import Rowcall\njobs = Rowcall('sqlite:///a.db', auto_migrate=False)"
+    )
+    result = run("work", "other:jobs", "--processes", processes)
+    assert result.exit_code == 1
+    assert result.stderr.endswith("run: rowcall migrate other:jobs (auto_migrate is off)\n")

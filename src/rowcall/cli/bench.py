@@ -15,7 +15,7 @@ from rowcall.cli.bench_place import Place, in_folder, on_server
 from rowcall.cli.bench_tasks import PREFIX, Bench
 from rowcall.cli.helpers import interruptible, working
 from rowcall.cli.output import console, print_json, table
-from rowcall.cli.target import json_option
+from rowcall.cli.target import command_for, json_option
 from rowcall.errors import StoreUnavailable
 from rowcall.job import Job, Status
 
@@ -121,7 +121,7 @@ def _await_worker(jobs: Rowcall, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not jobs.workers():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise StoreUnavailable("the worker process did not start", "Run: rowcall doctor")
+            raise StoreUnavailable("the worker process did not start", _advice(jobs))
         time.sleep(0.02)
 
 
@@ -143,8 +143,13 @@ def _when_done(jobs: Rowcall) -> list[Job]:
         if len(done) == SAMPLES:
             return done
         if time.monotonic() > deadline:
-            raise StoreUnavailable(f"only {len(done)} of {SAMPLES} jobs were picked up in time", "Run: rowcall doctor")
+            raise StoreUnavailable(f"only {len(done)} of {SAMPLES} jobs were picked up in time", _advice(jobs))
         time.sleep(0.02)
+
+
+def _advice(jobs: Rowcall) -> str:
+    server = jobs.config.server
+    return f"Run: {command_for('doctor', None, None if server is None else server.url)}"
 
 
 def _print(figures: Figures, place: str) -> None:

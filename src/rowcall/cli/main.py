@@ -66,6 +66,16 @@ class Commands(click.Group):
             ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]}?")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """What the library refuses is wrong use, and is said in the words of the command line."""
+        try:
+            return super().invoke(ctx)
+        except InvalidOption as error:
+            name = ctx.invoked_subcommand or ""
+            command = self.get_command(ctx, name)
+            assert command is not None
+            raise click.UsageError(_as_typed(error, command), click.Context(command, ctx, name)) from error
+
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
@@ -77,6 +87,12 @@ class Commands(click.Group):
         except Exception as error:
             code = _report(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_typed(error: InvalidOption, command: click.Command) -> str:
+    typed = f"--{error.option.replace('_', '-')}"
+    is_option = any(typed in parameter.opts for parameter in command.params)
+    return f"{typed if is_option else error.option}: {error.problem}"
 
 
 def _report(error: Exception) -> int:
@@ -93,8 +109,6 @@ def _report(error: Exception) -> int:
             return _say(error.format_message(), error.exit_code)
         case click.Abort():
             return INTERRUPTED
-        case InvalidOption():
-            return _say(str(error), WRONG_USE)
         case RowcallError():
             return _say(str(error), FAILED)
         case OSError(errno=errno.EPIPE):
@@ -140,7 +154,8 @@ def _coloured() -> bool:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 what was asked for failed or was not found, 2 wrong use.",
+    epilog="Exit codes: 0 done, 1 what was asked for failed, was not found or was answered with no, 2 wrong use,"
+    " 130 Ctrl-C.",
 )
 @click.version_option(package_name="rowcall", prog_name="rowcall")
 def main() -> None:

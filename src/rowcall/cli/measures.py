@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 
 from rowcall.job import Percentiles
+from rowcall.queue.choosing import HIGHEST_RATE, LOWEST_RATE
 
 T = TypeVar("T")
 
@@ -109,6 +110,21 @@ def first_of(rows: Sequence[T], most: int) -> tuple[Sequence[T], str]:
     """As many as a person reads, and what is said about the rest."""
     left = len(rows) - most
     return (rows, "") if left <= 0 else (rows[:most], f"and {left:,} more; --json has them all")
+
+
+def typed_rate(typed: str) -> float:
+    """
+    >>> typed_rate("2.5")
+    2.5
+    """
+    wanted = f"wants jobs per second, more than 0 and up to {HIGHEST_RATE:g}"
+    try:
+        rate = float(typed)
+    except ValueError:
+        raise click.BadParameter(f"{wanted}, not {typed!r}") from None
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise click.BadParameter(f"{wanted}, not {typed}")
+    return rate
 
 
 def typed_seconds(typed: str) -> float:

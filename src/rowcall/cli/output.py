@@ -68,13 +68,22 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False)
 
 
-def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = (), line: bool = True) -> Table:
-    """A table with no line but one under its head; `whole` columns are never broken, however narrow the terminal is."""
+def table(
+    *columns: str,
+    right: Collection[str] = (),
+    whole: Collection[str] = (),
+    continued: Collection[str] = (),
+    line: bool = True,
+) -> Table:
+    """A table with no line but one under its head; columns that are `whole` or `right` are never broken or cut: where
+    there is no room beside the first one they come below."""
     from rich import box
-    from rich.table import Table
+
+    from rowcall.cli.fitting import FittingTable
 
     lines = box.SIMPLE_HEAD if has_unicode() else box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
-    made = Table(
+    made = FittingTable(
+        continued,
         box=lines if line else None,
         header_style="bold",
         padding=(0, 1 if line else 2, 0, 0),
@@ -83,7 +92,7 @@ def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = (
     )
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in right else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole or column in right)
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in ("", *whole, *right))
     return made
 
 
@@ -114,6 +123,11 @@ def ago(at: datetime, now: datetime) -> str:
     """
     seconds = (now - at).total_seconds()
     return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
+
+
+def bar_width(columns: int) -> int:
+    """How long bars are on a terminal of so many columns."""
+    return 30 if columns >= 60 else 12
 
 
 def bar(part: int, whole: int, width: int = 20) -> str:

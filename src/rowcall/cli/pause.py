@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 
 import click
 
+from rowcall.app import Rowcall
 from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, url_option
 
@@ -19,13 +21,17 @@ _task_option = click.option("--task", metavar="NAME", help="This task in all que
 @url_option
 @json_option
 def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_json: bool) -> None:
-    """Start no more jobs of a queue, or of a task, until it is resumed. What runs goes on.
+    """Start no more jobs of a queue, or of a task, until it is resumed. What runs goes on. A name that nobody knows yet
+    is paused too, with a warning.
 
     With --json: {"kind": "queue" | "task", "name", "actor", "at"}: who has paused it, and when.
     """
     app, queue = _named(words, task, url)
     with existing(app, url) as jobs:
         paused = jobs.pause(queue, task=task)
+        doubt = _doubt(jobs, app, queue, task)
+    if doubt:
+        click.echo(f"warning: {doubt}", err=True)
     if as_json:
         print_json(paused)
     else:
@@ -57,12 +63,30 @@ def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as
         sys.exit(1)
 
 
+def _doubt(jobs: Rowcall, app: str | None, queue: str | None, task: str | None) -> str:
+    """What is said of a name that neither the app nor any job has: it may be misspelt."""
+    if jobs.list(queue=queue, type=task, limit=1).jobs:
+        return ""
+    if app is None:
+        return f"no job is in queue {queue!r} yet" if task is None else f"there is no job of task {task!r} yet"
+    if task is not None:
+        known, said = set(jobs.tasks), f"{app} declares no task {task!r}"
+    else:
+        known = {declared.options.queue or jobs.config.default_queue for declared in jobs.tasks.values()}
+        said = f"no task of {app} has queue {queue!r}, and no job is in it"
+    name = task or queue or ""
+    close = difflib.get_close_matches(name, known, 1)
+    return "" if name in known else f"{said}; did you mean {close[0]!r}?" if close else said
+
+
 def _named(words: tuple[str, ...], task: str | None, url: str | None) -> tuple[str | None, str | None]:
     """The app, if it is named, and the queue."""
     app = words[0] if words and ":" in words[0] and url is None else None
     names = words[1:] if app is not None else words
     if len(names) > 1:
         raise click.UsageError(f"one at a time: {names[1]!r} is one too many")
-    if bool(names) == (task is not None):
+    if names and task is not None:
+        raise click.UsageError(f"both a queue, {names[0]!r}, and --task were given, and only one can be")
+    if not names and task is None:
         raise click.UsageError("name a queue, or a task with --task")
     return app, names[0] if names else None

@@ -17,13 +17,14 @@ from rowcall.store.sqlite.dialect import SqliteDialect
 PATIENCE_SECONDS = 2.0
 
 
-def has_tables(jobs: Rowcall) -> bool:
+def version_of(jobs: Rowcall) -> Version:
+    """The version of its tables; 0 if there are none."""
     if jobs.config.server is not None:
-        return jobs.database.read(jobs.dialect.version()).found > 0
+        return jobs.database.read(jobs.dialect.version())
     path = jobs.database.path
     try:
         with looking(path) as raw:
-            return version_in(raw, jobs.config.table_prefix).found > 0
+            return version_in(raw, jobs.config.table_prefix)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 

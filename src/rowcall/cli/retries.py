@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowcall.cli.measures import first_of, share
-from rowcall.cli.output import bar, console, print_json, table, text
+from rowcall.cli.output import bar, bar_width, console, print_json, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Retries
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 MOST_COLUMNS = 7
-BAR_WIDTH = 30
 
 
 @click.command("retries", short_help="Show how many jobs have used how many attempts.")
@@ -43,7 +42,7 @@ def _print(retries: Retries) -> None:
     if not retries.by_attempts:
         out.print("no jobs")
         return
-    out.print(attempts_table(retries))
+    out.print(attempts_table(retries, bar_width(out.width)))
     shown, rest = types_table(retries)
     out.print("\nby type, most often tried again first", style="bold")
     out.print(shown)
@@ -51,7 +50,7 @@ def _print(retries: Retries) -> None:
         out.print(rest, style="dim")
 
 
-def attempts_table(retries: Retries, most: int = MOST_ROWS, width: int = BAR_WIDTH) -> Table:
+def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Table:
     """A bar for each number of attempts; the longest numbers share a row where there is no room for all."""
     shown = table("attempts", "jobs", "", right=("attempts", "jobs"))
     groups = _grouped(list(retries.by_attempts), most)

@@ -39,8 +39,10 @@ def schedules_command(
     {"schedule": {…}}; with --run-now: {"job": {…}}; with --remove: {"removed": "NAME"}. Exit code 1 if there is no such
     schedule.
     """
-    if sum(name is not None for name in (run_now, pause, resume, remove)) > 1:
-        raise click.UsageError("give one of --run-now, --pause, --resume and --remove")
+    asked = {"--run-now": run_now, "--pause": pause, "--resume": resume, "--remove": remove}
+    given = [option for option, name in asked.items() if name is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} were given, and only one can be")
     with existing(app, url) as jobs:
         if run_now is not None:
             _say_enqueued(scrubbed_job(jobs.failures, jobs.run_schedule_now(run_now)), run_now, as_json)
@@ -95,7 +97,10 @@ def upcoming(schedule: Schedule, now: datetime) -> str:
         return schedule.problem
     if schedule.paused:
         return f"paused by {schedule.paused_by}"
-    return "never" if schedule.next_run_at is None else ago(schedule.next_run_at, now)
+    if schedule.next_run_at is None:
+        return "never"
+    said = ago(schedule.next_run_at, now)
+    return said if schedule.next_run_at > now else f"due {said}"
 
 
 def schedule_as_json(schedule: Schedule) -> dict[str, object]:

@@ -73,6 +73,8 @@ def _fields(job: Job) -> object:
             value = f"{moment(value)} UTC"
         elif name in _JSON_FIELDS:
             value = msgspec.json.encode(value).decode()
+        elif name == "progress":
+            value = f"{100 * value:.0f} %"
         shown.add_row(text(name, "dim"), text(value))
     return shown
 

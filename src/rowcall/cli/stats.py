@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowcall.cli.measures import NOTHING, duration, first_of, of_percentiles, rate, typed_seconds
-from rowcall.cli.output import NARROW_COLUMNS, STYLES, bar, console, print_json, status_text, table, text
+from rowcall.cli.output import NARROW_COLUMNS, STYLES, bar, bar_width, console, print_json, status_text, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Pace, Stats, Status
 from rowcall.queue.observing import DEFAULT_WINDOW_SECONDS
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 MOST_PAUSED = 5
-BAR_WIDTH = 30
 _OUTCOMES = ("arrived", "succeeded", "retried", "failed")
 _SHARES = ("p50", "p95", "p99")
+_TIMES = ["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]]
 
 window_option = click.option(
     "--window",
@@ -58,7 +58,7 @@ def stats_command(app: str | None, url: str | None, window: float, as_json: bool
 
 def _print(stats: Stats) -> None:
     out = console()
-    out.print(states_table(stats))
+    out.print(states_table(stats, bar_width(out.width)))
     out.print()
     out.print(flow_text(stats))
     if stats.paused:
@@ -94,7 +94,7 @@ def _say(rest: str) -> None:
         console().print(rest, style="dim")
 
 
-def states_table(stats: Stats, width: int = BAR_WIDTH) -> Table:
+def states_table(stats: Stats, width: int) -> Table:
     shown = table("state", "jobs", "", right=("jobs",))
     for status in Status:
         count = stats.by_status[status]
@@ -159,8 +159,8 @@ def _unfinished(counts: Mapping[str, int]) -> int:
 
 def pace_table(name: str, paces: Mapping[str, Pace], *, times: bool, most: int = MOST_ROWS) -> tuple[Table, str]:
     """What came and what became of it, busiest first; with the percentiles beside it where there is room for them."""
-    columns = [*_OUTCOMES, *(["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]] if times else [])]
-    shown = table(name, *columns, right=columns)
+    columns = [*_OUTCOMES, *(_TIMES if times else [])]
+    shown = table(name, *columns, right=columns, continued=_SHARES)
     rows, rest = first_of(_busiest(paces), most)
     for key in rows:
         pace = paces[key]
@@ -170,8 +170,7 @@ def pace_table(name: str, paces: Mapping[str, Pace], *, times: bool, most: int =
 
 
 def times_table(name: str, paces: Mapping[str, Pace], most: int = MOST_ROWS) -> Table:
-    columns = ["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]]
-    shown = table(name, *columns, right=columns)
+    shown = table(name, *_TIMES, right=_TIMES, continued=_SHARES)
     for key in first_of(_busiest(paces), most)[0]:
         shown.add_row(text(key), *_times(paces[key]))
     return shown

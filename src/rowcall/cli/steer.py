@@ -11,11 +11,11 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.choosing import demand_yes, filter_options, given_filter, print_count, yes_option
-from rowcall.cli.measures import typed_seconds
+from rowcall.cli.measures import typed_rate, typed_seconds
 from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.errors import InvalidOption, JobNotFound, RowcallError, StoreUnavailable, WrongState
-from rowcall.job import FINISHED, Status
+from rowcall.job import FINISHED, WAITING, Status
 
 _words = click.argument("words", nargs=-1, metavar="[APP] ID…")
 
@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, kw_only=True, frozen=True):
 @_words
 @filter_options
 @click.option("--error-code", metavar="CODE", help="Jobs with this code, or with all that begin so: TIMEOUT:*")
-@click.option("--rate", type=float, metavar="N", help="So many a second become due.")
+@click.option("--rate", type=typed_rate, metavar="N", help="So many a second become due.")
 @yes_option
 @url_option
 @json_option
@@ -55,8 +55,8 @@ def retry_command(words: tuple[str, ...], yes: bool, url: str | None, as_json: b
 
     app, ids = split_app(words, ids_wanted=False)
     if given := given_filter(ids, chosen):
-        demand_yes("retry", given, yes)
         with existing(app, url) as jobs:
+            demand_yes(jobs, "retry", "retried", given, [Status.FAILED], yes)
             print_count(jobs.retry(**given), "will run again", as_json)
         return
     _steer(words, url, as_json, retry)
@@ -86,8 +86,8 @@ def cancel_command(
 
     app, ids = split_app(words, ids_wanted=False)
     if given := given_filter(ids, chosen):
-        demand_yes("cancel", given, yes)
         with existing(app, url) as jobs:
+            demand_yes(jobs, "cancel", "cancelled", given, (*WAITING, Status.RUNNING), yes)
             print_count(jobs.cancel(reason=reason, **given), "cancelled, or asked to end", as_json)
         return
     _steer(words, url, as_json, cancel)
@@ -124,8 +124,10 @@ def reschedule_command(
     With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if any of them could not be done.
     """
     at = None if run_at is None else _time(run_at)
-    if (delay is None) == (at is None):
+    if delay is None and at is None:
         raise click.UsageError("give --delay or --run-at")
+    if delay is not None and at is not None:
+        raise click.UsageError("both --delay and --run-at were given, and only one can be")
 
     def reschedule(jobs: Rowcall, job_id: int) -> Outcome:
         job = jobs.reschedule(job_id, run_at=at, delay=delay)
@@ -153,10 +155,14 @@ def set_priority_command(words: tuple[str, ...], priority: int, url: str | None,
 
 
 def _time(given: str) -> datetime:
+    example = "write it such as 2026-01-02T09:00Z, or with +01:00 in place of Z"
     try:
-        return datetime.fromisoformat(given)
+        found = datetime.fromisoformat(given)
     except ValueError:
-        raise click.UsageError(f"{given!r} is no time, such as 2026-01-02T09:00+00:00") from None
+        raise click.UsageError(f"--run-at: {given!r} is no time; {example}") from None
+    if found.tzinfo is None:
+        raise click.UsageError(f"--run-at: {given!r} has no time zone; {example}")
+    return found
 
 
 def _steer(words: tuple[str, ...], url: str | None, as_json: bool, act: Callable[[Rowcall, int], Outcome]) -> None:

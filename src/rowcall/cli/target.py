@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 import sysconfig
 import traceback
@@ -15,13 +16,15 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.probe import has_tables
-from rowcall.errors import StoreUnavailable
+from rowcall.cli.probe import version_of
+from rowcall.config import PATH_ADVICE, shown
+from rowcall.errors import InvalidOption, SchemaMismatch, StoreUnavailable
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+_ROWCALL = str(Path(__file__).parent.parent)
 app_argument = click.argument("app", required=False, metavar="[APP]")
 
 
@@ -29,7 +32,13 @@ def find(app: str | None, url: str | None) -> Rowcall:
     """The queue that is meant; nothing is opened yet."""
     if app is not None and url is not None:
         raise click.UsageError("give APP or --url, not both")
-    return load(app) if app is not None else Rowcall(url, auto_migrate=False)
+    if app is not None:
+        return load(app)
+    try:
+        return Rowcall(url, auto_migrate=False)
+    except InvalidOption as error:
+        given = "--url" if url is not None else "$ROWCALL_URL"
+        raise click.UsageError(f"{given}: {error.problem.removesuffix(PATH_ADVICE)}") from error
 
 
 def url_of(path: Path) -> str:
@@ -50,17 +59,23 @@ def existing(app: str | None, url: str | None) -> Rowcall:
             advice = "Name the app (app:jobs), give --url, or set ROWCALL_URL"
         raise StoreUnavailable(f"there is no file {path}", advice)
     try:
-        _demand_tables(jobs)
+        _demand_tables(jobs, app, url)
     except BaseException:
         jobs.close()
         raise
     return jobs
 
 
-def _demand_tables(jobs: Rowcall) -> None:
-    if has_tables(jobs):
+def _demand_tables(jobs: Rowcall, app: str | None, url: str | None) -> None:
+    found, newest = version_of(jobs).found, jobs.dialect.newest_version
+    migrate = command_for("migrate", app, url)
+    if 0 < found < newest:
+        raise SchemaMismatch(found, newest, f"run: {migrate}")
+    if found:
         return
-    advice = "Make them with: rowcall migrate; an app with a table_prefix of its own is named instead of --url"
+    advice = f"Make them with: {migrate}"
+    if app is None:
+        advice += "; an app with a table_prefix of its own is named instead of --url"
     if jobs.config.server is not None:
         advice += "; tables in a schema of their own need it on the search_path"
     raise StoreUnavailable(f"{jobs.database.name} has no tables named {jobs.config.table_prefix}*", advice)
@@ -80,6 +95,16 @@ def split_app(words: tuple[str, ...], *, ids_wanted: bool = True) -> tuple[str |
     if not ids and ids_wanted:
         raise click.UsageError("name at least one job by its id")
     return app, list(dict.fromkeys(int(word) for word in ids))
+
+
+def command_for(command: str, app: str | None, url: str | None, *words: str) -> str:
+    """What to type for this command about the same database.
+
+    >>> command_for("migrate", "app:jobs", None), command_for("resume", None, "sqlite:///my app.db", "mail")
+    ('rowcall migrate app:jobs', "rowcall resume --url 'sqlite:///my app.db' mail")
+    """
+    target = [app] if app is not None else ["--url", shown(url)] if url is not None else []
+    return shlex.join(["rowcall", command, *target, *words])
 
 
 def work_command_for(app: str | None) -> str:
@@ -137,12 +162,11 @@ def _import_failure(name: str, error: BaseException) -> str:
 
 
 def _is_of_the_app(filename: str) -> bool:
-    """Neither this file, nor Python's own, nor installed."""
-    libraries = {os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    """Neither Rowcall's, nor Python's own, nor installed."""
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = {os.path.realpath(at) for at in (_ROWCALL, *map(sysconfig.get_path, kinds))}
     real = os.path.realpath(filename)
-    return (
-        filename != __file__ and os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
-    )
+    return os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
 
 
 def _instead(holder: object, path: str) -> str:

@@ -43,7 +43,8 @@ def top_command(app: str | None, url: str | None, window: float, once: bool, as_
         if as_json:
             _print_json(_ask(jobs, window))
         elif once or not sys.stdout.isatty():
-            console().print(whole(_ask(jobs, window)))
+            out = console()
+            out.print(whole(_ask(jobs, window), out.width))
         else:
             _watch(jobs, window)
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from rowcall.cli.errors import errors_table
 from rowcall.cli.liveness import Liveness
 from rowcall.cli.measures import counted, duration
-from rowcall.cli.output import NARROW_COLUMNS, moment, text
+from rowcall.cli.output import NARROW_COLUMNS, bar_width, moment, text
 from rowcall.cli.retention import retention_line
 from rowcall.cli.retries import attempts_table
 from rowcall.cli.stats import counts_table, flow_text, pace_table, paused_text, states_table, states_text
@@ -29,6 +29,7 @@ MOST_ROWS = 8
 FEW_ROWS = 3
 TALL_LINES, SHORT_LINES = 40, 30
 _GAP = 4
+_BAR_WIDTH = 24
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +90,10 @@ class Screen:
             yield text(f"no answer for {duration(silent)}", "yellow")
 
 
-def whole(answers: Answers) -> Group:
-    """All of it, for a pipe or a file."""
+def whole(answers: Answers, width: int) -> Group:
+    """All of it, however many lines that is."""
     parts: list[RenderableType] = [head(answers)]
-    for section in sections(answers, NARROW_COLUMNS * 2, TALL_LINES):
+    for section in sections(answers, width, TALL_LINES):
         parts += [Text(), section.shown]
     return Group(*parts)
 
@@ -124,7 +125,7 @@ def sections(answers: Answers, width: int, height: int) -> Iterator[Section]:
         yield _headed("errors", "failed, most frequent reason first", found)
     yield from _flow(answers.stats, wide, rows)
     if not wide and answers.retries.by_attempts:
-        yield Section("retries", attempts_table(answers.retries, rows))
+        yield Section("retries", attempts_table(answers.retries, bar_width(width), rows))
     yield Section("retention", text(retention_line(answers.retention)))
 
 
@@ -139,11 +140,11 @@ def _flow(stats: Stats, wide: bool, rows: int) -> Iterator[Section]:
 
 def _beside(answers: Answers, wide: bool) -> RenderableType:
     """Counts by state; by attempts beside them, where there is room."""
-    states = states_table(answers.stats, 24 if wide else 12)
+    states = states_table(answers.stats, _BAR_WIDTH if wide else 12)
     if not wide or not answers.retries.by_attempts:
         return states
     both = Table.grid(padding=(0, _GAP, 0, 0))
-    both.add_row(states, attempts_table(answers.retries, len(answers.stats.by_status) + 1, 24))
+    both.add_row(states, attempts_table(answers.retries, _BAR_WIDTH, len(answers.stats.by_status) + 1))
     return both
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
 from rowcall.app import Rowcall
 from rowcall.cli import log
-from rowcall.cli.target import load
+from rowcall.cli.target import command_for, load
 from rowcall.context import logger
+from rowcall.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
 from rowcall.worker.process import work
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
@@ -94,7 +96,8 @@ def work_command(
     if processes > 1 and jobs.config.in_memory:
         raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
-        jobs.ensure_schema()  # what is wrong with the database is said once, here
+        with _migration_named(app):
+            jobs.ensure_schema()  # what is wrong with the database is said once, here
         jobs.close()
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
@@ -112,8 +115,21 @@ def work_command(
         logger.warning("%s declares no task, so there is nothing this worker could run", app)
     if leash is not None:
         obey(leash, worker)
-    work(worker)
+    with _migration_named(app):
+        work(worker)
     logger.info("stopped")
+
+
+@contextlib.contextmanager
+def _migration_named(app: str) -> Iterator[None]:
+    """Old tables that may not be migrated by themselves are migrated with a command that names the app."""
+    try:
+        yield
+    except SchemaMismatch as error:
+        if error.found > error.wanted:
+            raise
+        advice = f"run: {command_for('migrate', app, None)} (auto_migrate is off)"
+        raise SchemaMismatch(error.found, error.wanted, advice) from error
 
 
 def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int], list[str]]:

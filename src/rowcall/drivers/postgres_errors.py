@@ -56,7 +56,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
                 "Nothing was written. If statement_timeout did that, raise it for this user",
             )
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
-            return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate")
+            return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate APP")
         case errors.InvalidSchemaName():
             return StoreUnavailable(f"{name}: {said}", "Make the schema first, or check search_path in the URL")
         case errors.InsufficientPrivilege():

@@ -124,7 +124,7 @@ class Core:
             found, oldest = self.database.read_briefly(lambda: self.dialect.version(briefly=True))
             newest = self.dialect.newest_version
             if found < newest and not self.config.auto_migrate:
-                raise SchemaMismatch(found, newest, "run: rowcall migrate (auto_migrate is off)")
+                raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
             if oldest > newest:
                 raise SchemaMismatch(found, newest, "a newer Rowcall made them; install that version here")
             if found < newest:

@@ -15,6 +15,7 @@ DEFAULT_CONCURRENCY = 10
 MOST_CONCURRENCY = 1000
 DEFAULT_GRACE_SECONDS = 30.0
 DEFAULT_LEASE_SECONDS = 15.0
+SHORTEST_LEASE_SECONDS = 0.1
 MOST_PORT = 65535
 
 Queues = Mapping[str, int | None] | Iterable[str] | str | None
@@ -61,9 +62,7 @@ def settings(
     except InvalidOption as error:
         problems.append(error)
     grace_seconds = _seconds("grace", grace, problems)
-    lease_seconds = _seconds("lease", lease, problems)
-    if lease_seconds < 0.1:
-        problems.append(InvalidOption("lease", f"wants at least 0.1 seconds, not {lease!r}"))
+    lease_seconds = _seconds("lease", lease, problems, SHORTEST_LEASE_SECONDS)
     if metrics_port is not None and not _is_port(metrics_port):
         problems.append(InvalidOption("metrics_port", f"wants a port from 1 to {MOST_PORT}, not {metrics_port!r}"))
     if not isinstance(metrics_host, str) or not metrics_host:
@@ -86,9 +85,9 @@ def _is_port(port: object) -> bool:
     return isinstance(port, int) and not isinstance(port, bool) and 1 <= port <= MOST_PORT
 
 
-def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption]) -> float:
+def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption], shortest: float = 0) -> float:
     try:
-        return seconds_of(option, value)
+        return seconds_of(option, value, shortest)
     except InvalidOption as error:
         problems.append(error)
         return 1.0
@@ -106,6 +105,8 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
     elif not isinstance(given, Mapping):
         given = dict.fromkeys(given)
     for name, limit in given.items():
+        if name == "":
+            raise InvalidOption("queues", "a name in the list is empty; leave it out to serve all")
         if complaint := name_complaint(name):
             raise InvalidOption("queues", complaint)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):

@@ -43,6 +43,22 @@ def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
     assert re.search(r"^1 problem, [01] warnings?$", result.stdout.splitlines()[-1])
 
 
+@pytest.mark.parametrize("words", [("app:jobs",), ("--url", "sqlite:///queue.db")])
+def test_what_to_type_names_the_same_database(
+    app: Path, folder: Path, examine: Examine, words: tuple[str, ...]
+) -> None:
+    target = " ".join(words)
+    assert examine(*words).advice["file"] == f"Correct the path, or make it with: rowcall migrate {target}"
+    change(folder, "create table mine (id integer primary key)")
+    assert examine(*words).advice["tables"] == f"Make them with: rowcall migrate {target}"
+    with Rowcall(folder / "queue.db") as jobs:
+        jobs.pause("a queue")
+        assert examine(*words).advice["pauses"].endswith(f"otherwise: rowcall resume {target} 'a queue'")
+        jobs.resume("a queue")
+        jobs.pause(task="hello")
+        assert examine(*words).advice["pauses"].endswith(f"otherwise: rowcall resume {target} --task hello")
+
+
 def test_it_changes_nothing(app: Path, folder: Path, examine: Examine) -> None:
     change(folder, "create table mine (id integer primary key)")
     before = (folder / "queue.db").read_bytes()
@@ -89,7 +105,7 @@ def test_tables_of_an_older_version(
     queue: Rowcall, folder: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(content, "NEWEST_VERSION", 99)
-    assert "rowcall migrate" in examine().advice["tables"]
+    assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate app:jobs"
 
 
 def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> None:
@@ -97,7 +113,8 @@ def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> 
         jobs.migrate()
     found = examine()
     assert found.level["tables"] == "problem"
-    assert "prefix other_" in found.advice["tables"]
+    assert found.advice["tables"].endswith("prefix other_: set its table_prefix if one of them is meant")
+    assert examine("--url", "sqlite:///queue.db").advice["tables"].endswith("other_: name the app instead of --url")
 
 
 def test_rows_that_lost_their_job(queue: Rowcall, folder: Path, examine: Examine) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.doctor import look, server_sql, server_tables
+from rowcall.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
 from tests.cli.doctor.conftest import Examine
@@ -41,7 +42,7 @@ def somebody(postgres_url: str, raw: psycopg.Connection) -> Iterator[str]:
 def test_tables_that_are_not_there(examine: Examine, postgres_url: str, raw: psycopg.Connection) -> None:
     found = examine("--url", postgres_url)
     assert (found.exit_code, found.level["tables"]) == (1, "problem")
-    assert found.advice["tables"] == "Make them with: rowcall migrate"
+    assert found.advice["tables"] == f"Make them with: rowcall migrate --url {shown(postgres_url)}"
     assert "waiting" not in found.level
     assert raw.execute("select to_regclass('rowcall_job')").fetchone() == (None,)
 
@@ -72,7 +73,7 @@ def test_tables_of_another_version(
     raw.execute("update rowcall_migration set oldest = 1 where version = 99")
     assert examine().what["tables"].startswith("version 99, in the schema public, newer than this code")
     monkeypatch.setattr(server_tables, "NEWEST_VERSION", 100)
-    assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate"
+    assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate app:jobs"
 
 
 def test_a_user_without_privileges(

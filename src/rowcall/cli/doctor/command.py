@@ -31,7 +31,7 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
     "advice"}, …]}.
     """
     jobs = find(app, url)
-    findings = examine(jobs, Asked(app, frozenset(jobs.tasks)))
+    findings = examine(jobs, Asked(app, url, frozenset(jobs.tasks)))
     well = all(finding.level != Level.PROBLEM for finding in findings)
     if as_json:
         print_json({"path": jobs.database.name, "ok": well, "findings": findings})
@@ -49,7 +49,7 @@ def examine(jobs: Rowcall, asked: Asked) -> list[Finding]:
     if jobs.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
     path = os.path.realpath(jobs.database.path)
-    findings = list(check_place(path))
+    findings = list(check_place(path, asked.command("migrate")))
     if os.path.isfile(path) and os.access(path, os.R_OK):
         findings += check_content(path, jobs.config.table_prefix, asked)
     return findings

@@ -35,7 +35,7 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, asked: Asked) -> It
     yield _vacuum(raw)
     yield _wal(path)
     yield _lock(path)
-    schema = _schema(raw, prefix)
+    schema = _schema(raw, prefix, asked)
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
@@ -49,7 +49,7 @@ def _service(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Fin
     waiting, longest_ms = raw.execute(render(_DUE, prefix)).fetchone()
     yield service.check_waiting(waiting, longest_ms / 1000, bool(living), asked)
     paused = raw.execute(render(_PAUSED, prefix)).fetchall()
-    yield from service.check_pauses([(kind, name, actor, ms / 1000) for kind, name, actor, ms in paused])
+    yield from service.check_pauses([(kind, name, actor, ms / 1000) for kind, name, actor, ms in paused], asked)
     yield from service.check_queues(raw.execute(render(_BY_QUEUE, prefix)).fetchall(), living)
     by_type = [(kind, count, waited_ms / 1000) for kind, count, waited_ms in raw.execute(render(_BY_TYPE, prefix))]
     yield from service.check_tasks(by_type, asked)
@@ -125,13 +125,13 @@ def _lock(path: str) -> Finding:
     )
 
 
-def _schema(raw: sqlite3.Connection, prefix: str) -> Finding:
+def _schema(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Finding:
     version = version_in(raw, prefix)
     hint = ""
     if version.found == 0:
         others = [row[0].removesuffix("migration") for row in raw.execute(_OTHER_PREFIXES)]
-        hint = f"; there are tables of the prefix {', '.join(others)}: name the app instead of --url" if others else ""
-    return service.check_version(version, NEWEST_VERSION, prefix, hint=hint)
+        hint = asked.prefix_hint(others)
+    return service.check_version(version, NEWEST_VERSION, prefix, asked, hint=hint)
 
 
 def _read_workers(raw: sqlite3.Connection, prefix: str) -> list[SeenWorker]:

@@ -42,14 +42,15 @@ def check_clock() -> Finding:
     return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def check_file(path: str) -> Finding:
+def check_file(path: str, migrate: str) -> Finding:
+    """`migrate` is what to type to make the file."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         return problem("file", f"the folder {folder} does not exist", "Make it, or correct the path")
     if os.path.isdir(path):
         return problem("file", f"{path} is a folder", "Name a file in it")
     if not os.path.exists(path):
-        return problem("file", f"there is no file {path}", "Correct the path, or make it with: rowcall migrate")
+        return problem("file", f"there is no file {path}", f"Correct the path, or make it with: {migrate}")
     if not os.access(path, os.R_OK):
         return problem("file", f"{path} cannot be read by this user", _permission_advice(path))
     if not os.access(path, os.W_OK):
@@ -87,10 +88,10 @@ def check_space(path: str) -> Finding:
     return ok("disk", said)
 
 
-def check_place(path: str) -> Iterator[Finding]:
+def check_place(path: str, migrate: str) -> Iterator[Finding]:
     yield check_sqlite()
     yield check_clock()
-    found = check_file(path)
+    found = check_file(path, migrate)
     yield found
     if os.path.isdir(os.path.dirname(path)):
         yield check_folder(path)

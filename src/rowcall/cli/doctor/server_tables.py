@@ -26,7 +26,7 @@ Check = tuple[str, Callable[[], Iterator[Finding]]]
 def check_tables(look: Look, config: Config, asked: Asked) -> Iterator[Check]:
     """Each check with its name; those of the queue only where its tables are there."""
     yield "horizon", lambda: _horizon(look)
-    schema = _schema(look, config.table_prefix)
+    schema = _schema(look, config.table_prefix, asked)
     yield "tables", lambda: iter([schema])
     if schema.level == Level.OK:
         yield "locks", lambda: _locks(look, config.table_prefix)
@@ -36,16 +36,16 @@ def check_tables(look: Look, config: Config, asked: Asked) -> Iterator[Check]:
         yield "workers", lambda: _service(look, asked)
 
 
-def _schema(look: Look, prefix: str) -> Finding:
-    version = run(PostgresDialect(prefix).version(), lambda asked: look.rows(asked.sql, *asked.parameters))
+def _schema(look: Look, prefix: str, asked: Asked) -> Finding:
+    version = run(PostgresDialect(prefix).version(), lambda one: look.rows(one.sql, *one.parameters))
     where, hint = "", ""
     if version.found:
         where = f", in the schema {look.row(server_sql.SCHEMA)[0]}"
     elif elsewhere := [name for (name,) in look.rows(server_sql.TABLES_ELSEWHERE)]:
         hint = f"; or put the schema that has them on the search_path of {look.user}: {', '.join(elsewhere)}"
-    elif others := [name for (name,) in look.rows(server_sql.OTHER_PREFIXES)]:
-        hint = f"; there are tables of the prefix {', '.join(others)}: name the app instead of --url"
-    return service.check_version(version, NEWEST_VERSION, prefix, where=where, hint=hint)
+    else:
+        hint = asked.prefix_hint([name for (name,) in look.rows(server_sql.OTHER_PREFIXES)])
+    return service.check_version(version, NEWEST_VERSION, prefix, asked, where=where, hint=hint)
 
 
 def _privileges(look: Look) -> Iterator[Finding]:
@@ -157,7 +157,7 @@ def _service(look: Look, asked: Asked) -> Iterator[Finding]:
     yield from service.check_workers(workers, asked)
     waiting, longest_seconds = look.row(server_sql.DUE)
     yield service.check_waiting(waiting, longest_seconds, bool(living), asked)
-    yield from service.check_pauses(look.rows(server_sql.PAUSED))
+    yield from service.check_pauses(look.rows(server_sql.PAUSED), asked)
     yield from service.check_queues(look.rows(server_sql.BY_QUEUE), living)
     yield from service.check_tasks(look.rows(server_sql.BY_TYPE), asked)
     newest = look.rows(server_sql.NEWEST)

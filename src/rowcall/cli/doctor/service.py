@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.liveness import Liveness
 from rowcall.cli.output import span
-from rowcall.cli.target import work_command_for
+from rowcall.cli.target import command_for, work_command_for
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.store.dialect import Version
 
@@ -20,14 +20,23 @@ Count = tuple[str, int]
 
 
 class Asked(NamedTuple):
-    """The app that was named, if one was, and the tasks it declares."""
+    """The app or the URL that was given, if one was, and the tasks it declares."""
 
     app: str | None
+    url: str | None
     tasks: frozenset[str]
 
     @property
     def work_command(self) -> str:
         return work_command_for(self.app)
+
+    def command(self, name: str, *words: str) -> str:
+        return command_for(name, self.app, self.url, *words)
+
+    def prefix_hint(self, others: Sequence[str]) -> str:
+        """What is said where there are only tables of other prefixes."""
+        advice = "set its table_prefix if one of them is meant" if self.app else "name the app instead of --url"
+        return f"; there are tables of the prefix {', '.join(others)}: {advice}" if others else ""
 
 
 class SeenWorker(NamedTuple):
@@ -38,14 +47,17 @@ class SeenWorker(NamedTuple):
     running: int
 
 
-def check_version(version: Version, newest: int, prefix: str, *, where: str = "", hint: str = "") -> Finding:
+def check_version(
+    version: Version, newest: int, prefix: str, asked: Asked, *, where: str = "", hint: str = ""
+) -> Finding:
     """`where` is added to what is said of tables that are there, `hint` to the advice where there are none."""
     found = version.found
     if found == 0:
-        return problem("tables", f"there are no tables named {prefix}*", f"Make them with: rowcall migrate{hint}")
+        advice = f"Make them with: {asked.command('migrate')}{hint}"
+        return problem("tables", f"there are no tables named {prefix}*", advice)
     if found < newest:
         what = f"version {found}, and this code needs {newest}"
-        return problem("tables", what, "Bring them up to date with: rowcall migrate")
+        return problem("tables", what, f"Bring them up to date with: {asked.command('migrate')}")
     if version.oldest > newest:
         what = f"version {found} is newer than this code, which knows {newest}"
         return problem("tables", what, "Install the newer Rowcall here")
@@ -100,11 +112,11 @@ def check_queues(ready: Sequence[Count], living: Sequence[SeenWorker]) -> Iterat
         )
 
 
-def check_pauses(paused: Sequence[tuple[str, str, str | None, float]]) -> Iterator[Finding]:
+def check_pauses(paused: Sequence[tuple[str, str, str | None, float]], asked: Asked) -> Iterator[Finding]:
     """Queues and tasks of which nothing is started; each with who paused it, and how long ago."""
     for kind, name, actor, seconds in paused[:MOST_SHOWN]:
         what = f"{kind} {name} is paused, by {actor or 'somebody'}, for {span(seconds)}"
-        again = f"rowcall resume {'--task ' if kind == 'task' else ''}{name}"
+        again = asked.command("resume", *(["--task"] if kind == "task" else []), name)
         yield warn("pauses", what, f"Nothing to do if that is meant; otherwise: {again}")
 
 
