@@ -94,7 +94,7 @@ def work_command(
     if processes > 1 and jobs.config.in_memory:
         raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
-        jobs.ensure_schema()  # what is wrong with the database is said once, here
+        worker.check_place()  # what is wrong with the database and its folder is said once, here
         jobs.close()
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]

@@ -12,7 +12,7 @@ from types import TracebackType
 from rowcall.config import VERSION
 from rowcall.context import logger
 from rowcall.drivers.beside import make_folder
-from rowcall.errors import RowcallError, StoreUnavailable
+from rowcall.errors import RowcallError
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
@@ -29,7 +29,7 @@ from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.janitor import Janitor
 from rowcall.worker.keeper import Heart, Watcher
 from rowcall.worker.lanes import AsyncLane
-from rowcall.worker.ledger import Ledger, sweep
+from rowcall.worker.ledger import Ledger, cannot_be_kept, sweep
 from rowcall.worker.loop import Loop
 from rowcall.worker.outage import Outage
 from rowcall.worker.settings import Settings
@@ -161,6 +161,12 @@ class Worker:
     ) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.stop)
 
+    def check_place(self) -> None:
+        """Refuse, before anything is started, what would keep every worker on this host from starting."""
+        self._core.ensure_schema()
+        if self._core.database.path and (ledger := self._new_ledger()) is not None:
+            ledger.close()
+
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -242,7 +248,7 @@ class Worker:
             return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
         except OSError as error:
             if database.path:
-                raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
+                raise cannot_be_kept(database.side_folder, error) from error
             logger.warning(
                 "%s cannot be used (%s): if this worker dies, others notice only after its lease",
                 database.side_folder,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
+from rowcall.drivers.beside import advice_on_rights
 from rowcall.drivers.sqlite_connection import OLDEST_SQLITE
 from rowcall.observe.health import LITTLE_SPACE_BYTES
 
@@ -65,6 +66,20 @@ def check_folder(path: str) -> Finding:
     return ok("folder", f"{folder} can be written")
 
 
+def check_side_folder(side: str) -> Iterator[Finding]:
+    """Where there is none yet, whoever may write the folder of the database makes it."""
+    if not os.path.exists(side):
+        return
+    if not os.path.isdir(side):
+        what = f"{side} is not a folder, and workers keep their files in it"
+        yield problem("worker files", what, "Move it away: Rowcall makes the folder by itself")
+    elif not os.access(side, os.R_OK | os.W_OK | os.X_OK):
+        what = f"{side} cannot be written by this user, so no worker of this user starts"
+        yield problem("worker files", what, advice_on_rights(side))
+    else:
+        yield ok("worker files", f"{side} can be written")
+
+
 def check_file_system(path: str) -> Finding:
     kind = file_system_of(os.path.dirname(path))
     if kind is None:
@@ -87,13 +102,14 @@ def check_space(path: str) -> Finding:
     return ok("disk", said)
 
 
-def check_place(path: str) -> Iterator[Finding]:
+def check_place(path: str, side_folder: str) -> Iterator[Finding]:
     yield check_sqlite()
     yield check_clock()
     found = check_file(path)
     yield found
     if os.path.isdir(os.path.dirname(path)):
         yield check_folder(path)
+        yield from check_side_folder(side_folder)
         yield check_file_system(path)
         yield check_space(path)
 
