@@ -9,7 +9,15 @@ import psycopg
 from psycopg import errors
 
 from rowcall.config import SECRET, shown
-from rowcall.errors import Conflict, DataRefused, InvalidOption, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.errors import (
+    MISSING_ADVICE,
+    Conflict,
+    DataRefused,
+    InvalidOption,
+    RowcallError,
+    SchemaMismatch,
+    StoreUnavailable,
+)
 
 # sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
@@ -56,7 +64,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
                 "Nothing was written. If statement_timeout did that, raise it for this user",
             )
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
-            return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate")
+            return SchemaMismatch(0, 1, f"{said}; {MISSING_ADVICE}", f"{name} is not as this code needs it")
         case errors.InvalidSchemaName():
             return StoreUnavailable(f"{name}: {said}", "Make the schema first, or check search_path in the URL")
         case errors.InsufficientPrivilege():

@@ -83,6 +83,15 @@ def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examin
     assert found.what["tables"].startswith("version 99, newer than this code")
 
 
+def test_a_table_that_is_missing(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    change(folder, "drop table rowcall_event")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (1, "problem")
+    assert found.what["tables"] == f"version {content.NEWEST_VERSION}, but rowcall_event is missing"
+    assert found.advice["tables"].startswith("Restore what is missing from a backup")
+    assert "database" not in found.level
+
+
 def test_tables_of_an_older_version(
     queue: Rowcall, folder: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from rowcall.cli.liveness import Liveness
 from rowcall.cli.output import span
 from rowcall.cli.target import work_command_for
 from rowcall.observe.health import LONG_WAIT_SECONDS
-from rowcall.store.dialect import Version
+from rowcall.store.dialect import RESTORE_ADVICE, Version
 
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
@@ -50,6 +50,9 @@ def check_version(version: Version, newest: int, prefix: str, *, where: str = ""
         what = f"version {found} is newer than this code, which knows {newest}"
         return problem("tables", what, "Install the newer Rowcall here")
     said = f"version {found}{where}"
+    if version.missing:
+        what = f"{said}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
+        return problem("tables", what, RESTORE_ADVICE[0].upper() + RESTORE_ADVICE[1:])
     return ok("tables", said if found == newest else f"{said}, newer than this code ({newest}) and fit for it")
 
 
