@@ -83,7 +83,7 @@ def test_leaving_an_async_program_lets_its_handlers_finish(jobs: Rowcall) -> Non
     assert jobs.get(job.id).result == "finished"
 
 
-def test_stopping_finishes_what_runs(jobs: Rowcall) -> None:
+def test_stopping_finishes_what_runs(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     started, go = threading.Event(), threading.Event()
 
     @jobs.task
@@ -97,6 +97,7 @@ def test_stopping_finishes_what_runs(jobs: Rowcall) -> None:
         waiting = slow.enqueue()
         worker.ask_to_stop()
         assert not worker.ended.is_set()
+        assert f"worker {worker.name} stops; 1 running job has up to 30 s to finish" in caplog.messages
         go.set()
     assert jobs.get(job.id).status == "succeeded"
     assert jobs.get(waiting.id).status == "pending"

@@ -107,12 +107,15 @@ def work_command(
         if not supervisor.run():
             sys.exit(1)
         return
-    logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
-    if not jobs.tasks:
-        logger.warning("%s declares no task, so there is nothing this worker could run", app)
     if leash is not None:
         obey(leash, worker)
-    work(worker)
+
+    def say_so() -> None:
+        logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
+        if not jobs.tasks:
+            logger.warning("%s declares no task, so there is nothing this worker could run", app)
+
+    work(worker, ready=say_so)
     logger.info("stopped")
 
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rowcall.config import VERSION
@@ -70,13 +71,15 @@ class Worker:
 
     # starting and stopping: a second call of either does nothing
 
-    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None, *, ready: Callable[[], None] | None = None) -> None:
         """Begin; async handlers run on `loop`, or on an event loop of the worker's own."""
         if self.ended.is_set():
             raise RuntimeError("a worker runs once; make another with jobs.worker()")
         if self._thread is not None:
             return
         self._prepare(loop)
+        if ready is not None:
+            ready()
         self._thread = threading.Thread(target=self._run, name="rowcall-loop", daemon=True)
         self._thread.start()
 
@@ -85,7 +88,8 @@ class Worker:
         grace = self._settings.grace_seconds if grace_seconds is None else grace_seconds
         running = len(self._dispatcher.running()) if self._dispatcher is not None else 0
         if running and grace and not self._stop_asked.is_set():
-            logger.warning("worker %s stops; %d running jobs have up to %g s to finish", self.name, running, grace)
+            have = "1 running job has" if running == 1 else f"{running} running jobs have"
+            logger.warning("worker %s stops; %s up to %g s to finish", self.name, have, grace)
         self._stop_asked.set()
         if self._loop is not None:
             self._loop.stopping = True

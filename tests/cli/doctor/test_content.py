@@ -11,6 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.doctor import content
+from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Run
 from tests.cli.doctor.conftest import Examine
 from tests.support import PythonProcess, eventually
@@ -87,7 +88,7 @@ def test_a_table_that_is_missing(queue: Rowcall, folder: Path, examine: Examine)
     change(folder, "drop table rowcall_event")
     found = examine()
     assert (found.exit_code, found.level["tables"]) == (1, "problem")
-    assert found.what["tables"] == f"version {content.NEWEST_VERSION}, but rowcall_event is missing"
+    assert found.what["tables"] == f"version {NEWEST_VERSION}, but rowcall_event is missing"
     assert found.advice["tables"].startswith("Restore what is missing from a backup")
     assert "database" not in found.level
 
