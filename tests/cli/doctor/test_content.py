@@ -47,10 +47,20 @@ def test_it_changes_nothing(app: Path, folder: Path, examine: Examine) -> None:
     before = (folder / "queue.db").read_bytes()
     found = examine()
     assert found.level["tables"] == "problem"
-    assert found.level["journal"] == "warn"
     assert found.level["vacuum"] == "warn"
+    assert "journal" not in found.level
     assert (folder / "queue.db").read_bytes() == before
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"app.py", "queue.db"}
+
+
+def test_of_an_empty_file_nothing_is_said_that_its_first_use_cures(app: Path, folder: Path, examine: Examine) -> None:
+    (folder / "queue.db").touch()
+    found = examine()
+    assert [check for check, level in found.level.items() if level != "ok"] == ["tables"]
+    with Rowcall(folder / "queue.db") as jobs:
+        jobs.migrate()
+    found = examine()
+    assert (found.level["journal"], found.level["vacuum"]) == ("ok", "ok")
 
 
 def test_a_file_that_is_no_database(app: Path, folder: Path, examine: Examine) -> None:

@@ -52,9 +52,9 @@ def check_file(path: str) -> Finding:
     if not os.path.exists(path):
         return problem("file", f"there is no file {path}", "Correct the path, or make it with: rowcall migrate")
     if not os.access(path, os.R_OK):
-        return problem("file", f"{path} cannot be read by this user", _permission_advice(path))
+        return problem("file", f"{path} cannot be read by this user", advice_on_rights(path))
     if not os.access(path, os.W_OK):
-        return problem("file", f"{path} cannot be written by this user", _permission_advice(path))
+        return problem("file", f"{path} cannot be written by this user", advice_on_rights(path))
     return ok("file", f"{path}, {os.path.getsize(path) / 1024**2:.1f} MB")
 
 
@@ -62,7 +62,7 @@ def check_folder(path: str) -> Finding:
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written by this user, and SQLite keeps files beside the database"
-        return problem("folder", what, f"chmod u+wx {folder}, or move the database to a folder of its own")
+        return problem("folder", what, f"{advice_on_rights(folder)}; or move the database to a folder of its own")
     return ok("folder", f"{folder} can be written")
 
 
@@ -112,8 +112,3 @@ def check_place(path: str, side_folder: str) -> Iterator[Finding]:
         yield from check_side_folder(side_folder)
         yield check_file_system(path)
         yield check_space(path)
-
-
-def _permission_advice(path: str) -> str:
-    status = os.stat(path)
-    return f"It belongs to user {status.st_uid}, mode {status.st_mode & 0o777:o}: run as that user, or chown it"
