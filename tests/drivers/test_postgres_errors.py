@@ -274,7 +274,10 @@ def test_nobody_is_there() -> None:
     [
         ("?sslmod=require", "query parameter). libpq knows no parameter sslmod; did you mean sslmode?"),
         ("?xyzzy=1", "query parameter). libpq knows no parameter xyzzy"),
-        ("?sslmode=disable&connect_timeout=abc", "(bad value for connect_timeout). connect_timeout wants a whole number"),
+        (
+            "?sslmode=disable&connect_timeout=abc",
+            "(bad value for connect_timeout). connect_timeout wants a whole number",
+        ),
         ("?sslmode", "query parameter). Write it as sslmode=value"),
         ("?options=a=b", "query parameter). Write it as options=value, with %3D for an = in the value"),
         ("?sslmode=maybe", 'invalid sslmode value: "maybe"). Correct that parameter of the URL'),
