@@ -211,6 +211,8 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
     assert found.what["workers"] == f"{worker.name} has died, with 0 jobs"
     assert found.level["waiting"] == "warn"
     assert found.what["waiting"].endswith("and no worker is alive")
+    change(folder, f"update rowcall_job set status = 'running', worker = '{worker.name}', claimed_at = 1, lease = 1")
+    assert examine().what["workers"] == f"{worker.name} has died, with 1 job"
 
 
 def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:

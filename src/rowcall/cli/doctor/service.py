@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.liveness import Liveness
+from rowcall.cli.measures import counted
 from rowcall.cli.output import span
 from rowcall.cli.target import work_command_for
 from rowcall.observe.health import LONG_WAIT_SECONDS
@@ -59,12 +60,13 @@ def check_version(version: Version, newest: int, prefix: str, *, where: str = ""
 def check_workers(workers: Sequence[SeenWorker], asked: Asked) -> Iterator[Finding]:
     for worker in workers:
         if worker.state == Liveness.GONE:
-            what = f"{worker.name} has died, with {worker.running} jobs"
+            what = f"{worker.name} has died, with {counted(worker.running, 'job')}"
             yield warn(
                 "workers", what, f"Any living worker on this machine gives them back within 2 s: {asked.work_command}"
             )
         elif worker.state == Liveness.SILENT:
-            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {worker.running} jobs"
+            running = counted(worker.running, "job")
+            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {running}"
             yield warn("workers", what, "If it hangs, end it; any living worker gives its jobs back after its lease")
     living = len(alive(workers))
     if living:
