@@ -134,9 +134,14 @@ class StillNeeded(RowcallError):
         self.needed_by = needed_by
 
 
+MISSING_ADVICE = "run: rowcall migrate APP; if it finds the tables up to date, restore what is missing from a backup"
+
+
 class SchemaMismatch(RowcallError):
-    def __init__(self, found: int, wanted: int, advice: str) -> None:
-        super().__init__(f"the tables are at version {found}, this code needs {wanted}: {advice}")
+    def __init__(self, found: int, wanted: int, advice: str, problem: str = "") -> None:
+        """`problem` is what is wrong where it is not the version."""
+        said = problem or f"the tables are at version {found}, this code needs {wanted}"
+        super().__init__(f"{said}: {advice}")
         self.found = found
         self.wanted = wanted
 

@@ -36,6 +36,20 @@ for use in (lambda: jobs.enqueue("task"), lambda: jobs.enqueue("task")):
 jobs.close()
 """
 
+SHELL_OF_NOBODY = """
+import contextlib, os, sys
+import rowcall.cli.work
+from app import jobs
+from rowcall.cli.main import main
+with contextlib.redirect_stdout(open(os.devnull, "w")), contextlib.suppress(SystemExit):
+    main(["doctor", "--url", "sqlite:///:memory:", "--json"])
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+main(sys.argv[1:])
+"""
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -147,6 +161,25 @@ def test_a_side_folder_of_somebody_else(folder: Path) -> None:
     assert "writers wait less fairly" in told
     assert said == ["written", "written"]
     assert count(path) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("work", "app:jobs"), ("work", "app:jobs", "--processes=2"), ("doctor", "app:jobs", "--json")],
+    ids=["one process", "several", "the doctor"],
+)
+def test_a_worker_in_a_side_folder_of_somebody_else(folder: Path, words: tuple[str, ...]) -> None:
+    path = with_one_job(folder / "app.db")
+    path.chmod(0o666)
+    side = folder / "app.db-rowcall"
+    side.chmod(0o555)
+    (folder / "app.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///app.db')\n")
+    with PythonProcess("-c", SHELL_OF_NOBODY, *words, cwd=str(folder)) as process:
+        assert process.wait() == 1, process.output
+        assert f"{side} cannot be written by this user" in process.output
+        assert f"It belongs to user {side.stat().st_uid}, mode 555" in process.output
+        assert "worker process 1" not in process.output
+    assert count(path) == 1
 
 
 def test_with_permission_it_works(folder: Path) -> None:

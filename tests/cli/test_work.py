@@ -144,14 +144,22 @@ def test_a_worker_stays_small_and_never_imports_what_draws_tables(queue: Rowcall
     ],
 )
 def test_what_is_wrong_is_said_at_once(
-    run: Run, app: Path, folder: Path, words: list[str], code: int, problem: str
+    run: Run,
+    app: Path,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    words: list[str],
+    code: int,
+    problem: str,
 ) -> None:
+    caplog.set_level(logging.INFO, logger="rowcall")
     (folder / "lost.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///no/such/folder/q.db')\n")
     (folder / "memory.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///:memory:')\n")
     result = run("work", *words)
     assert result.exit_code == code
     assert problem in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+    assert caplog.messages == []
 
 
 def test_an_app_without_tasks_is_warned_of(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -106,12 +107,16 @@ def test_each_of_several_processes_is_scraped_at_a_port_of_its_own(queue: Rowcal
 
 
 @pytest.mark.parametrize("more", [[], ["--processes=2"]])
-def test_a_port_that_is_taken_stops_it_at_once(run: Run, queue: Rowcall, more: list[str]) -> None:
+def test_a_port_that_is_taken_stops_it_at_once(
+    run: Run, queue: Rowcall, caplog: pytest.LogCaptureFixture, more: list[str]
+) -> None:
+    caplog.set_level(logging.INFO, logger="rowcall")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = run("work", "app:jobs", f"--metrics-port={port}", *more)
     assert result.exit_code == 2
     assert f"--metrics-port: nobody can listen at 127.0.0.1:{port}" in result.stderr.splitlines()[-1]
+    assert caplog.messages == []
     assert queue.workers() == []
 
 

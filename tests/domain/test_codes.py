@@ -40,6 +40,11 @@ from rowcall.text import CODE_LENGTH, code_complaint
 Call = Callable[[], object]
 
 
+def select_nothing() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("select nothing")
+
+
 def raised_by(call: Call) -> BaseException:
     try:
         call()
@@ -130,7 +135,7 @@ def test_the_class_decides(error: BaseException, code: str) -> None:
         (lambda: subprocess.run([sys.executable], stdin=subprocess.PIPE, timeout=0), "TIMEOUT:SUBPROCESS"),
         (lambda: asyncio.run(asyncio.wait_for(asyncio.Event().wait(), 0.001)), "TIMEOUT:OPERATION"),
         (lambda: sqlite3.connect("no/such/folder/file.db"), "DEPENDENCY:DB_UNAVAILABLE"),
-        (lambda: sqlite3.connect(":memory:").execute("select nothing"), "INTERNAL:OperationalError"),
+        (select_nothing, "INTERNAL:OperationalError"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -80,6 +80,7 @@ def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
             "cannot cancel job 7: it is running, and must be pending or blocked",
         ),
         (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs 1: do this"),
+        (SchemaMismatch(3, 3, "do this", "one is missing"), {"found": 3, "wanted": 3}, "one is missing: do this"),
         (StoreUnavailable("gone", "wait"), {"problem": "gone", "advice": "wait"}, "gone. wait"),
         (StoreUnavailable("gone"), {"advice": ""}, "gone"),
         (Retry(delay=5), {"delay_seconds": 5.0, "reason": ""}, "retry in 5 s"),

@@ -269,6 +269,25 @@ def test_nobody_is_there() -> None:
     assert "secret" not in str(found)
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("?sslmod=require", "query parameter). libpq knows no parameter sslmod; did you mean sslmode?"),
+        ("?xyzzy=1", "query parameter). libpq knows no parameter xyzzy"),
+        (
+            "?sslmode=disable&connect_timeout=abc",
+            "(bad value for connect_timeout). connect_timeout wants a whole number",
+        ),
+        ("?sslmode", "query parameter). Write it as sslmode=value"),
+        ("?options=a=b", "query parameter). Write it as options=value, with %3D for an = in the value"),
+        ("?sslmode=maybe", 'invalid sslmode value: "maybe"). Correct that parameter of the URL'),
+        ("?port=abc", 'invalid integer value "abc" for connection option "port"). Correct that parameter of the URL'),
+    ],
+)
+def test_a_parameter_of_the_url(query: str, said: str) -> None:
+    assert said in str(refusal_of(f"postgresql://ann:secret@127.0.0.1:1/shop{query}"))
+
+
 def test_a_database_that_is_not_there(postgres_server_url: str) -> None:
     found = refusal_of(with_database(postgres_server_url, "no_such_database"))
     assert 'database "no_such_database" does not exist' in str(found)
@@ -354,6 +373,8 @@ def test_a_url_is_shown_without_its_password(url: str, wanted: str) -> None:
         f"postgresql://ann@127.0.0.1:1/shop?sslpassword={SECRET}",
         f"postgresql://ann:a?{SECRET}@127.0.0.1:1/shop",
         f"postgresql://ann:a#{SECRET}@127.0.0.1:1/shop",
+        f"postgresql://ann:a/?{SECRET}=1@127.0.0.1:1/shop",
+        f"postgresql://ann:a/?connect_timeout={SECRET}@127.0.0.1:1/shop?connect_timeout=1",
         f"postgresql://ann:100%{SECRET}@127.0.0.1:1/shop",
         f"postgresql://ann:a {SECRET}@127.0.0.1:1/shop",
         f"postgresql://ann:{SECRET}@127.0.0.1:port/shop",

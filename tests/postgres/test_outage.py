@@ -78,6 +78,7 @@ def check_two_workers_through(
             said = times_said(process, OUT_OF_REACH), times_said(process, THERE_AGAIN)
             assert said == (1, 1), process.output
             assert "is gone" not in process.output
+            assert "was silent" not in process.output
             assert "declared lost" not in process.output
             assert len(process.output.splitlines()) == 2, process.output
 
@@ -120,6 +121,7 @@ def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
             site.open("x")
             assert (ended(jobs, job).status, jobs.get(job.id).attempt) == ("succeeded", 1)
             assert "is gone" not in early.output
+            assert "was silent" not in early.output
             assert "declared lost" not in late.output
 
 

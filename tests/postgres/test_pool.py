@@ -107,3 +107,4 @@ def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: Site, jobs: Ro
             assert len(elsewhere.workers()) == 2
         assert ended(jobs, note.enqueue("goes on")).worker == worker.name
         assert "is gone" not in watching.output
+        assert "was silent" not in watching.output

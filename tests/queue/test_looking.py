@@ -113,6 +113,29 @@ def test_what_is_no_id_is_refused(jobs: Rowcall, job_id: Any) -> None:
             read(job_id)
 
 
+def test_a_job_in_place_of_its_id_is_refused_in_few_words(jobs: Rowcall) -> None:
+    job: Any = jobs.enqueue("send", {"text": "x" * 1000})
+    steer: list[Callable[[Any], object]] = [
+        jobs.retry,
+        jobs.cancel,
+        jobs.delete,
+        lambda given: jobs.reschedule(given, delay=1),
+        lambda given: jobs.set_priority(given, 1),
+    ]
+    for use in [*readers(jobs), *steer]:
+        with pytest.raises(InvalidOption) as caught:
+            use(job)
+        assert str(caught.value) == "job_id: wants the id of a job, not a Job: pass job.id"
+    chain: Any = jobs.start_chain([jobs.bound("send", (), {})])
+    with pytest.raises(InvalidOption, match=r"not a Chain: pass chain\.id"):
+        jobs.chain(chain)
+    text: Any = "x" * 1000
+    with pytest.raises(InvalidOption) as caught:
+        jobs.get(text)
+    assert len(str(caught.value)) < 100
+    assert jobs.get(job.id) == job
+
+
 def test_a_job_that_is_not_there(jobs: Rowcall) -> None:
     for read in readers(jobs):
         with pytest.raises(JobNotFound, match="there is no job 7") as caught:

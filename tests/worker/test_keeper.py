@@ -56,7 +56,9 @@ def test_with_no_other_alive_the_next_worker_begins_with_them(place: Place, jobs
     assert outcomes(jobs, job) == ["lost", "succeeded"]
 
 
-def test_drain_begins_with_the_jobs_of_the_dead_too(place: Place, jobs: Rowcall) -> None:
+def test_drain_begins_with_the_jobs_of_the_dead_too(
+    place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
     with place.worker() as first:
         place.wait_for_line("start x")
@@ -68,6 +70,7 @@ def test_drain_begins_with_the_jobs_of_the_dead_too(place: Place, jobs: Rowcall)
 
     assert jobs.drain().succeeded == 1
     assert jobs.get(job.id).result == "x at last"
+    assert [line for line in caplog.messages if line.endswith(" is gone; 1 of its jobs was given back")] != []
 
 
 def test_a_job_that_was_only_buffered_never_pays(place: Place, jobs: Rowcall) -> None:
@@ -177,9 +180,12 @@ def test_nobody_is_declared_lost_because_a_third_party_held_the_database(place: 
         for process in (one, other):
             assert "declared lost" not in process.output
             assert "is gone" not in process.output
+            assert "was silent" not in process.output
 
 
-def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(jobs: Rowcall, place: Place) -> None:
+def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
+    jobs: Rowcall, place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     """By the watcher's own monotonic clock, from when it first saw the beat."""
     clock = FakeClock()
     job = jobs.enqueue("hold", {"name": "x"})
@@ -195,6 +201,7 @@ def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(jobs: Rowcal
             assert watcher.check() == 0
             clock.advance_monotonic(0.2)
             assert watcher.check() == 1
+        assert caplog.messages[-1].endswith(" was silent for 15 s; 1 of its jobs was given back")
         assert jobs.get(job.id).status == "pending"
         assert jobs.workers() == []
 

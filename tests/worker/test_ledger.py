@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import ledger
-from rowcall.worker.ledger import NO_PLACE, PAIRS, Ledger
+from rowcall.worker.ledger import NO_PLACE, PAIRS, Ledger, cannot_be_kept
 
 HOLD = """
 import signal, sys
@@ -76,3 +79,16 @@ def test_nothing_is_known_of_a_file_that_is_not_there(tmp_path: Path) -> None:
         assert not ledger.is_dead(path)
         assert ledger.started_jobs(path) is None
         ledger.remove(path)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "{} cannot be written by this user, and a worker keeps a file there while it lives. It belongs"),
+        (errno.EROFS, "is its file system read-only?"),
+        (errno.ENOSPC, "{}: the disk is full, and a worker keeps a file of 128 KB there. Free some space"),
+        (errno.EMFILE, "{}: a worker cannot keep a file there (Too many open files). It must be a folder"),
+    ],
+)
+def test_why_it_cannot_be_kept(tmp_path: Path, number: int, said: str) -> None:
+    assert said.format(tmp_path) in str(cannot_be_kept(str(tmp_path), OSError(number, os.strerror(number))))

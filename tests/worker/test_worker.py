@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from rowcall import Backoff, Context, InvalidOption, Rowcall, Snooze, Summary
+from rowcall import Backoff, Context, InvalidOption, Rowcall, SchemaMismatch, Snooze, Summary
 from rowcall.testing import eventually
+from rowcall.worker.outage import Outage
 from tests.worker.support import comes_to, ended, outcomes
 
 
@@ -80,7 +83,7 @@ def test_leaving_an_async_program_lets_its_handlers_finish(jobs: Rowcall) -> Non
     assert jobs.get(job.id).result == "finished"
 
 
-def test_stopping_finishes_what_runs(jobs: Rowcall) -> None:
+def test_stopping_finishes_what_runs(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     started, go = threading.Event(), threading.Event()
 
     @jobs.task
@@ -94,6 +97,7 @@ def test_stopping_finishes_what_runs(jobs: Rowcall) -> None:
         waiting = slow.enqueue()
         worker.ask_to_stop()
         assert not worker.ended.is_set()
+        assert f"worker {worker.name} stops; 1 running job has up to 30 s to finish" in caplog.messages
         go.set()
     assert jobs.get(job.id).status == "succeeded"
     assert jobs.get(waiting.id).status == "pending"
@@ -297,3 +301,17 @@ def test_a_worker_that_cannot_register_says_so_where_it_is_started(tmp_path: Pat
     (tmp_path / "queue.db").write_bytes(b"not a database" * 100)
     with Rowcall(tmp_path / "queue.db") as jobs, pytest.raises(Exception, match="not a SQLite database"), jobs.worker():
         pytest.fail("it must not come this far")
+
+
+def test_a_table_that_is_dropped_under_a_worker_ends_it_and_nothing_else_is_promised(
+    jobs: Rowcall, caplog: pytest.LogCaptureFixture
+) -> None:
+    with jobs.worker(lease=1) as worker:
+        with closing(sqlite3.connect(jobs.database.path)) as connection:
+            connection.execute("drop table rowcall_job")
+        assert worker.ended.wait(20)
+    assert isinstance(worker.failure, SchemaMismatch)
+    assert "rowcall_job; run: rowcall migrate; if it finds" in str(worker.failure)
+    Outage().noticed("watcher", worker.failure)
+    assert caplog.messages[-1] == str(worker.failure)
+    assert [line for line in caplog.messages if "trying again" in line] == []

@@ -97,7 +97,7 @@ def work_command(
         raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
         with _migration_named(app):
-            jobs.ensure_schema()  # what is wrong with the database is said once, here
+            worker.check_place()  # what is wrong with the database and its folder is said once, here
         jobs.close()
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
@@ -110,13 +110,16 @@ def work_command(
         if not supervisor.run():
             sys.exit(1)
         return
-    logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
-    if not jobs.tasks:
-        logger.warning("%s declares no task, so there is nothing this worker could run", app)
     if leash is not None:
         obey(leash, worker)
+
+    def say_so() -> None:
+        logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
+        if not jobs.tasks:
+            logger.warning("%s declares no task, so there is nothing this worker could run", app)
+
     with _migration_named(app):
-        work(worker)
+        work(worker, ready=say_so)
     logger.info("stopped")
 
 
@@ -126,7 +129,7 @@ def _migration_named(app: str) -> Iterator[None]:
     try:
         yield
     except SchemaMismatch as error:
-        if error.found > error.wanted:
+        if "auto_migrate is off" not in str(error):
             raise
         advice = f"run: {command_for('migrate', app, None)} (auto_migrate is off)"
         raise SchemaMismatch(error.found, error.wanted, advice) from error

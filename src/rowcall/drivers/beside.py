@@ -39,6 +39,19 @@ def open_file(path: str, database: str, flags: int = 0) -> int:
     return descriptor
 
 
+def advice_on_rights(path: str) -> str:
+    """What lets this user write there: nobody but the owner, or root, can change that."""
+    status = os.stat(path)
+    is_folder = stat.S_ISDIR(status.st_mode)
+    mode, wanted = status.st_mode & 0o777, 0o700 if is_folder else 0o600
+    whose = f"It belongs to user {status.st_uid}, mode {mode:o}"
+    if status.st_uid != os.getuid():
+        return f"{whose}, and this is user {os.getuid()}: run as that user, or let it or root chown or chmod it"
+    if mode & wanted == wanted:
+        return f"{whose}, as it should be: is its file system read-only?"
+    return f"{whose}: chmod u+{'rwx' if is_folder else 'rw'} {path}"
+
+
 def _mode_of(database: str) -> int:
     try:
         return os.stat(database).st_mode & 0o666

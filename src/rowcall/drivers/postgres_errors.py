@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from urllib.parse import unquote
 
@@ -9,7 +10,15 @@ import psycopg
 from psycopg import errors
 
 from rowcall.config import SECRET, shown
-from rowcall.errors import Conflict, DataRefused, InvalidOption, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.errors import (
+    MISSING_ADVICE,
+    Conflict,
+    DataRefused,
+    InvalidOption,
+    RowcallError,
+    SchemaMismatch,
+    StoreUnavailable,
+)
 
 # sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
@@ -56,7 +65,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
                 "Nothing was written. If statement_timeout did that, raise it for this user",
             )
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
-            return SchemaMismatch(0, 1, f"{said}; run: rowcall migrate APP")
+            return SchemaMismatch(0, 1, f"{said}; {MISSING_ADVICE}", f"{name} is not as this code needs it")
         case errors.InvalidSchemaName():
             return StoreUnavailable(f"{name}: {said}", "Make the schema first, or check search_path in the URL")
         case errors.InsufficientPrivilege():
@@ -97,18 +106,37 @@ def cannot_connect(error: psycopg.Error, url: str) -> StoreUnavailable:
     """For a connection that could not be made at all."""
     name, said = shown(url), _without_password(_first_line(error), url)
     if isinstance(error, psycopg.ProgrammingError):
+        advice = "In a password, %, @, / and spaces are written as %25, %40, %2F and %20"
         return StoreUnavailable(
-            f"{name}: the URL cannot be read ({said.partition(':')[0]})",
-            "In a password, %, @, / and spaces are written as %25, %40, %2F and %20",
+            f"{name}: the URL cannot be read ({said.partition(':')[0]})", _advice_on_parameter(said, name) or advice
         )
     advice = "Is the server up, and the URL right?"
     if "password" in said or "authentication" in said or ("role" in said and "does not exist" in said):
         advice = "Check the URL's user and password, and the server's pg_hba.conf"
     elif "database" in said and "does not exist" in said:
         advice = "Make it first (createdb), or check the URL"
+    elif re.search(r"invalid \w+ value", said):
+        advice = "Correct that parameter of the URL"
     elif "too many c" in said or "remaining connection slots" in said:
         advice = "Raise max_connections, lower pool_size, or put a pooler in between (docs: PostgreSQL, pooling)"
     return StoreUnavailable(f"{name}: no connection ({said})", advice)
+
+
+def _advice_on_parameter(said: str, name: str) -> str:
+    """For a parameter that can be seen in the URL: half a password may look like one, too."""
+    found = re.search(r'(invalid|separator).* URI query parameter: "(\w+)"|bad value for (\w+):', said)
+    if found is None:
+        return ""
+    fault, parameter = found[1], found[2] or found[3]
+    if not re.search(rf"[?&]{parameter}(?:=|&|$)", name):
+        return ""
+    if fault == "invalid":
+        known = [option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()]
+        close = difflib.get_close_matches(parameter, known, 1)
+        return f"libpq knows no parameter {parameter}" + (f"; did you mean {close[0]}?" if close else "")
+    if fault == "separator":
+        return f"Write it as {parameter}=value, with %3D for an = in the value"
+    return f"{parameter} wants a whole number"
 
 
 def _without_password(said: str, url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from rowcall.errors import DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.errors import MISSING_ADVICE, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 
 
 def explained(error: sqlite3.Error, path: str) -> RowcallError:
@@ -44,7 +44,7 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
     if name.startswith("SQLITE_CORRUPT"):
         return StoreUnavailable(f"{path} is damaged ({error})", "Run: sqlite3 FILE 'pragma integrity_check'")
     if "no such table" in str(error) or "no such index" in str(error):
-        return SchemaMismatch(0, 1, f"{error}; run: rowcall migrate APP")
+        return SchemaMismatch(0, 1, f"{error}; {MISSING_ADVICE}", f"{path} is not as this code needs it")
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError):
         return DataRefused(f"{path} refuses the values: {error}")
     return RowcallError(f"{path}: {error}" + (f" ({name})" if name else ""))

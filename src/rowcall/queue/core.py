@@ -121,12 +121,11 @@ class Core:
         with self.database.setup_lock:
             if self._schema_ready:
                 return
-            found, oldest = self.database.read_briefly(lambda: self.dialect.version(briefly=True))
-            newest = self.dialect.newest_version
+            version = self.database.read_briefly(lambda: self.dialect.version(briefly=True))
+            found, newest = version.found, self.dialect.newest_version
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
-            if oldest > newest:
-                raise SchemaMismatch(found, newest, "a newer Rowcall made them; install that version here")
+            version.require_fit(newest)
             if found < newest:
                 self._migrate(patience_seconds)
             self._schema_ready = True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import reprlib
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
-from rowcall.job import Attempt, BlockedBy, Event, Job, Page, Status, WorkerInfo
+from rowcall.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Filter
 from rowcall.store.plans import inspect
@@ -82,8 +83,11 @@ class Looking(Core):
 
 
 def checked_id(job_id: object) -> int:
+    if isinstance(job_id, Job | Chain):
+        name = type(job_id).__name__
+        raise InvalidOption("job_id", f"wants the id of a job, not a {name}: pass {name.lower()}.id")
     if isinstance(job_id, bool) or not isinstance(job_id, int) or not 0 < job_id < 2**63:
-        raise InvalidOption("job_id", f"wants the id of a job, not {job_id!r}")
+        raise InvalidOption("job_id", f"wants the id of a job, not {reprlib.repr(job_id)}")
     return job_id
 
 

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from rowcall.blobs import Reference
+from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.flows import Flows, Touched
 from rowcall.store.limiting import Limiting
@@ -193,11 +194,31 @@ class Peer(msgspec.Struct, frozen=True):
     lock_path: str | None
 
 
+RESTORE_ADVICE = (
+    "restore what is missing from a backup; or, if the jobs may be lost, drop all tables of Rowcall"
+    " and run: rowcall migrate APP"
+)
+
+
 class Version(NamedTuple):
-    """The version of the tables found, and the oldest code that any migration unknown here still allows (0: none)."""
+    """The version of the tables found, and the oldest code that any migration unknown here still allows (0: none).
+
+    `missing` are the tables that should be there at this code's version, and are not.
+    """
 
     found: int
     oldest: int
+    missing: tuple[str, ...] = ()
+
+    def require_fit(self, newest: int) -> None:
+        """Refuse tables that no migration of this code can make fit."""
+        if self.oldest > newest:
+            raise SchemaMismatch(self.found, newest, "a newer Rowcall made them; install that version here")
+        if self.missing:
+            one = len(self.missing) == 1
+            what = f"the table{'' if one else 's'} {', '.join(self.missing)} {'is' if one else 'are'} missing"
+            problem = f"{what}, though the tables are at version {self.found}"
+            raise SchemaMismatch(self.found, newest, RESTORE_ADVICE, problem)
 
 
 class Pin(NamedTuple):

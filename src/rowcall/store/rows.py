@@ -168,7 +168,8 @@ def pair_from_row(row: Row) -> tuple[str, str]:
 
 
 def version_from_row(row: Row) -> Version:
-    return Version(*cast("tuple[int, int]", row))
+    found, oldest, missing = cast("tuple[int, int, str | None]", row)
+    return Version(found, oldest, tuple(missing.split(",")) if missing else ())
 
 
 def text_from_row(row: Row) -> str:

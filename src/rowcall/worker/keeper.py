@@ -175,7 +175,9 @@ class Watcher:
             ledger.remove(path)
         self._peers = [other for other in self._peers if other.name != peer.name]
         self._seen.pop(peer.name, None)
-        logger.warning("worker %s is gone; %d of its jobs were given back", peer.name, total)
+        how = "is gone" if beat is None else f"was silent for {peer.lease_ms / 1000:g} s"
+        given = f"{total} of its jobs {'was' if total == 1 else 'were'} given back"
+        logger.warning("worker %s %s; %s", peer.name, how, given)
         return total
 
 

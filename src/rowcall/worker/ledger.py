@@ -7,6 +7,7 @@ process too, so that whoever recovers its jobs knows which of them had been star
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -16,7 +17,8 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 
-from rowcall.drivers.beside import open_file
+from rowcall.drivers.beside import advice_on_rights, open_file
+from rowcall.errors import StoreUnavailable
 
 try:
     import fcntl
@@ -76,6 +78,19 @@ class Ledger:
             os.unlink(self.path)
         self._map.close()
         os.close(self._fd)
+
+
+def cannot_be_kept(folder: str, error: OSError) -> StoreUnavailable:
+    """Why a worker cannot have its file in that folder."""
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        place = folder if os.path.exists(folder) else os.path.dirname(folder)
+        what = f"{place} cannot be written by this user, and a worker keeps a file there while it lives"
+        return StoreUnavailable(what, advice_on_rights(place))
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what = f"{folder}: the disk is full, and a worker keeps a file of {_SIZE // 1024} KB there"
+        return StoreUnavailable(what, "Free some space, then start it again")
+    what = f"{folder}: a worker cannot keep a file there ({error.strerror})"
+    return StoreUnavailable(what, "It must be a folder beside the database, which Rowcall makes by itself")
 
 
 def _allocate(fd: int) -> None:

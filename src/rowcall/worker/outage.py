@@ -7,7 +7,7 @@ import time
 from typing import Literal
 
 from rowcall.context import logger
-from rowcall.errors import DataRefused, RowcallError
+from rowcall.errors import DataRefused, RowcallError, SchemaMismatch
 
 Who = Literal["loop", "heart", "watcher", "janitor"]
 
@@ -27,6 +27,9 @@ class Outage:
             if not begins:
                 return
             self._since = time.monotonic()
+        if isinstance(error, SchemaMismatch):  # which ends the loop: nothing is promised here
+            logger.error("%s", error)
+            return
         trouble = "refuses a round" if isinstance(error, DataRefused) else "is out of reach"
         logger.error("the database %s, trying again until that is over: %s", trouble, error)
 

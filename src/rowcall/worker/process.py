@@ -21,12 +21,15 @@ SWITCH_SECONDS = 0.001
 COLLECTED_AFTER = (10_000, 20, 50)
 
 
-def work(worker: Worker, *, replace: Callable[[], None] | None = None) -> None:
-    """Run until SIGINT or SIGTERM: the first lets handlers finish, the second stops at once."""
+def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Callable[[], None] | None = None) -> None:
+    """Run until SIGINT or SIGTERM: the first lets handlers finish, the second stops at once.
+
+    `ready` is called once, when all is open and nothing has been claimed yet.
+    """
     _make_the_process_ours()
     signals = _Signals(worker)
     with signals:
-        worker.start()
+        worker.start(ready=ready)
         # with a limit: a signal that comes between the last instruction and the wait is seen at the next look only
         while not worker.ended.wait(SIGNAL_CHECK_SECONDS):
             pass

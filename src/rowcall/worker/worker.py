@@ -7,12 +7,13 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rowcall.config import VERSION
 from rowcall.context import logger
 from rowcall.drivers.beside import make_folder
-from rowcall.errors import RowcallError, StoreUnavailable
+from rowcall.errors import RowcallError
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
 from rowcall.observe.endpoint import Endpoint
@@ -29,7 +30,7 @@ from rowcall.worker.identity import host_name, worker_name
 from rowcall.worker.janitor import Janitor
 from rowcall.worker.keeper import Heart, Watcher
 from rowcall.worker.lanes import AsyncLane
-from rowcall.worker.ledger import Ledger, sweep
+from rowcall.worker.ledger import Ledger, cannot_be_kept, sweep
 from rowcall.worker.loop import Loop
 from rowcall.worker.outage import Outage
 from rowcall.worker.settings import Settings
@@ -70,13 +71,15 @@ class Worker:
 
     # starting and stopping: a second call of either does nothing
 
-    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None, *, ready: Callable[[], None] | None = None) -> None:
         """Begin; async handlers run on `loop`, or on an event loop of the worker's own."""
         if self.ended.is_set():
             raise RuntimeError("a worker runs once; make another with jobs.worker()")
         if self._thread is not None:
             return
         self._prepare(loop)
+        if ready is not None:
+            ready()
         self._thread = threading.Thread(target=self._run, name="rowcall-loop", daemon=True)
         self._thread.start()
 
@@ -85,7 +88,8 @@ class Worker:
         grace = self._settings.grace_seconds if grace_seconds is None else grace_seconds
         running = len(self._dispatcher.running()) if self._dispatcher is not None else 0
         if running and grace and not self._stop_asked.is_set():
-            logger.warning("worker %s stops; %d running jobs have up to %g s to finish", self.name, running, grace)
+            have = "1 running job has" if running == 1 else f"{running} running jobs have"
+            logger.warning("worker %s stops; %s up to %g s to finish", self.name, have, grace)
         self._stop_asked.set()
         if self._loop is not None:
             self._loop.stopping = True
@@ -160,6 +164,12 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.stop)
+
+    def check_place(self) -> None:
+        """Refuse, before anything is started, what would keep every worker on this host from starting."""
+        self._core.ensure_schema()
+        if self._core.database.path and (ledger := self._new_ledger()) is not None:
+            ledger.close()
 
     # the inside
 
@@ -242,7 +252,7 @@ class Worker:
             return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
         except OSError as error:
             if database.path:
-                raise StoreUnavailable(f"the file beside the database cannot be made: {error.strerror}") from error
+                raise cannot_be_kept(database.side_folder, error) from error
             logger.warning(
                 "%s cannot be used (%s): if this worker dies, others notice only after its lease",
                 database.side_folder,

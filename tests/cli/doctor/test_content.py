@@ -12,6 +12,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.doctor import content
+from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Run
 from tests.cli.doctor.conftest import Examine
 from tests.support import PythonProcess, eventually
@@ -64,10 +65,20 @@ def test_it_changes_nothing(app: Path, folder: Path, examine: Examine) -> None:
     before = (folder / "queue.db").read_bytes()
     found = examine()
     assert found.level["tables"] == "problem"
-    assert found.level["journal"] == "warn"
     assert found.level["vacuum"] == "warn"
+    assert "journal" not in found.level
     assert (folder / "queue.db").read_bytes() == before
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"app.py", "queue.db"}
+
+
+def test_of_an_empty_file_nothing_is_said_that_its_first_use_cures(app: Path, folder: Path, examine: Examine) -> None:
+    (folder / "queue.db").touch()
+    found = examine()
+    assert [check for check, level in found.level.items() if level != "ok"] == ["tables"]
+    with Rowcall(folder / "queue.db") as jobs:
+        jobs.migrate()
+    found = examine()
+    assert (found.level["journal"], found.level["vacuum"]) == ("ok", "ok")
 
 
 def test_a_file_that_is_no_database(app: Path, folder: Path, examine: Examine) -> None:
@@ -99,6 +110,15 @@ def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examin
     found = examine()
     assert (found.exit_code, found.level["tables"]) == (0, "ok")
     assert found.what["tables"].startswith("version 99, newer than this code")
+
+
+def test_a_table_that_is_missing(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    change(folder, "drop table rowcall_event")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (1, "problem")
+    assert found.what["tables"] == f"version {NEWEST_VERSION}, but rowcall_event is missing"
+    assert found.advice["tables"].startswith("Restore what is missing from a backup")
+    assert "database" not in found.level
 
 
 def test_tables_of_an_older_version(
@@ -210,6 +230,8 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
     assert found.what["workers"] == f"{worker.name} has died, with 0 jobs"
     assert found.level["waiting"] == "warn"
     assert found.what["waiting"].endswith("and no worker is alive")
+    change(folder, f"update rowcall_job set status = 'running', worker = '{worker.name}', claimed_at = 1, lease = 1")
+    assert examine().what["workers"] == f"{worker.name} has died, with 1 job"
 
 
 def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:

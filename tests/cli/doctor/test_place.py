@@ -35,7 +35,11 @@ def test_a_folder_in_place_of_the_file(folder: Path, examine: Examine) -> None:
 
 @pytest.mark.parametrize(
     ("refused", "check", "word"),
-    [("queue.db", "file", "cannot be read"), ("", "folder", "cannot be written")],
+    [
+        ("queue.db", "file", "cannot be read"),
+        ("", "folder", "cannot be written"),
+        ("queue.db-rowcall", "worker files", "cannot be written"),
+    ],
 )
 def test_permissions_of_file_and_folder(
     queue: Rowcall,
@@ -52,6 +56,21 @@ def test_permissions_of_file_and_folder(
     found = examine()
     assert (found.exit_code, found.level[check]) == (1, "problem")
     assert word in found.what[check]
+    assert "is its file system read-only?" in found.advice[check]
+    (folder / refused).chmod(0o500)
+    assert f"mode 500: chmod u+rw{'' if check == 'file' else 'x'} {folder / refused}" in examine().advice[check]
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    assert ", and this is user 4242: run as that user, or let it or root" in examine().advice[check]
+
+
+def test_a_side_folder_that_is_none(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.close()
+    shutil.rmtree(folder / "queue.db-rowcall")
+    assert "worker files" not in examine().level
+    (folder / "queue.db-rowcall").touch()
+    found = examine()
+    assert (found.exit_code, found.level["worker files"]) == (1, "problem")
+    assert "is not a folder" in found.what["worker files"]
 
 
 def test_a_file_that_may_only_be_read(

@@ -76,6 +76,14 @@ def test_tables_of_another_version(
     assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate app:jobs"
 
 
+def test_a_table_that_is_missing(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
+    raw.execute("drop table rowcall_event, rowcall_pause cascade")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (1, "problem")
+    assert found.what["tables"].endswith(", in the schema public, but rowcall_event, rowcall_pause are missing")
+    assert "backup" in found.advice["tables"]
+
+
 def test_a_user_without_privileges(
     examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, somebody: str
 ) -> None:

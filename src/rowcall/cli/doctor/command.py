@@ -49,7 +49,7 @@ def examine(jobs: Rowcall, asked: Asked) -> list[Finding]:
     if jobs.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
     path = os.path.realpath(jobs.database.path)
-    findings = list(check_place(path, asked.command("migrate")))
+    findings = list(check_place(path, jobs.database.side_folder, asked.command("migrate")))
     if os.path.isfile(path) and os.access(path, os.R_OK):
         findings += check_content(path, jobs.config.table_prefix, asked)
     return findings

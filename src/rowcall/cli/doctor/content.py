@@ -31,8 +31,10 @@ def check_content(path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
 
 def _checks(raw: sqlite3.Connection, path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
     yield _integrity(raw)
-    yield _journal(raw)
-    yield _vacuum(raw)
+    if version_in(raw, prefix).found:  # else the first use switches it
+        yield _journal(raw)
+    if raw.execute("pragma page_count").fetchone()[0]:  # an empty file gets it with its first table
+        yield _vacuum(raw)
     yield _wal(path)
     yield _lock(path)
     schema = _schema(raw, prefix, asked)

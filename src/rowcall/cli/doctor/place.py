@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
+from rowcall.drivers.beside import advice_on_rights
 from rowcall.drivers.sqlite_connection import OLDEST_SQLITE
 from rowcall.observe.health import LITTLE_SPACE_BYTES
 
@@ -52,9 +53,9 @@ def check_file(path: str, migrate: str) -> Finding:
     if not os.path.exists(path):
         return problem("file", f"there is no file {path}", f"Correct the path, or make it with: {migrate}")
     if not os.access(path, os.R_OK):
-        return problem("file", f"{path} cannot be read by this user", _permission_advice(path))
+        return problem("file", f"{path} cannot be read by this user", advice_on_rights(path))
     if not os.access(path, os.W_OK):
-        return problem("file", f"{path} cannot be written by this user", _permission_advice(path))
+        return problem("file", f"{path} cannot be written by this user", advice_on_rights(path))
     return ok("file", f"{path}, {os.path.getsize(path) / 1024**2:.1f} MB")
 
 
@@ -62,8 +63,22 @@ def check_folder(path: str) -> Finding:
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written by this user, and SQLite keeps files beside the database"
-        return problem("folder", what, f"chmod u+wx {folder}, or move the database to a folder of its own")
+        return problem("folder", what, f"{advice_on_rights(folder)}; or move the database to a folder of its own")
     return ok("folder", f"{folder} can be written")
+
+
+def check_side_folder(side: str) -> Iterator[Finding]:
+    """Where there is none yet, whoever may write the folder of the database makes it."""
+    if not os.path.exists(side):
+        return
+    if not os.path.isdir(side):
+        what = f"{side} is not a folder, and workers keep their files in it"
+        yield problem("worker files", what, "Move it away: Rowcall makes the folder by itself")
+    elif not os.access(side, os.R_OK | os.W_OK | os.X_OK):
+        what = f"{side} cannot be written by this user, so no worker of this user starts"
+        yield problem("worker files", what, advice_on_rights(side))
+    else:
+        yield ok("worker files", f"{side} can be written")
 
 
 def check_file_system(path: str) -> Finding:
@@ -88,17 +103,13 @@ def check_space(path: str) -> Finding:
     return ok("disk", said)
 
 
-def check_place(path: str, migrate: str) -> Iterator[Finding]:
+def check_place(path: str, side_folder: str, migrate: str) -> Iterator[Finding]:
     yield check_sqlite()
     yield check_clock()
     found = check_file(path, migrate)
     yield found
     if os.path.isdir(os.path.dirname(path)):
         yield check_folder(path)
+        yield from check_side_folder(side_folder)
         yield check_file_system(path)
         yield check_space(path)
-
-
-def _permission_advice(path: str) -> str:
-    status = os.stat(path)
-    return f"It belongs to user {status.st_uid}, mode {status.st_mode & 0o777:o}: run as that user, or chown it"

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.liveness import Liveness
+from rowcall.cli.measures import counted
 from rowcall.cli.output import span
 from rowcall.cli.target import command_for, work_command_for
 from rowcall.observe.health import LONG_WAIT_SECONDS
-from rowcall.store.dialect import Version
+from rowcall.store.dialect import RESTORE_ADVICE, Version
 
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
@@ -62,18 +63,22 @@ def check_version(
         what = f"version {found} is newer than this code, which knows {newest}"
         return problem("tables", what, "Install the newer Rowcall here")
     said = f"version {found}{where}"
+    if version.missing:
+        what = f"{said}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
+        return problem("tables", what, RESTORE_ADVICE[0].upper() + RESTORE_ADVICE[1:])
     return ok("tables", said if found == newest else f"{said}, newer than this code ({newest}) and fit for it")
 
 
 def check_workers(workers: Sequence[SeenWorker], asked: Asked) -> Iterator[Finding]:
     for worker in workers:
         if worker.state == Liveness.GONE:
-            what = f"{worker.name} has died, with {worker.running} jobs"
+            what = f"{worker.name} has died, with {counted(worker.running, 'job')}"
             yield warn(
                 "workers", what, f"Any living worker on this machine gives them back within 2 s: {asked.work_command}"
             )
         elif worker.state == Liveness.SILENT:
-            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {worker.running} jobs"
+            running = counted(worker.running, "job")
+            what = f"{worker.name} was last heard of {span(worker.silent_seconds)} ago, with {running}"
             yield warn("workers", what, "If it hangs, end it; any living worker gives its jobs back after its lease")
     living = len(alive(workers))
     if living:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from rowcall.drivers.lent.loan import Family
@@ -27,7 +27,9 @@ class Sqlite3:
         return file_of(self._connection)
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        found = cursor_of(self._connection).execute(statement.sql, statement.parameters).fetchall()
+        # Python keeps one prepared statement for all threads, and does not keep them from each other
+        with _turns.get(id(self._connection), _NOBODY):
+            found = cursor_of(self._connection).execute(statement.sql, statement.parameters).fetchall()
         return found if self._connection.text_factory is str else [as_text(row) for row in found]
 
 
@@ -42,6 +44,9 @@ known_files: dict[int, object] = {}
 """The files of open connections of exactly this class, by their identity."""
 bound_files: dict[int, object] = {}
 """Of those which one thread alone can use, their files; None for others. Known since they were lent a second time."""
+_turns: dict[int, threading.RLock] = {}
+_NOBODY = nullcontext()
+_looking = threading.Lock()
 
 
 class _Mark:
@@ -60,16 +65,21 @@ class _Mark:
 def file_of(connection: sqlite3.Connection) -> object:
     """The file of its main database."""
     key = id(connection)
-    if (known := known_files.get(key)) is not None:
-        if key not in bound_files:
-            bound_files[key] = known if _is_bound(connection) else None
-        return known
+    if (known := known_files.get(key)) is None:
+        with _looking:
+            return known_files.get(key) or _asked(connection)
+    if key not in bound_files:
+        bound_files[key] = known if _is_bound(connection) else None
+    return known
+
+
+def _asked(connection: sqlite3.Connection) -> object:
     file: object = cursor_of(connection).execute("pragma database_list").fetchone()[2]  # main comes first
     if type(connection) is sqlite3.Connection:
-        mark = _Mark()
-        with suppress(sqlite3.OperationalError):  # another thread is marking it, too: then it is asked once more
+        mark, key = _Mark(), id(connection)
+        with suppress(sqlite3.OperationalError):  # another thread is reading: then it is asked once more
             connection.create_function("rowcall_lent", 0, mark)
-            known_files[key] = file
+            known_files[key], _turns[key] = file, threading.RLock()
             weakref.finalize(mark, _forget, key).atexit = False
     return file
 
@@ -77,6 +87,7 @@ def file_of(connection: sqlite3.Connection) -> object:
 def _forget(key: int) -> None:
     known_files.pop(key, None)
     bound_files.pop(key, None)
+    _turns.pop(key, None)
 
 
 def _is_bound(connection: sqlite3.Connection) -> bool:

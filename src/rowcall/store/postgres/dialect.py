@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowcall.errors import SchemaMismatch
 from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
@@ -87,7 +86,8 @@ class PostgresDialect(
             yield from execute(plain(self._sql.wait_briefly))
         if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
-        return (yield from only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row)))
+        version = yield from only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row))
+        return version if version.found == NEWEST_VERSION else version._replace(missing=())
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield from execute(plain(self._sql.wait_briefly))
@@ -97,9 +97,9 @@ class PostgresDialect(
         if schema is not None:
             yield from execute(plain(self._sql.work_in_schema, str(schema)))
         yield from execute(plain(render(VERSION_TABLE, self._prefix)))
-        found, oldest = yield from self.version()
-        if oldest > NEWEST_VERSION:
-            raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
+        version = yield from self.version()
+        version.require_fit(NEWEST_VERSION)
+        found = version.found
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:

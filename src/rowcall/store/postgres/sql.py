@@ -10,6 +10,7 @@ from rowcall.lifecycle import EXPIRED_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,
+    TABLES,
     milliseconds_after,
     milliseconds_of,
     milliseconds_or_null,
@@ -146,8 +147,10 @@ class Sql:
 
     # versions
     table_exists = "select 1 where to_regclass('<migration>') is not null"
-    current_version = """
-        select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0)
+    current_version = f"""
+        select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0),
+               (select string_agg(name, ',') from unnest(array[{", ".join(f"'<{table}>'" for table in TABLES)}]) as name
+                where to_regclass(name) is null)
         from <migration>"""
     lock_migrations = "select pg_advisory_xact_lock(hashtextextended('<migration>', 0))"
     # whoever waits for an ALTER TABLE makes all others wait behind it

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from operator import attrgetter
 
-from rowcall.errors import SchemaMismatch
 from rowcall.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
@@ -77,16 +76,19 @@ class SqliteDialect(
         if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
         found = yield from only(Statement(self._sql.current_version, (), rows.number_from_row))
-        if found <= NEWEST_VERSION:
+        if found < NEWEST_VERSION:
             return Version(found, 0)
+        if found == NEWEST_VERSION:
+            missing = yield from fetch(Statement(self._sql.missing_tables, (), rows.text_from_row))
+            return Version(found, 0, tuple(missing))
         oldest = yield from only(Statement(self._sql.oldest_code, (NEWEST_VERSION,), rows.number_from_row))
         return Version(found, oldest)
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield from execute(plain(render(VERSION_TABLE, self._prefix)))
-        found, oldest = yield from self.version()
-        if oldest > NEWEST_VERSION:
-            raise SchemaMismatch(found, NEWEST_VERSION, "a newer Rowcall made them; install that version here")
+        version = yield from self.version()
+        version.require_fit(NEWEST_VERSION)
+        found = version.found
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:

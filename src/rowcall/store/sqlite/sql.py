@@ -7,7 +7,7 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.store.sqlite.schema import LARGEST, render
+from rowcall.store.sqlite.schema import LARGEST, TABLES, render
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -44,6 +44,9 @@ class Sql:
 
     table_exists = "select 1 from sqlite_master where type = 'table' and name = '<migration>'"
     current_version = "select coalesce(max(version), 0) from <migration>"
+    missing_tables = f"""
+        select column1 from (values {", ".join(f"('<{table}>')" for table in TABLES)})
+        where column1 not in (select name from sqlite_master where type = 'table')"""
     oldest_code = "select max(coalesce(oldest, version)) from <migration> where version > ?1"
     record_migration = "insert into <migration> (version, name, applied_at) values (?2, ?3, <now>)"
 

@@ -47,6 +47,17 @@ class TestMigrations:
             assert (mismatch.value.found, mismatch.value.wanted) == (newest + 1, newest)
         assert store.execute("select count(*) from rowcall_job") == [(0,)]
 
+    def test_a_table_that_is_missing_is_named(self, open_queue: OpenQueue, store: Store) -> None:
+        _, newest = open_queue().migrate()
+        store.execute("alter table rowcall_event rename to put_away")
+        said = f"the table rowcall_event is missing, though the tables are at version {newest}: restore what is missing"
+        for use in (_enqueue, _migrate, _list):
+            with pytest.raises(SchemaMismatch, match=said) as mismatch:
+                use(open_queue())
+            assert (mismatch.value.found, mismatch.value.wanted) == (newest, newest)
+        store.execute("alter table put_away rename to rowcall_event")
+        open_queue().enqueue("send")
+
     @pytest.mark.concurrency
     def test_threads_may_open_it_at_once(self, open_queue: OpenQueue) -> None:
         queues = [open_queue() for _ in range(8)]
