@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import pytest
 
-from rowcall import Attempt, Rowcall, Status
+from rowcall import Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.program import declare
+from rowcall.testing.conformance.store import Store
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
 
@@ -129,6 +132,14 @@ class TestCrash:
         assert [worker.wait() for worker in workers] == [0] * len(workers), [worker.output for worker in workers]
 
 
+class Tried(NamedTuple):
+    """An attempt as the database tells of it."""
+
+    attempt: int
+    status: str
+    worker: str
+
+
 @pytest.mark.crash
 @pytest.mark.slow
 class TestStorm:
@@ -140,14 +151,17 @@ class TestStorm:
 
     @pytest.mark.parametrize("max_attempts", [50, 5])
     def test_every_job_gets_through_and_every_attempt_is_accounted_for(
-        self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes, max_attempts: int
+        self, open_queue: OpenQueue, start_program: StartProgram, store: Store, notes: Notes, max_attempts: int
     ) -> None:
         jobs = open_queue()
         declared = declare(jobs, notes)
         written = declared.lasting.using(max_attempts=max_attempts).enqueue_many([{"seconds": 0.01}] * self.COUNT)
         killed = self._storm(jobs, start_program)
         assert killed, "nobody was killed"
-        accounts = {job.id: jobs.attempts(job.id) for job in written}
+        accounts: dict[int, list[Tried]] = {job.id: [] for job in written}
+        for row in store.execute("select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"):
+            job_id, attempt, status, worker = cast("tuple[int, int, str, str]", row)
+            accounts[job_id].append(Tried(attempt, status, worker))
         started = Counter((note.job_id, note.attempt) for note in notes.read("started"))
         recorded = Counter((job_id, one.attempt) for job_id, attempts in accounts.items() for one in attempts)
         assert set(started.values()) == {1}, "an attempt was started twice"
@@ -161,7 +175,9 @@ class TestStorm:
         chance = random.Random(7)
         workers = [start_program("work", "--concurrency", "10") for _ in range(self.WORKERS)]
         killed: set[int] = set()
-        while not self._all_finished(jobs, self.EVERY_SECONDS):
+        pace = threading.Event()
+        while _finished(jobs) < self.COUNT:
+            pace.wait(self.EVERY_SECONDS)
             registered = {worker.pid for worker in jobs.workers()}
             ready = [worker for worker in workers if worker.pid in registered]
             if len(ready) > 1:  # on a slow machine, let one of them get going
@@ -171,14 +187,7 @@ class TestStorm:
                 workers[workers.index(victim)] = start_program("work", "--concurrency", "10")
         return killed
 
-    def _all_finished(self, jobs: Rowcall, within: float) -> bool:
-        try:
-            eventually(lambda: _finished(jobs) == self.COUNT, within=within)
-        except AssertionError:
-            return False
-        return True
-
-    def _check(self, attempts: list[Attempt], killed: set[int], max_attempts: int) -> None:
+    def _check(self, attempts: list[Tried], killed: set[int], max_attempts: int) -> None:
         assert [one.attempt for one in attempts] == list(range(1, len(attempts) + 1))
         *lost, last = attempts
         assert {one.status for one in lost} <= {"lost"}
@@ -195,7 +204,6 @@ def _finished(jobs: Rowcall) -> int:
     return by_status["succeeded"] + by_status["failed"]
 
 
-def _pid(attempt: Attempt) -> int:
+def _pid(attempt: Tried) -> int:
     """Of the process in a worker's name: `host:pid:part`."""
-    assert attempt.worker is not None
     return int(attempt.worker.rsplit(":", 2)[1])
