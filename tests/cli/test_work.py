@@ -52,7 +52,7 @@ def test_it_runs_jobs_until_told_to_stop(queue: Rowcall, folder: Path) -> None:
 
 def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
     with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
-        eventually(queue.workers)
+        process.wait_for("working on")
         process.send(signal.SIGINT)
         assert process.wait() == 0
         lines = process.output.splitlines()
