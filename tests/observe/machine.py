@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections import Counter
 from datetime import timedelta
 
@@ -54,8 +55,9 @@ class HistoryMachine(RuleBasedStateMachine):
         self.steps = 0
         self.wanted = itertools.cycle(WANTED)
 
+    @abstractmethod
     def open_place(self) -> Place:
-        raise NotImplementedError
+        """A queue of its own for each history."""
 
     @initialize(
         common=RETENTION, queues=st.dictionaries(st.sampled_from(QUEUES), RETENTION, max_size=1), of_task=RETENTION

@@ -13,7 +13,7 @@ from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
 from psycopg.types.string import StrDumper, TextLoader
 
 from rowcall.drivers.lent.loan import Family
-from rowcall.drivers.lent.short import AsyncWay, Parameters, Way, Written, async_ways, ways
+from rowcall.drivers.lent.short import AsyncWay, Parameters, Written, async_ways, ways
 from rowcall.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
@@ -79,7 +79,7 @@ def _written(result: PGresult | None) -> Written:
     return int(result.get_value(0, 0) or b""), int(result.get_value(0, 1) or b"")
 
 
-ways[psycopg.Connection] = Way(_insert)
+ways[psycopg.Connection] = _insert
 async_ways[psycopg.AsyncConnection] = AsyncWay(lambda connection: connection, _ainsert)
 
 

@@ -18,10 +18,7 @@ Written = tuple[int, int | None]
 Parameters = tuple[Parameter, ...]
 
 
-class Way(NamedTuple):
-    """How a row is inserted on connections of exactly one class."""
-
-    insert: Callable[[Any, str, Parameters], Written | None]
+Insert = Callable[[Any, str, Parameters], Written | None]
 
 
 class AsyncWay(NamedTuple):
@@ -31,7 +28,8 @@ class AsyncWay(NamedTuple):
     insert: Callable[[Any, str, Parameters], Awaitable[Written | None]]
 
 
-ways: dict[type, Way] = {}
+# how a row is inserted on connections of exactly that class
+ways: dict[type, Insert] = {}
 async_ways: dict[type, AsyncWay] = {}
 
 
@@ -50,11 +48,11 @@ class Short:
             raise self._explained(error) from error
 
     def insert(self, connection: object, sql: str, parameters: Parameters) -> Written | None:
-        way = ways.get(type(connection))
-        if way is None or connection not in self._seen:
+        insert = ways.get(type(connection))
+        if insert is None or connection not in self._seen:
             return None
         try:
-            return way.insert(connection, sql, parameters)
+            return insert(connection, sql, parameters)
         except RowcallError:
             raise
         except Exception as error:
