@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rowcall import Rowcall
+from rowcall.drivers.sqlite_connection import _open_connections
+from rowcall.errors import FileReplaced
 from rowcall.testing.waiting import eventually
 from tests.worker.support import Place
 
@@ -104,3 +107,13 @@ def test_a_worker_whose_file_is_restored_goes_on_with_that(place: Place, jobs: R
         restore(backup, place.database)
         place.wait_for_line("note kept", times=2)
         place.stop(worker)
+
+
+def test_who_waits_for_a_result_is_told(place: Place, jobs: Rowcall) -> None:
+    job = jobs.enqueue("nobody_s")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(jobs.result, job, timeout=60)
+        eventually(lambda: any(connection._file is not None for connection in list(_open_connections)))
+        remove(place.database)
+        with pytest.raises(FileReplaced, match="was deleted while it was open"):
+            waiting.result(30)
