@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from types import ModuleType
 
+from rowcall.drivers import forking
 from rowcall.drivers.beside import open_file
 
 try:
@@ -66,12 +68,13 @@ class Gate:
 
     def _open_pass(self) -> _Pass:
         turn, gate = self._paths
-        opened = open_file(turn, self._database)
-        try:
-            return _Pass(opened, open_file(gate, self._database))
-        except OSError:
-            os.close(opened)
-            raise
+        with forking.lock:
+            opened = open_file(turn, self._database)
+            try:
+                return _Pass(opened, open_file(gate, self._database))
+            except OSError:
+                os.close(opened)
+                raise
 
     def leave(self) -> None:
         if self._held and self._pass is not None:
@@ -83,13 +86,8 @@ class Gate:
             self._pass.close()
             self._pass = None
 
-    def forget(self) -> None:
-        """After a fork: let go of the parent's descriptors; its locks stay with it."""
-        self.close()
-        if self._stuck is not None and not self._stuck.is_over:
-            self._stuck.close()
-        self._stuck = None
-        self._held = False
+
+_open_passes: weakref.WeakSet[_Pass] = weakref.WeakSet()
 
 
 class _Pass:
@@ -102,6 +100,7 @@ class _Pass:
         self._given_up = False
         self._closed = False
         self._entered = threading.Event()
+        _open_passes.add(self)
 
     def try_now(self) -> bool:
         """The usual case: nobody is there."""
@@ -153,9 +152,26 @@ class _Pass:
 
     def release(self) -> None:
         assert _locking is not None
-        _locking.flock(self._gate, _locking.LOCK_UN)
+        if not self._closed:
+            _locking.flock(self._gate, _locking.LOCK_UN)
 
     def close(self) -> None:
-        self._closed = True
-        os.close(self._turn)
-        os.close(self._gate)
+        with forking.lock:
+            self.release()  # closing alone does not unlock while a child that was just forked has a copy
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the descriptors, and unlock nothing that a parent has locked."""
+        if not self._closed:
+            self._closed = True
+            os.close(self._turn)
+            os.close(self._gate)
+
+
+def _close_inherited() -> None:
+    """In a forked child, whose copies would keep the locks if the parent died."""
+    forking.each(list(_open_passes), _Pass.let_go)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)

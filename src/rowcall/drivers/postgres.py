@@ -20,6 +20,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from rowcall.config import Config, shown
+from rowcall.drivers import forking
 from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.lent.guards import PostgresGuard
@@ -363,8 +364,7 @@ _inherited: list[object] = []
 
 
 def _reset_after_fork() -> None:
-    for database in list(_open_databases):
-        database._after_fork()
+    forking.each(list(_open_databases), PostgresDatabase._after_fork)
 
 
 def _close_all() -> None:

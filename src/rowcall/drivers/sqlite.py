@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from rowcall.config import Config
+from rowcall.drivers import forking
 from rowcall.drivers.database import MakePlan
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.lent.guards import SqliteGuard
@@ -270,8 +271,7 @@ def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:
 
 
 def _reset_after_fork() -> None:
-    for database in list(_open_databases):
-        database._after_fork()
+    forking.each(list(_open_databases), SqliteDatabase._after_fork)
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,10 +9,11 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from rowcall.config import Config
+from rowcall.drivers import forking
 from rowcall.drivers.beside import make_folder
 from rowcall.drivers.gate import Gate
 from rowcall.drivers.runner import run
@@ -29,10 +30,14 @@ OLDEST_SQLITE = (3, 35, 0)
 CACHE_KIB = 8192
 CHECKPOINT_PAGES = 1000
 WAL_LIMIT_BYTES = 32 * 1024 * 1024
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.001, 0.05
+READ_SECONDS = 0.005
 
 
 _open_connections: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
 _held_while_forking: list[SqliteConnection] = []
+_handshake: forking.Handshake | None = None
+_fork_waits = False
 _never_closed: list[SqliteConnection] = []
 _in_transaction_when_forked: set[str] = set()
 
@@ -52,43 +57,75 @@ class SqliteConnection:
         self._file: SameFile | None = None
         self._told_of_gate = False
         self._gate = Gate(side_folder, config.gate_seconds, path)
-        self._in_use = threading.RLock()  # for the sake of those who fork: see _before_fork
-        with self._in_use:
+        # held during each call of SQLite, and during nothing else: a fork waits for it (see _before_fork)
+        self._in_use = threading.RLock()
+        self._interruptible = False
+        self._interrupting = threading.Lock()
+        self._raw: sqlite3.Connection
+        with forking.lock:
             _open_connections.add(self)
-            try:
-                self._raw = _open(path, config)
-                self._file = SameFile(path) if watchful else None
-                make_folder(side_folder, path)
-            except sqlite3.Error as error:
-                raise explained(error, path) from error
-            except OSError as error:
-                self._raw.close()
-                raise StoreUnavailable(
-                    f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database"
-                ) from error
+        try:
+            self._open()
+            self._file = SameFile(path) if watchful else None
+            make_folder(side_folder, path)
+        except sqlite3.Error as error:
+            raise explained(error, path) from error
+        except OSError as error:
+            self.close()
+            raise StoreUnavailable(
+                f"{side_folder} cannot be made: {error.strerror}", "It must be beside the database"
+            ) from error
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        cursor = self._raw.execute(statement.sql, statement.parameters)
-        # a statement that gives no rows is over now; fetching would only take the interpreter's lock once more
-        return cursor.fetchall() if cursor.description is not None else []
+        return self._call(statement.sql, statement.parameters)
+
+    def _call(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Call SQLite. Wait for the locks of others outside it, so that another thread can fork meanwhile."""
+        patience: _Patience | None = None
+        while True:
+            if _fork_waits:  # a busy thread would take its own lock again before the one that forks gets it
+                _wait_for_fork()
+            try:
+                with self._in_use:
+                    cursor = self._raw.execute(sql, parameters)
+                    # a statement that gives no rows is over now; fetching would only take the interpreter's lock again
+                    return cursor.fetchall() if cursor.description is not None else []
+            except sqlite3.OperationalError as error:
+                if self._interruptible and getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+                    continue  # by a thread that forks: read once more when it has
+                patience = patience or _Patience(self._config.busy_timeout_seconds)
+                patience.wait_after(error)
 
     def read(self, plan: Plan[T]) -> T:
         try:
-            with self._in_use:
-                self._make_sure_of_file()
-                return run(plan, self.execute)
+            self._make_sure_of_file()
+            return self._read(plan)
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
     def read_together(self, plan: Plan[T]) -> T:
         """`read`, of one moment, however many statements it takes."""
         try:
-            with self._in_use:
-                self._raw.execute("begin")
-                try:
-                    return run(plan, self.execute)
-                finally:
-                    self._raw.execute("rollback")
+            self._call("begin")
+            try:
+                return self._read(plan)
+            finally:
+                self._call("rollback")
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+
+    def _read(self, plan: Plan[T]) -> T:
+        self._interruptible = True
+        try:
+            return run(plan, self.execute)
+        finally:
+            with self._interrupting:
+                self._interruptible = False
+
+    def run(self, plan: Plan[T]) -> T:
+        """Run a plan between `begin` and `end`."""
+        try:
+            return run(plan, self.execute)
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
@@ -99,58 +136,54 @@ class SqliteConnection:
 
     def write_one_statement(self, plan: Plan[T]) -> T:
         """`write` for a plan of one statement: SQLite makes it a transaction by itself, in a third of the calls."""
-        with self._in_use:
-            try:
-                self._make_sure_of_file()
-                self._enter_gate()
-                return run(plan, self.execute)
-            except sqlite3.Error as error:
-                raise explained(error, self._path) from error
-            finally:
-                self._gate.leave()
+        try:
+            self._make_sure_of_file()
+            self._enter_gate()
+            return run(plan, self.execute)
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            self._gate.leave()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._in_use:
+        try:
+            self._make_sure_of_file()
+            self._enter_gate()
+            self._call("begin immediate")
             try:
-                self._make_sure_of_file()
-                self._enter_gate()
-                self._raw.execute("begin immediate")
-                try:
-                    yield
-                    self._raw.execute("commit")
-                except BaseException:
-                    if self._raw.in_transaction:
-                        self._raw.execute("rollback")
-                    raise
-            except sqlite3.Error as error:
-                raise explained(error, self._path) from error
-            finally:
-                self._gate.leave()
+                yield
+                self._call("commit")
+            except BaseException:
+                if self._raw.in_transaction:
+                    self._call("rollback")
+                raise
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            self._gate.leave()
 
     def begin(self) -> None:
         """`transaction`, in parts: what comes between this and `end` may be run by any thread."""
-        with self._in_use:
-            try:
-                self._enter_gate()
-                self._raw.execute("begin immediate")
-            except BaseException as error:
-                self._gate.leave()
-                if isinstance(error, sqlite3.Error):
-                    raise explained(error, self._path) from error
-                raise
+        try:
+            self._enter_gate()
+            self._call("begin immediate")
+        except BaseException as error:
+            self._gate.leave()
+            if isinstance(error, sqlite3.Error):
+                raise explained(error, self._path) from error
+            raise
 
     def end(self, *, commit: bool) -> None:
-        with self._in_use:
-            try:
-                if commit:
-                    self._raw.execute("commit")
-            except sqlite3.Error as error:
-                raise explained(error, self._path) from error
-            finally:
-                if self._raw.in_transaction:
-                    self._raw.execute("rollback")
-                self._gate.leave()
+        try:
+            if commit:
+                self._call("commit")
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            if self._raw.in_transaction:
+                self._call("rollback")
+            self._gate.leave()
 
     @property
     def in_transaction(self) -> bool:
@@ -159,53 +192,77 @@ class SqliteConnection:
     def change_counter(self) -> int:
         """A number that changes when somebody else commits to the file: cheaper than any look."""
         try:
-            with self._in_use:
-                self._make_sure_of_file()
-                version: int = self._raw.execute("pragma data_version").fetchone()[0]
+            self._make_sure_of_file()
+            return self._number("data_version")
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
-        return version
 
     def checkpoint(self) -> None:
         """Fold the WAL back as far as that hinders nobody."""
         try:
-            with self._in_use:
-                self._raw.execute("pragma wal_checkpoint(passive)").fetchall()
+            self._call("pragma wal_checkpoint(passive)")
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
     @property
     def page_size(self) -> int:
-        size: int = self._raw.execute("pragma page_size").fetchone()[0]
-        return size
+        return self._number("page_size")
 
     def give_back(self, pages: int) -> int:
         """Cut off so many free pages from the end of the file, in a short transaction; gives how many that were."""
-        with self._in_use:
-            try:
-                self._enter_gate()
-                before = self._raw.execute("pragma freelist_count").fetchone()[0]
-                self._raw.execute(f"pragma incremental_vacuum({pages})").fetchall()
-                return int(before) - int(self._raw.execute("pragma freelist_count").fetchone()[0])
-            except sqlite3.Error as error:
-                raise explained(error, self._path) from error
-            finally:
-                self._gate.leave()
+        try:
+            self._enter_gate()
+            before = self._number("freelist_count")
+            self._call(f"pragma incremental_vacuum({pages})")
+            return before - self._number("freelist_count")
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            self._gate.leave()
+
+    def _number(self, pragma: str) -> int:
+        return int(str(self._call(f"pragma {pragma}")[0][0]))
 
     def close(self) -> None:
         with self._in_use:
+            self._raw.close()
+        self._gate.close()
+        with forking.lock:
             _open_connections.discard(self)
-            self._raw.close()
-            self._gate.close()
 
-    def _close_inherited(self) -> None:
+    def _hold(self) -> None:
+        """Before a fork: wait until no thread is inside SQLite with this connection; a long read starts over."""
+        while not self._in_use.acquire(timeout=READ_SECONDS):
+            with self._interrupting:
+                if self._interruptible:
+                    self._raw.interrupt()
+        _held_while_forking.append(self)
+
+    @property
+    def _is_in_transaction(self) -> bool:
+        try:
+            return self._raw.in_transaction
+        except (AttributeError, sqlite3.ProgrammingError):  # not opened yet, or closed
+            return False
+
+    def _dispose(self, *, permitted: bool) -> None:
         """In a forked child. Closing drops nothing of the parent's: its locks are its own, and it still has them."""
-        self._gate.forget()
-        if hasattr(self, "_raw") and not self._raw.in_transaction:
-            self._raw.close()
+        if permitted or not self._is_in_transaction:
+            with contextlib.suppress(AttributeError):
+                self._raw.close()
         else:
             _never_closed.append(self)
             _in_transaction_when_forked.add(self._path)
+
+    def _open(self) -> None:
+        patience = _Patience(self._config.busy_timeout_seconds)
+        while True:
+            try:
+                with self._in_use:
+                    self._raw = _open(self._path, self._config)
+                    return
+            except sqlite3.OperationalError as error:
+                patience.wait_after(error)
 
     def _make_sure_of_file(self) -> None:
         if self._file is None or self._file.is_same():
@@ -215,8 +272,9 @@ class SqliteConnection:
                 f"{self._path} was deleted while it was open",
                 "What it held is lost; a new one is made by the next enqueue, or by rowcall migrate",
             )
-        self._raw.close()
-        self._raw = _open(self._path, self._config)
+        with self._in_use:
+            self._raw.close()
+        self._open()
         self._file = SameFile(self._path)
         raise FileReplaced(f"{self._path} was replaced while it was open", "It is opened anew")
 
@@ -234,12 +292,28 @@ class SqliteConnection:
                 logger.warning("the files beside %s cannot be opened (%s): writers wait less fairly", self._path, error)
 
 
+class _Patience:
+    """Waits for the locks of others, as SQLite's own busy handler would."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._pause = FIRST_PAUSE_SECONDS
+
+    def wait_after(self, error: sqlite3.OperationalError) -> None:
+        """Pause before the next try; raise the error if another try is of no use."""
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0 or not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+            raise error
+        time.sleep(min(self._pause, remaining))
+        self._pause = min(self._pause * 2, LAST_PAUSE_SECONDS)
+
+
 def _open(path: str, config: Config) -> sqlite3.Connection:
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise _missing_folder()
     raw = sqlite3.connect(
         path,
-        timeout=config.busy_timeout_seconds,
+        timeout=0,  # see _Patience
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
@@ -257,13 +331,14 @@ def _prepare(raw: sqlite3.Connection, config: Config) -> None:
     raw.text_factory = _lenient_text
     if raw.execute("pragma page_count").fetchone() == (0,):
         raw.execute("pragma auto_vacuum = incremental")
-    _switch_to_wal(raw, config.busy_timeout_seconds)
+    _switch_to_wal(raw)
     synchronous = "off" if config.in_memory else config.durability
     for setting in (
         f"synchronous = {synchronous}",
         "foreign_keys = on",
         "temp_store = memory",
         f"cache_size = -{CACHE_KIB}",
+        "cache_spill = off",  # see _before_fork
         f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
         f"journal_size_limit = {WAL_LIMIT_BYTES}",
     ):
@@ -275,23 +350,11 @@ def _prepare(raw: sqlite3.Connection, config: Config) -> None:
         )
 
 
-def _switch_to_wal(raw: sqlite3.Connection, patience_seconds: float) -> None:
-    deadline = time.monotonic() + patience_seconds
-    pause = 0.001
-    while True:
-        try:
-            mode = raw.execute("pragma journal_mode").fetchone()[0]
-            if mode != "wal":
-                mode = raw.execute("pragma journal_mode = wal").fetchone()[0]
-        except sqlite3.OperationalError as error:
-            # two processes that switch a new file at once are told "locked" without the busy handler being asked
-            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > deadline:
-                raise
-            time.sleep(pause)
-            pause = min(pause * 2, 0.05)
-            continue
-        if mode == "wal":
-            return
+def _switch_to_wal(raw: sqlite3.Connection) -> None:
+    mode = raw.execute("pragma journal_mode").fetchone()[0]
+    if mode != "wal":
+        mode = raw.execute("pragma journal_mode = wal").fetchone()[0]
+    if mode != "wal":
         raise StoreUnavailable(
             f"the file cannot be switched to write-ahead logging (it stays in mode {mode})",
             "A network or read-only file system is the usual cause: keep the file on a local disk",
@@ -310,25 +373,54 @@ def _missing_folder() -> sqlite3.OperationalError:
 
 # SQLite counts its file locks per process and file, in memory that a fork copies: a child that keeps its parent's
 # connections believes to hold locks that it does not have, and a checkpoint then deletes the WAL under it. So nobody
-# forks while a connection is in use, and the child closes what it inherited before it opens anything.
+# forks while a thread is inside SQLite, and the child closes what it inherited before it opens anything.
+# Closing rolls back. In the middle of a write transaction that touches nothing of the parent's as long as no page of
+# it is in the WAL: it is there after a commit, for which the parent waits until the child has closed, and after a
+# spill of the cache, which is switched off.
+
+
+def _wait_for_fork() -> None:
+    with forking.lock:
+        pass
 
 
 def _before_fork() -> None:
-    for connection in list(_open_connections):
-        connection._in_use.acquire()
-        _held_while_forking.append(connection)
+    global _fork_waits, _handshake
+    _fork_waits = True
+    forking.lock.acquire()
+    _fork_waits = True  # another thread that forked may have reset it
+    forking.each(list(_open_connections), SqliteConnection._hold)
+    if any(connection._is_in_transaction for connection in _held_while_forking):
+        with contextlib.suppress(OSError):  # no descriptor is left: then the child cannot write to the file
+            _handshake = forking.Handshake()
 
 
 def _after_fork_in_parent() -> None:
-    while _held_while_forking:
-        _held_while_forking.pop()._in_use.release()
+    try:
+        if _handshake is not None:
+            _handshake.wait_for_child()
+    finally:
+        _end_fork()
 
 
 def _after_fork_in_child() -> None:
+    permitted = _handshake is not None and _handshake.take_permit()
+    try:
+        forking.each(_held_while_forking, lambda connection: connection._dispose(permitted=permitted))
+    finally:
+        if _handshake is not None:
+            _handshake.close()
+        _open_connections.clear()
+        _end_fork()
+
+
+def _end_fork() -> None:
+    global _fork_waits, _handshake
+    _handshake = None
     while _held_while_forking:
-        connection = _held_while_forking.pop()
-        connection._in_use.release()
-        connection._close_inherited()
+        _held_while_forking.pop()._in_use.release()
+    _fork_waits = False
+    forking.lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -23,7 +23,7 @@ class SqliteTransaction:
         if not self._connection.in_transaction:  # a full disk, for one, makes SQLite roll back by itself
             plan.close()
             raise StoreUnavailable("SQLite has rolled the transaction back by itself", "Begin anew")
-        return self._connection.read(plan)
+        return self._connection.run(plan)
 
     def mark(self, name: str) -> None:
         self._say(f"savepoint {name}")

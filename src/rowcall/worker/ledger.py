@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 
+from rowcall.drivers import forking
 from rowcall.drivers.beside import advice_on_rights, open_file
 from rowcall.errors import StoreUnavailable
 
@@ -50,15 +51,16 @@ class Ledger:
 
     def __init__(self, folder: str, name: str, database: str = "") -> None:
         self.path = os.path.join(folder, name)
-        self._fd = open_file(self.path, database, os.O_EXCL)
-        if fcntl is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _allocate(self._fd)
-        self._map = mmap.mmap(self._fd, _SIZE)
+        with forking.lock:
+            self._fd = open_file(self.path, database, os.O_EXCL)
+            if fcntl is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _allocate(self._fd)
+            self._map = mmap.mmap(self._fd, _SIZE)
+            _open_ledgers.add(self)
         self._map[: len(_BOOT)] = _BOOT
         self._free = deque(range(1, PAIRS + 1))
         self._closed = False
-        _open_ledgers.add(self)
 
     def mark_started(self, job_id: int, lease: int) -> int:
         """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled."""
@@ -73,10 +75,14 @@ class Ledger:
 
     def close(self) -> None:
         self._closed = True
-        _open_ledgers.discard(self)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
-        self._map.close()
+        with forking.lock:
+            _open_ledgers.discard(self)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._map.close()  # has a descriptor of its own
         os.close(self._fd)
 
 
@@ -103,9 +109,8 @@ def _allocate(fd: int) -> None:
 
 def _close_inherited() -> None:
     """In a forked child: its copy of the descriptor would keep the lock when the worker dies."""
-    for ledger in list(_open_ledgers):
-        ledger._map.close()  # has a descriptor of its own
-        os.close(ledger._fd)
+    forking.each(list(_open_ledgers), Ledger._let_go)
+    _open_ledgers.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import weakref
@@ -105,6 +106,17 @@ def _is_bound(connection: sqlite3.Connection) -> bool:
     stranger.start()
     stranger.join()
     return refused
+
+
+def _after_fork() -> None:
+    """In the child, where a thread that it does not have may hold them."""
+    global _looking
+    _looking = threading.Lock()
+    _turns.update({key: threading.RLock() for key in list(_turns)})
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Aiosqlite:
