@@ -14,6 +14,7 @@ import termios
 import threading
 from types import TracebackType
 
+from rowcall.testing.process import default_signals
 from tests.support import eventually
 
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -35,6 +36,7 @@ class Terminal:
             stderr=slave,
             start_new_session=True,
             env={**kept, "TERM": "xterm-256color", **environment},
+            preexec_fn=default_signals(),
         )
         os.close(slave)
         self.drawn = ""

@@ -50,6 +50,23 @@ def test_it_runs_jobs_until_told_to_stop(queue: Rowcall, folder: Path) -> None:
     assert queue.workers() == []
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_on_a_signal_that_was_ignored_when_it_was_started(
+    queue: Rowcall, folder: Path, number: signal.Signals, processes: str
+) -> None:
+    ignoring = (
+        f"import os, signal, sys; signal.signal({int(number)}, signal.SIG_IGN);"
+        " os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    work = ("-m", "rowcall", "work", "app:jobs", "--processes", processes)
+    with PythonProcess("-c", ignoring, *work, cwd=str(folder)) as process:
+        eventually(lambda: len(queue.workers()) == int(processes))
+        process.send(number)
+        assert process.wait() == 0
+    assert queue.workers() == []
+
+
 def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
     with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         process.wait_for("working on")

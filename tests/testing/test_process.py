@@ -40,3 +40,16 @@ def test_the_environment_can_be_chosen() -> None:
     with PythonProcess("-c", "import os; print(os.environ.get('A'))", env={"A": "b"}) as process:
         process.wait()
         assert process.output == "b\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_process_even_if_this_one_ignores_it(number: signal.Signals) -> None:
+    former = signal.signal(number, signal.SIG_IGN)
+    try:
+        with PythonProcess("-c", WAIT) as process:
+            process.wait_for("ready")
+            process.send(number)
+            assert process.wait() == -number
+            assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, former)

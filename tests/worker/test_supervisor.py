@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.testing.process import default_signals
 from rowcall.worker import supervisor
 from rowcall.worker.supervisor import pause_seconds, quick_deaths
 from tests.support import PythonProcess, eventually
@@ -146,7 +147,7 @@ def test_a_signal_sent_twice_at_once_counts_once_and_a_second_one_stops_at_once(
 def test_ctrl_c_reaches_the_children_only_through_the_supervisor(queue: Rowcall, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rowcall", "work", "app:jobs", "--processes=2"]
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, stderr=log, process_group=0)
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=log, process_group=0, preexec_fn=default_signals())
     try:
         two_workers(queue)
         running = start_job(queue, tmp_path, "running")

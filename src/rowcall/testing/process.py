@@ -7,13 +7,29 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from rowcall.testing.waiting import eventually
 
 PATIENCE_SECONDS = 30.0
 MOST_OUTPUT_BYTES = 16 * 1024 * 1024
+
+STOPPING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+
+
+def default_signals() -> Callable[[], None] | None:
+    """Return a `preexec_fn` for children that signals must end, or None if this process ignores none of them.
+
+    Started by a shell in the background, by nohup or by some CI runners, a process ignores SIGINT, and so do its children.
+    """
+    ignored = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_IGN]
+
+    def restore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_DFL)
+
+    return restore if ignored else None
 
 
 class PythonProcess:
@@ -33,6 +49,7 @@ class PythonProcess:
             stderr=subprocess.STDOUT,
             env=None if env is None else dict(env),
             cwd=cwd,
+            preexec_fn=default_signals(),
         )
 
     @property
