@@ -16,11 +16,14 @@ from rowcall.blobs import BlobStore
 from rowcall.errors import InvalidOption
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.retention import Retention
+from rowcall.urls import looks_secret
+from rowcall.urls import shown as shown
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
 
 Durability = Literal["full", "normal"]
 
+_FILE = re.compile(r"(?:[A-Za-z]:(?=[\\/]))?[^:@=?#]*")
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _NAME_LENGTH = 200
 _LIMITS = (100, 1_000_000)
@@ -31,20 +34,6 @@ MOST_POOLED = 100
 DEFAULT_BLOB_THRESHOLD = 256 * 1024
 DEFAULT_PAYLOAD_LIMIT = 64 * 1024 * 1024
 LEAST_BYTES, MOST_BYTES = 1024, 512 * 1024 * 1024  # what PostgreSQL can hold in one value, with some to spare
-
-
-# to the last @, as libpq does: a password may hold what ends a host elsewhere
-_USER = re.compile(r"^(postgres(?:ql)?://[^:@/?#]*):.*@", re.DOTALL)
-SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
-
-
-def shown(url: str) -> str:
-    """A URL as it may be shown to anybody.
-
-    >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
-    'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
-    """
-    return SECRET.sub(r"\1=***", _USER.sub(r"\1@", url))
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,23 +189,29 @@ def place_of(url: str | Path | None) -> str | Server:
         raise InvalidOption("url", f"wants a URL or a pathlib.Path, not {type(url).__name__}")
     if url.startswith("sqlite:///"):
         rest = url.removeprefix("sqlite:///")
+        if looks_secret(rest):
+            raise InvalidOption(
+                "url", "a SQLite URL takes no user and no password (in a file name, write : as %3A and @ as %40)"
+            )
         if "?" in rest or "#" in rest:
             raise InvalidOption(
-                "url", f"{url!r} has options, and SQLite URLs here take none (in a file name, ? is %3F)"
+                "url", f"{shown(url)!r} has options, and SQLite URLs here take none (in a file name, ? is %3F)"
             )
         path = unquote(rest)
         if path and "\0" not in path:
             return path
-        raise InvalidOption("url", f"{url!r} names no file; write sqlite:///app.db")
+        raise InvalidOption("url", f"{shown(url)!r} names no file; write sqlite:///app.db")
     if _is_server_url(url):
         return Server(url=url)
     scheme, mark, _ = url.partition("://")
+    if mark:
+        scheme = shown(url).partition("://")[0]
     if mark and scheme.startswith(("postgresql+", "postgres+")):
         raise InvalidOption("url", f"{scheme}:// names a driver as SQLAlchemy does; write postgresql:// alone")
     if mark:
         advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "known are sqlite and postgresql"
         raise InvalidOption("url", f"{scheme}:// is not a kind of database known here ({advice}): sqlite:///app.db")
-    if "@" in url or "password" in url:  # a server's, and not to be shown
+    if not _FILE.fullmatch(url):  # perhaps a server's, and not to be shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from rowcall.errors import InvalidOption, RowcallError
+from rowcall.urls import looks_secret, redacted
 
 COMMANDS = {
     "work": "work",
@@ -85,7 +86,7 @@ class Commands(click.Group):
             code = super().main(args, "rowcall", **extra)
             sys.stdout.flush()
         except Exception as error:
-            code = _report(error)
+            code = _report(error, sys.argv[1:] if args is None else args)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -95,8 +96,12 @@ def _as_typed(error: InvalidOption, command: click.Command) -> str:
     return f"{typed if is_option else error.option}: {error.problem}"
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, words: Sequence[str]) -> int:
     """Say what went wrong, in one line; gives the exit code."""
+
+    def say(problem: str, code: int) -> int:
+        return _say(_without_secrets(problem, words), code)
+
     match error:
         case click.exceptions.NoArgsIsHelpError():
             error.show()
@@ -104,13 +109,13 @@ def _report(error: Exception) -> int:
         case click.UsageError():
             if error.ctx is not None:
                 click.echo(error.ctx.get_usage(), err=True)
-            return _say(error.format_message(), WRONG_USE)
+            return say(error.format_message(), WRONG_USE)
         case click.ClickException():
-            return _say(error.format_message(), error.exit_code)
+            return say(error.format_message(), error.exit_code)
         case click.Abort():
             return INTERRUPTED
         case RowcallError():
-            return _say(str(error), FAILED)
+            return say(str(error), FAILED)
         case OSError(errno=errno.EPIPE):
             _drop_output()  # whoever read it has gone
             return FAILED
@@ -119,6 +124,15 @@ def _report(error: Exception) -> int:
                 _drop_output()
             return _say(f"writing failed: {error.strerror}", FAILED)
     raise error
+
+
+def _without_secrets(problem: str, words: Sequence[str]) -> str:
+    """Hide the password of a URL that was typed in the place of something else, too."""
+    for word in (*words, os.environ.get("ROWCALL_URL", "")):
+        url = word.partition("=")[2] if word.startswith("--") else word
+        if looks_secret(url) or ("://" in url and not url.startswith("sqlite:")):
+            problem = redacted(problem, url)
+    return problem
 
 
 def _make_writable() -> None:

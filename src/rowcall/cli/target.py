@@ -19,6 +19,7 @@ from rowcall.app import Rowcall
 from rowcall.cli.probe import version_of
 from rowcall.config import PATH_ADVICE, shown
 from rowcall.errors import InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.urls import looks_secret
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
@@ -117,6 +118,8 @@ def load(app: str) -> Rowcall:
     module_name, mark, names = app.partition(":")
     if not (mark and module_name and names):
         raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
+    if names.startswith("//") or looks_secret(app):
+        raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
     if module_name.endswith(".py") or os.sep in module_name:
         raise click.UsageError(f"{app!r} names a file, not a module; did you mean {_module_of(module_name)}:{names}?")
     if "" not in sys.path and os.getcwd() not in sys.path:

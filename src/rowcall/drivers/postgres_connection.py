@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.types.numeric import Int8Dumper
 
 from rowcall.config import Config, Server, shown
-from rowcall.drivers.postgres_errors import cannot_connect, explained, is_lost, is_stale, is_starting
+from rowcall.drivers.postgres_errors import cannot_connect, check_url, explained, is_lost, is_stale, is_starting
 from rowcall.drivers.runner import run
 from rowcall.errors import StoreUnavailable
 from rowcall.store.statement import Plan, Row, Statement
@@ -66,13 +66,22 @@ def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
     deadline = time.monotonic() + patience_seconds
     pause = FIRST_PAUSE_SECONDS
     while True:
-        try:
-            return psycopg.connect(url, **options_for(url))
-        except psycopg.Error as error:
-            if not is_starting(error) or time.monotonic() > deadline:
-                raise cannot_connect(error, url) from None  # its own text may show the password
+        raw = tried(url)
+        if isinstance(raw, psycopg.Connection):
+            return raw
+        if not is_starting(raw) or time.monotonic() > deadline:
+            raise cannot_connect(raw, url)
         time.sleep(random.uniform(0.5, 1.0) * pause)
         pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
+
+def tried(url: str) -> psycopg.Connection[Row] | psycopg.Error | ValueError:
+    """A connection, or why there is none: not raised, since its text may show the password to whoever reads a chain."""
+    check_url(url)
+    try:
+        return psycopg.connect(url, **options_for(url))
+    except (psycopg.Error, ValueError) as error:
+        return error
 
 
 def options_for(url: str) -> dict[str, Any]:

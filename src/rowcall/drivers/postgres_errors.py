@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from urllib.parse import unquote
 
 import psycopg
 from psycopg import errors
 
-from rowcall.config import SECRET, shown
 from rowcall.errors import (
     MISSING_ADVICE,
     Conflict,
@@ -19,6 +17,7 @@ from rowcall.errors import (
     SchemaMismatch,
     StoreUnavailable,
 )
+from rowcall.urls import SECRET, is_clear, redacted, shown
 
 # sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
@@ -40,7 +39,7 @@ def is_stale(error: psycopg.Error) -> bool:
     return isinstance(error, errors.FeatureNotSupported) and "cached plan" in str(error)
 
 
-def is_starting(error: psycopg.Error) -> bool:
+def is_starting(error: Exception) -> bool:
     """Whether the server says that it will soon be there."""
     return "the database system is" in str(error)
 
@@ -86,6 +85,9 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return RowcallError(f"{name}: {said}" + (f" ({error.sqlstate})" if error.sqlstate else ""))
 
 
+_ESCAPING = "In a password, %, @, /, ?, # and spaces are written as %25, %40, %2F, %3F, %23 and %20"
+
+
 def of_any_driver(error: Exception, name: str) -> Exception:
     """`explained`, for errors of psycopg, asyncpg and psycopg2 alike; others as they are."""
     if isinstance(error, psycopg.Error):
@@ -102,13 +104,21 @@ def of_any_driver(error: Exception, name: str) -> Exception:
     return explained(kind(str(error)), name)
 
 
-def cannot_connect(error: psycopg.Error, url: str) -> StoreUnavailable:
-    """For a connection that could not be made at all."""
-    name, said = shown(url), _without_password(_first_line(error), url)
+def check_url(url: str) -> None:
+    """Refuse a URL in which half a password may be taken for a host."""
+    if not is_clear(url):
+        raise StoreUnavailable(f"{shown(url)}: the URL cannot be read", _ESCAPING)
+
+
+def cannot_connect(error: psycopg.Error | ValueError, url: str) -> StoreUnavailable:
+    """For a connection that could not be made at all. Its own text may show the password: raise this alone."""
+    name = shown(url)
+    if not isinstance(error, psycopg.Error):  # a host name that cannot be encoded, for one
+        return StoreUnavailable(f"{name}: the URL cannot be read", _ESCAPING)
+    said = redacted(_first_line(error), url)
     if isinstance(error, psycopg.ProgrammingError):
-        advice = "In a password, %, @, / and spaces are written as %25, %40, %2F and %20"
         return StoreUnavailable(
-            f"{name}: the URL cannot be read ({said.partition(':')[0]})", _advice_on_parameter(said, name) or advice
+            f"{name}: the URL cannot be read ({said.partition(':')[0]})", _advice_on_parameter(said, name) or _ESCAPING
         )
     advice = "Is the server up, and the URL right?"
     if "password" in said or "authentication" in said or ("role" in said and "does not exist" in said):
@@ -137,18 +147,6 @@ def _advice_on_parameter(said: str, name: str) -> str:
     if fault == "separator":
         return f"Write it as {parameter}=value, with %3D for an = in the value"
     return f"{parameter} wants a whole number"
-
-
-def _without_password(said: str, url: str) -> str:
-    """libpq quotes what it cannot make sense of, and half a password may look like a host."""
-    found = re.match(r"postgres(?:ql)?://[^:@/?#]*:(.*)@", url, re.DOTALL)
-    if found is None:
-        return said
-    password = found[1]
-    for part in sorted({password, unquote(password), *password.split("@")}, key=len, reverse=True):
-        if part and part not in shown(url):
-            said = said.replace(part, "***")
-    return said
 
 
 def _first_line(error: psycopg.Error) -> str:

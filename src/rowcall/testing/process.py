@@ -21,7 +21,7 @@ STOPPING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 def default_signals() -> Callable[[], None] | None:
     """Return a `preexec_fn` for children that signals must end, or None if this process ignores none of them.
 
-    Started by a shell in the background, by nohup or by some CI runners, a process ignores SIGINT, and so do its children.
+    A process that a shell starts in the background, or some CI runners, ignores SIGINT, and so do its children.
     """
     ignored = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_IGN]
 

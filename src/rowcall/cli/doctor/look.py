@@ -9,8 +9,7 @@ from typing import Any
 
 import psycopg
 
-from rowcall.config import shown
-from rowcall.drivers.postgres_connection import is_pooled, options_for
+from rowcall.drivers.postgres_connection import is_pooled, tried
 from rowcall.drivers.postgres_errors import cannot_connect
 from rowcall.store.postgres.schema import render
 from rowcall.store.statement import Row
@@ -64,11 +63,10 @@ class Look:
 @contextlib.contextmanager
 def connected(url: str) -> Iterator[psycopg.Connection[Row]]:
     """`StoreUnavailable` says why there is no connection."""
-    try:
-        raw: psycopg.Connection[Row] = psycopg.connect(url, **options_for(url))
-        raw.prepare_threshold = None  # a pooler may be in between
-    except psycopg.Error as error:
-        raise cannot_connect(error, shown(url)) from error
+    raw = tried(url)
+    if not isinstance(raw, psycopg.Connection):
+        raise cannot_connect(raw, url)
+    raw.prepare_threshold = None  # a pooler may be in between
     try:
         yield raw
     finally:

@@ -1,0 +1,142 @@
+"""URLs as they may be shown to anybody, and texts about them, however malformed a URL is.
+
+Only parts that are surely not secret are shown. Whatever does not fit the grammar of a URL may be half a password.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+HIDDEN = "***"
+SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_SERVERS = ("postgresql", "postgres")
+_USER = re.compile(r"[\w.%~+-]*")
+_HOST = r"(?:\[[0-9A-Za-z:.%]+\]|[\w.%~-]*)(?::\d{1,5}(?=[,/?]|$))?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*(?=[/?]|$)")
+_PLACE = re.compile(rf"{_HOSTS.pattern}(?:/[\w.%~+-]*(?=\?|$))?")
+_FIRST_NAME = re.compile(r"[\w.~-]*")
+_PARAMETER = re.compile(r"[A-Za-z_]{1,40}")
+_VALUE = re.compile(r"[\w.:,/%+~-]*")
+_SECRET_NAME = re.compile(r"pass|secret|_key$", re.IGNORECASE)
+_KNOWN = frozenset(
+    [
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "connect_timeout",
+        "client_encoding",
+        "options",
+        "application_name",
+        "fallback_application_name",
+        "keepalives",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+        "replication",
+        "gssencmode",
+        "gssdelegation",
+        "gsslib",
+        "sslmode",
+        "sslnegotiation",
+        "sslcompression",
+        "sslcert",
+        "sslkey",
+        "sslrootcert",
+        "sslcrl",
+        "sslcrldir",
+        "sslsni",
+        "sslcertmode",
+        "requirepeer",
+        "ssl_min_protocol_version",
+        "ssl_max_protocol_version",
+        "min_protocol_version",
+        "max_protocol_version",
+        "channel_binding",
+        "require_auth",
+        "krbsrvname",
+        "service",
+        "target_session_attrs",
+        "load_balance_hosts",
+    ]
+)
+
+
+def shown(url: str) -> str:
+    """Return a URL without its secrets.
+
+    >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
+    'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
+    >>> shown("postgresql://ann:secret"), shown("mysql://ann:secret@db-1"), shown("ann:secret@db-1")
+    ('postgresql://ann***', 'mysql://***', '***')
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark or not _SCHEME.fullmatch(scheme):
+        return HIDDEN
+    if scheme == "sqlite":
+        return f"sqlite://{HIDDEN}" if looks_secret(rest) else url
+    if scheme not in _SERVERS:
+        return f"{scheme}://{HIDDEN}"
+    userinfo, at, place = rest.rpartition("@")  # to the last one: a password may hold more of them
+    user = userinfo.partition(":")[0]
+    if not _USER.fullmatch(user) or SECRET.search(unquote(userinfo)):
+        return f"{scheme}://{HIDDEN}"
+    found = _PLACE.match(place) or _FIRST_NAME.match(place)
+    assert found is not None
+    return f"{scheme}://{user}{at}{found[0]}{_shown_query(place[found.end() :])}"
+
+
+def is_clear(url: str) -> bool:
+    """Whether it is clear where a server's URL has its user, its password and its host.
+
+    If it is not, half a password could be taken for a host, and looked up in the network.
+    """
+    rest = url.partition("://")[2]
+    userinfo, at, place = rest.rpartition("@")
+    if at and re.search(r"[@/?#\s]", userinfo):
+        return "?" in userinfo and is_clear(url[: url.index("?")])  # an @ in the query
+    return bool(at) or _HOSTS.match(place) is not None
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a text that should be a path or a name may hold a password."""
+    return bool(re.search(r":.*@", text, re.DOTALL) or SECRET.search(unquote(text)))
+
+
+def redacted(text: str, url: str) -> str:
+    """Return a text without anything that `shown` hides of the URL: libpq quotes what it cannot make sense of."""
+    seen = set(_words(shown(url)))
+    for word in sorted({*_words(url), *_words(unquote(url))} - seen, key=len, reverse=True):
+        # a short word is part of many others
+        pattern = re.escape(word) if len(word) > 2 else rf"(?<!\w){re.escape(word)}(?!\w)"
+        text = re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE)
+    return SECRET.sub(rf"\1={HIDDEN}", text)
+
+
+def _words(url: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s:/?#@&=,\[\]]+", url)
+
+
+def _shown_query(rest: str) -> str:
+    if not rest.startswith("?"):
+        return HIDDEN if rest else ""
+    parameters: list[str] = []
+    after_secret = False
+    for parameter in rest[1:].split("&"):
+        parameters.append(_shown_parameter(parameter, after_secret))
+        after_secret = after_secret or parameters[-1].endswith(HIDDEN)
+    return f"?{'&'.join(parameters)}"
+
+
+def _shown_parameter(parameter: str, after_secret: bool) -> str:
+    name, mark, value = parameter.partition("=")
+    if name in _KNOWN and _VALUE.fullmatch(value):
+        return parameter
+    if not _PARAMETER.fullmatch(name) or (after_secret and name not in _KNOWN and not _SECRET_NAME.search(name)):
+        return HIDDEN
+    return f"{name}={HIDDEN}" if mark else name
