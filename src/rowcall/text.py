@@ -9,6 +9,8 @@ DETAIL_LENGTH = 500
 _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
+# what a terminal obeys, what ends a line, and what turns the direction of a text
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _CODE = re.compile(r"[\w.-]+(:[\w.-]+)*")
 
 
@@ -23,6 +25,24 @@ def storable(text: str, length: int) -> str:
         return text
     head = (length - len(_MARK)) // 2
     return text[:head] + _MARK + text[len(text) - (length - len(_MARK) - head) :]
+
+
+def printable(text: str) -> str:
+    """Escape control characters, except for tabs and line breaks.
+
+    >>> printable("red \\x1b[31m")
+    'red \\\\x1b[31m'
+    """
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """Escape control characters and line breaks.
+
+    >>> one_line("first\\nsecond")
+    'first\\\\nsecond'
+    """
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def span(seconds: float) -> str:

@@ -8,10 +8,18 @@ import threading
 from datetime import UTC, datetime
 
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.text import one_line, printable
 
 
 class JobFormatter(logging.Formatter):
-    """One line for a record, with the job that it carries: `… INFO     [9108] job 12 send_email attempt 2: sent`."""
+    """One line for a record, with the job that it carries: `… INFO     [9108] job 12 send_email attempt 2: sent`.
+
+    Control characters are escaped. Lines that follow, as those of a traceback, are indented: none of them can pass for
+    a record.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record)).replace("\n", "\n    ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging names it)
         return f"{_moment(record)} {record.levelname:8} [{record.process}] {_about(record)}{record.message}"
@@ -68,5 +76,5 @@ def _about(record: logging.LogRecord) -> str:
     if job_id is None or record.message.startswith(f"job {job_id} "):
         return ""
     kind, attempt = getattr(record, "job_type", None), getattr(record, "job_attempt", None)
-    said = f"job {job_id}" if kind is None else f"job {job_id} {kind}"
+    said = f"job {job_id}" if kind is None else f"job {job_id} {one_line(str(kind))}"
     return f"{said}: " if attempt is None else f"{said} attempt {attempt}: "

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from rowcall.errors import InvalidOption, RowcallError
+from rowcall.text import printable
 from rowcall.urls import looks_secret, redacted
 
 COMMANDS = {
@@ -100,7 +101,7 @@ def _report(error: Exception, words: Sequence[str]) -> int:
     """Say what went wrong, in one line; gives the exit code."""
 
     def say(problem: str, code: int) -> int:
-        return _say(_without_secrets(problem, words), code)
+        return _say(printable(_without_secrets(problem, words)), code)
 
     match error:
         case click.exceptions.NoArgsIsHelpError():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rowcall.job import Job
+from rowcall.text import printable
 from rowcall.text import span as span
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ STYLES = {
     "lost": "red",
 }
 NARROW_COLUMNS = 100
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = ("lease", "duplicate")
 
 
@@ -100,7 +99,7 @@ def text(value: object, style: str = "") -> Text:
     """Text as it is: neither markup nor what a terminal would obey."""
     from rich.text import Text
 
-    return Text(_CONTROL.sub(lambda found: repr(found[0])[1:-1], str(value)), style=style)
+    return Text(printable(str(value)), style=style)
 
 
 def status_text(status: str) -> Text:

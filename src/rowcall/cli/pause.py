@@ -10,6 +10,7 @@ import click
 from rowcall.app import Rowcall
 from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, url_option
+from rowcall.text import printable
 
 _words = click.argument("words", nargs=-1, metavar="[APP] [QUEUE]")
 _task_option = click.option("--task", metavar="NAME", help="This task in all queues, instead of a queue.")
@@ -31,7 +32,7 @@ def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_
         paused = jobs.pause(queue, task=task)
         doubt = _doubt(jobs, app, queue, task)
     if doubt:
-        click.echo(f"warning: {doubt}", err=True)
+        click.echo(f"warning: {printable(doubt)}", err=True)
     if as_json:
         print_json(paused)
     else:
@@ -58,7 +59,7 @@ def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as
     elif was_paused:
         console().print(text(f"{kind} {name} goes on"))
     else:
-        click.echo(f"error: {kind} {name} was not paused", err=True)
+        click.echo(f"error: {kind} {printable(str(name))} was not paused", err=True)
     if not was_paused:
         sys.exit(1)
 

@@ -16,6 +16,7 @@ from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.errors import InvalidOption, JobNotFound, RowcallError, StoreUnavailable, WrongState
 from rowcall.job import FINISHED, WAITING, Status
+from rowcall.text import printable
 
 _words = click.argument("words", nargs=-1, metavar="[APP] ID…")
 
@@ -214,4 +215,4 @@ def _print(outcomes: list[Outcome]) -> None:
         if outcome.ok:
             out.print(text(f"job {outcome.id} {outcome.said}"))
         else:
-            click.echo(f"error: {outcome.error}", err=True)
+            click.echo(f"error: {printable(str(outcome.error))}", err=True)

@@ -9,6 +9,7 @@ from rowcall.job import Paused
 from rowcall.queue.choosing import checked_pause
 from rowcall.queue.core import Core
 from rowcall.queue.steering import actor_of
+from rowcall.text import one_line
 
 
 class Pausing(Core):
@@ -51,11 +52,11 @@ class Pausing(Core):
 
 
 def _told(paused: Paused) -> Paused:
-    logger.info("%s %s is paused, by %s", paused.kind, paused.name, paused.actor)
+    logger.info("%s %s is paused, by %s", paused.kind, one_line(paused.name), one_line(str(paused.actor)))
     return paused
 
 
 def _told_of_resuming(kind: str, name: str, actor: str, was_paused: bool) -> bool:
     if was_paused:
-        logger.info("%s %s was resumed by %s", kind, name, actor)
+        logger.info("%s %s was resumed by %s", kind, one_line(name), one_line(actor))
     return was_paused

@@ -6,6 +6,7 @@ import logging
 
 from rowcall.context import logger
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, Transition
+from rowcall.text import one_line
 from rowcall.worker.run import ROLLED_BACK_CODE, Run
 
 
@@ -44,22 +45,17 @@ def tell_left_open(run: Run) -> None:
     _log(run, logging.WARNING, what, None)
 
 
-def _one_line(text: str) -> str:
-    """Without what would break the line, or colour the terminal of whoever reads the log."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def _log(run: Run, level: int, what: str, transition: Transition | None) -> None:
     ready = run.ready
     reason = ""
     if transition is not None and transition.error_code:
         detail = f": {transition.error_detail}" if transition.error_detail else ""
-        reason = _one_line(f" ({transition.error_code}{detail})")
+        reason = one_line(f" ({transition.error_code}{detail})")
     logger.log(
         level,
         "job %d (%s): %s%s",
         ready.id,
-        ready.type,
+        one_line(ready.type),
         what,
         reason,
         extra={**run.log_fields, "error_code": transition.error_code if transition is not None else None},
