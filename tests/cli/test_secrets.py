@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rowcall import Rowcall, RowcallError
 from rowcall.cli.main import main
-from rowcall.urls import is_clear, redacted, shown
+from rowcall.urls import redacted, shown
 
 WORD = "hunter2"
 
@@ -144,25 +144,3 @@ def test_no_command_shows_a_password(folder: Path, records: Records, url: str, w
     if result.exception is not None:
         assert isinstance(result.exception, SystemExit)
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("url", "clear"),
-    [
-        ("postgresql://db-1/shop", True),
-        ("postgresql://db-1:5432,db-2:5433/shop", True),
-        ("postgresql:///shop?host=/tmp", True),
-        ("postgresql://ann:a%40b@db-1/shop", True),
-        ("postgresql://ann:a:b@[::1]:5432/shop", True),
-        ("postgresql://[::1]:5432/shop", True),
-        ("postgresql://ann:a@db-1/shop?application_name=me@here", True),
-        ("postgresql://ann:a@b@db-1/shop", False),
-        ("postgresql://ann:a b@db-1/shop", False),
-        ("postgresql://ann:a/b@db-1/shop", False),
-        ("postgresql://ann:a?b@db-1/shop", False),
-        ("postgresql://ann:secret", False),
-        ("postgresql://ann:secret/shop", False),
-    ],
-)
-def test_where_the_password_of_a_url_ends_is_clear_or_not(url: str, clear: bool) -> None:
-    assert is_clear(url) == clear

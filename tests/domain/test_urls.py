@@ -1,0 +1,63 @@
+"""Which parts of a URL are shown; tests/cli/test_secrets.py tries many malformed ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall.urls import is_clear, looks_secret, redacted, shown
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("postgresql://bob:hunter2", "postgresql://bob***"),
+        ("postgresql://bob:hunter2/shop", "postgresql://bob***"),
+        ("postgresql://db-1:5432", "postgresql://db-1:5432"),
+        ("postgresql://b@b:hunter2@db-1/shop", "postgresql://***"),
+        ("postgresql://bob@db-1:port/shop", "postgresql://bob@db-1***"),
+        ("postgresql://bob@db-1/shop?password=a@hunter2", "postgresql://***"),
+        ("postgresql://bob@db-1/shop?password=a&hunter=2", "postgresql://bob@db-1/shop?password=***&***"),
+        ("postgresql://bob@db-1/shop?sslmod=on&port=1", "postgresql://bob@db-1/shop?sslmod=***&port=1"),
+        ("mysql://bob:hunter2@db-1", "mysql://***"),
+        ("sqlite:///app.db", "sqlite:///app.db"),
+        ("sqlite:///bob:hunter2@db-1/shop", "sqlite://***"),
+        ("host=db-1 password=hunter2", "***"),
+    ],
+)
+def test_only_what_is_surely_no_secret_is_shown(url: str, wanted: str) -> None:
+    assert shown(url) == wanted
+
+
+def test_a_text_about_a_url_keeps_what_is_shown_of_it() -> None:
+    url = "postgresql://bob:a%40hunter2@db-1:5432/shop"
+    said = 'host "hunter2@db-1", port 5432, user "bob": password "a@hunter2" or "a%40hunter2" or A failed at a time'
+    assert redacted(said, url) == (
+        'host "***@db-1", port 5432, user "bob": password "***@***" or "***%***" or *** failed at *** time'
+    )
+
+
+@pytest.mark.parametrize(("text", "secret"), [("app:jobs", False), ("bob:x@db-1", True), ("a password=x", True)])
+def test_what_may_hold_a_password(text: str, secret: bool) -> None:
+    assert looks_secret(text) == secret
+
+
+@pytest.mark.parametrize(
+    ("url", "clear"),
+    [
+        ("postgresql://db-1/shop", True),
+        ("postgresql://db-1:5432,db-2:5433/shop", True),
+        ("postgresql:///shop?host=/tmp", True),
+        ("postgresql://ann:a%40b@db-1/shop", True),
+        ("postgresql://ann:a:b@[::1]:5432/shop", True),
+        ("postgresql://[::1]:5432/shop", True),
+        ("postgresql://ann:a@db-1/shop?application_name=me@here", True),
+        ("postgresql://ann:a@b@db-1/shop", False),
+        ("postgresql://ann:a b@db-1/shop", False),
+        ("postgresql://ann:a/b@db-1/shop", False),
+        ("postgresql://ann:a?b@db-1/shop", False),
+        ("postgresql://ann:secret", False),
+        ("postgresql://ann:secret/shop", False),
+    ],
+)
+def test_where_the_password_of_a_url_ends_is_clear_or_not(url: str, clear: bool) -> None:
+    assert is_clear(url) == clear
