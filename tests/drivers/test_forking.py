@@ -188,6 +188,17 @@ with Beside(fork_one), Beside(fork_one), Beside(lambda: task.enqueue(2)):
 assert count(type="of_child") == forks
 """
 
+INSIDE_A_BIG_BLOCK = """
+with jobs.transaction():
+    for _ in range(forks):  # more than SQLite's cache holds: no page may reach the log before the commit
+        for _ in range(20):
+            jobs.enqueue("big", {"text": "x" * 60_000})
+        join(fork(lambda: jobs.get(1)))
+join(fork(lambda: of_child.enqueue(1)))
+task.enqueue(1)
+assert jobs.stats().by_status["pending"] == 3 + 20 * forks
+"""
+
 BESIDE_LONG_READS = """
 from rowcall.store.statement import Statement, fetch
 
@@ -218,6 +229,7 @@ os._exit(0)  # without the read that goes on for ever
         PRE_FORK_SERVER,
         FROM_SEVERAL_THREADS,
         BESIDE_LONG_READS,
+        INSIDE_A_BIG_BLOCK,
     ],
     ids=[
         "block and waiting enqueue",
@@ -227,6 +239,7 @@ os._exit(0)  # without the read that goes on for ever
         "pre-fork server",
         "several threads",
         "long reads",
+        "big block",
     ],
 )
 def test_parent_and_child_go_on(
