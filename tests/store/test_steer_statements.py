@@ -14,7 +14,7 @@ from tests.store.databases import migrated, query_plan
 @pytest.mark.parametrize(
     ("name", "step"),
     [
-        ("cancelling", "SEARCH job USING INDEX rowcall_job_cancelling (worker=?)"),
+        ("interrupted", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"),
         ("failed_with", "SEARCH job USING INDEX rowcall_job_failed (<expr>=? AND finished_at>?)"),
         ("unfinished_with_key", "SEARCH rowcall_job USING INDEX rowcall_job_key (type=? AND key=?)"),
         ("asked_to_cancel", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"),
@@ -31,4 +31,4 @@ def test_what_is_looked_for_is_found_by_its_index(tmp_path: Path, name: str, ste
 
 def test_nothing_is_left_out() -> None:
     assert of_postgres.statements().keys() - of_sqlite.statements().keys() == {"lock_attempts"}
-    assert {"ask_to_cancel", "cancelling", "pause", "rerun"} <= of_sqlite.statements().keys()
+    assert {"ask_to_cancel", "interrupted", "pause", "rerun"} <= of_sqlite.statements().keys()

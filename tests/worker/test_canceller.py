@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +15,7 @@ from rowcall.lifecycle import CancelRequested, Move
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
-from rowcall.store.steered import Asked
+from rowcall.store.steered import Interrupted
 from rowcall.testing import eventually
 from rowcall.worker import canceller
 from rowcall.worker.dispatcher import Dispatcher
@@ -23,33 +24,33 @@ from tests.worker.support import ended, some_beats
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The questions whether anything is to be cancelled, by the names of those who asked."""
-    names: list[str] = []
-    ask = SqliteDialect.cancelling
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The questions whether attempts are to go on, by the ids of their jobs."""
+    ids: list[int] = []
+    ask = SqliteDialect.interrupted
 
-    def noted(dialect: SqliteDialect, worker: str) -> Plan[list[Asked]]:
-        names.append(worker)
-        return ask(dialect, worker)
+    def noted(dialect: SqliteDialect, attempts: Sequence[tuple[int, int]]) -> Plan[list[Interrupted]]:
+        ids.extend(job_id for job_id, _ in attempts)
+        return ask(dialect, attempts)
 
-    monkeypatch.setattr(SqliteDialect, "cancelling", noted)
+    monkeypatch.setattr(SqliteDialect, "interrupted", noted)
     monkeypatch.setattr(canceller, "ASK_SECONDS", 0.02)
-    return names
+    return ids
 
 
-def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[str]) -> None:
+def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[int]) -> None:
     let_go = threading.Event()
 
     @jobs.task
     def held() -> None:
         assert let_go.wait(30)
 
-    with jobs.worker(lease=0.5) as worker:
+    with jobs.worker(lease=0.5):
         some_beats(jobs, 3)
         assert asked == []
         job = held.enqueue()
         eventually(lambda: len(asked) > 3)
-        assert set(asked) == {worker.name}
+        assert set(asked) == {job.id}
         let_go.set()
         ended(jobs, job)
         some_beats(jobs, 2)

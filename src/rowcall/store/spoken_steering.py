@@ -10,15 +10,15 @@ from rowcall.moments import time_of
 from rowcall.store import rows
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
-from rowcall.store.steered import Asked, FailedAt, Obstacle, Rerun
+from rowcall.store.steered import Asked, FailedAt, Interrupted, Obstacle, Rerun
 
 
 class SteerStatements(Protocol):
     ask_to_cancel: str
     asked_to_cancel: str
     cancel_waiting: str
-    cancelling: str
     failed_with: str
+    interrupted: str
     keep_ends: str
     lock_jobs: str
     obstacles: str
@@ -47,8 +47,8 @@ class SpokenSteering:
     def asked_to_cancel(self, leases: Sequence[tuple[int, int]]) -> Plan[list[Asked]]:
         return fetch(Statement(self._steering.asked_to_cancel, (as_json(leases),), asked_from_row))
 
-    def cancelling(self, worker: str) -> Plan[list[Asked]]:
-        return fetch(Statement(self._steering.cancelling, (worker,), asked_from_row))
+    def interrupted(self, attempts: Sequence[tuple[int, int]]) -> Plan[list[Interrupted]]:
+        return fetch(Statement(self._steering.interrupted, (as_json(attempts),), _interrupted))
 
     def lock_jobs(self, job_ids: Sequence[int]) -> Plan[list[Job]]:
         return fetch(Statement(self._steering.lock_jobs, (as_json(job_ids),), rows.job_from_row))
@@ -108,6 +108,11 @@ def _always(found: list[Row]) -> bool:
 
 def asked_from_row(row: Row) -> Asked:
     return Asked(*cast("tuple[int, int, str, str, int, str | None]", row))
+
+
+def _interrupted(row: Row) -> Interrupted:
+    job_id, lease, is_current, reason = cast("tuple[int, int, int, str | None]", row)
+    return Interrupted(job_id, lease, bool(is_current), reason)
 
 
 def _obstacle(row: Row) -> Obstacle:

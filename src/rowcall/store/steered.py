@@ -20,6 +20,16 @@ class Asked(NamedTuple):
     reason: str | None
 
 
+class Interrupted(NamedTuple):
+    """An attempt that is not to go on: somebody asked to cancel it, or it is no longer current."""
+
+    id: int
+    lease: int
+    is_current: bool
+    """False where its job is gone, has another lease, or is not running."""
+    reason: str | None
+
+
 class Rerun(NamedTuple):
     """A finished job that is to run again, at a time or at once."""
 
@@ -51,8 +61,8 @@ class Steered(Protocol):
     def asked_to_cancel(self, leases: Sequence[tuple[int, int]]) -> Plan[list[Asked]]:
         """Which of these attempts (ids and leases) were asked to end; nobody can ask until the transaction ends."""
 
-    def cancelling(self, worker: str) -> Plan[list[Asked]]:
-        """The attempts of a worker that were asked to end, found without looking at the others."""
+    def interrupted(self, attempts: Sequence[tuple[int, int]]) -> Plan[list[Interrupted]]:
+        """Return those of the attempts (ids and leases) that were asked to end or are no longer current."""
 
     # many at once
     def lock_jobs(self, job_ids: Sequence[int]) -> Plan[list[Job]]:

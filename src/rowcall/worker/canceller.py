@@ -1,4 +1,4 @@
-"""Learns what was asked to end while it runs here: a thread that asks only as long as something does."""
+"""Learns which attempts are not to go on: a thread that asks only as long as something runs here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 
 from rowcall.context import logger
 from rowcall.errors import RowcallError
-from rowcall.lifecycle import CancelRequested
+from rowcall.lifecycle import CancelRequested, Lost
 from rowcall.queue.core import Core
 from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.tell import tell_ended_outside
 
 ASK_SECONDS = 0.4
 LAST_LOOK_SECONDS = 2.0
@@ -22,7 +23,6 @@ class Canceller:
         self._dispatcher = dispatcher
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self.worker = ""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._ask, name="rowcall-canceller", daemon=True)
@@ -46,17 +46,23 @@ class Canceller:
             try:
                 self.check()
             except RowcallError as error:  # the loop says what ails the database
-                logger.debug("no answer to whether anything is to be cancelled: %s", error)
+                logger.debug("could not check for attempts that are not to go on: %s", error)
             except Exception:
-                logger.exception("looking for cancellations failed because of an error of its own")
+                logger.exception("checking for attempts that are not to go on failed because of an error of its own")
 
     def check(self) -> None:
-        """Look once, and ask the handlers to end of whose jobs that was asked."""
-        asked = self._core.read(self._core.dialect.cancelling(self.worker))
-        if not asked:
+        """Check once. Cancel the handlers whose jobs have a cancel request, and those whose attempts are no longer
+        current: somebody else has completed, recovered, retried or deleted the job.
+        """
+        runs = {(run.ready.id, run.ready.lease): run for run in self._dispatcher.held() if not run.settled}
+        if not runs:
             return
-        reasons = {(one.id, one.lease): one.reason for one in asked}
-        for run in self._dispatcher.held():
-            attempt = (run.ready.id, run.ready.lease)
-            if attempt in reasons and not run.settled:
-                self._dispatcher.cancel(run, CancelRequested(reasons[attempt]))
+        for one in self._core.read(self._core.dialect.interrupted(list(runs))):
+            run = runs[one.id, one.lease]
+            if run.settled:
+                continue  # by its own end, between the two looks
+            if one.is_current:
+                self._dispatcher.cancel(run, CancelRequested(one.reason))
+            elif not run.completed and not isinstance(run.stopped_because, Lost):
+                tell_ended_outside(run)
+                self._dispatcher.cancel(run, Lost())

@@ -20,7 +20,7 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 from rowcall.context import logger, running
-from rowcall.errors import InvalidArguments
+from rowcall.errors import Control, InvalidArguments
 from rowcall.payload import PayloadUnfit, result_to_json
 from rowcall.queue.failures import Failures
 from rowcall.queue.isolation import SCRIPT_MODULE, Home, declared_here
@@ -136,7 +136,7 @@ class Child:
         except PayloadUnfit as error:
             say(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything
-            if self._terminating:
+            if self._terminating and not isinstance(error, Control):
                 return
             failures = task.failures if task is not None else Failures()
             say(told(error, failures, is_declared=task is not None and task.core is not None))

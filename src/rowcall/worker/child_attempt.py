@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rowcall.context import Context
 from rowcall.errors import InvalidOption
@@ -17,7 +18,7 @@ from rowcall.queue.flows import Bound, step_job
 from rowcall.store.plans.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.likeness import likeness
-from rowcall.worker.messages import Answered, Asked, Completed, Order, Progressed, SaidOfRun
+from rowcall.worker.messages import Answered, Asked, NotCompleted, Order, Progressed, SaidOfRun
 
 
 class ChildAttempt:
@@ -31,6 +32,7 @@ class ChildAttempt:
         self._core = core
         self._send = send
         self._then: Then | None = None
+        self._completed = False
         self._asking = threading.Lock()
         self.answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._began_at = time.monotonic()
@@ -53,13 +55,24 @@ class ChildAttempt:
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
-        self._send(Completed())
+        with self._completing():
+            completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
-        self._send(Completed())
+        with self._completing():
+            await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
+
+    @contextlib.contextmanager
+    def _completing(self) -> Iterator[None]:
+        self._ask(Asked("complete"))
+        try:
+            yield
+        except BaseException:
+            if not self._completed:
+                self._send(NotCompleted())
+            raise
+        self._completed = True
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         if isinstance(task, str) and not arguments:

@@ -225,6 +225,7 @@ class Dispatcher:
         nobody waits for any of its jobs. What waits for its turn never begins.
         """
         if self._take_out_of_buffer(run) or self._take_out_of_batch(run):
+            run.stop(because)
             run.give_up(because)
             self._put_ended(run)
             self._ring()

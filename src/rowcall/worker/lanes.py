@@ -58,6 +58,8 @@ def _call(run: Run) -> None:
         if given is None:
             run.fetch_payload()
             given = run.arguments()
+        if run.stopped_because is not None:
+            raise asyncio.CancelledError
         args, kwargs = given
         result = run.task.function(*args, **kwargs)
         run.succeed(result)

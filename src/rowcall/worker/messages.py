@@ -64,7 +64,11 @@ class Logged(msgspec.Struct, tag=True):
 
 
 class Asked(OfRun, tag=True):
-    """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`."""
+    """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`.
+
+    `complete` says that the handler is about to complete its job in a transaction of its own: the worker knows before
+    the lease moves.
+    """
 
     what: str
     task: str = ""
@@ -72,8 +76,8 @@ class Asked(OfRun, tag=True):
     payload: str = ""
 
 
-class Completed(OfRun, tag=True):
-    """The handler has completed its job, in a transaction of its own that is still open."""
+class NotCompleted(OfRun, tag=True):
+    """What was announced by `complete` has failed."""
 
 
 class Returned(OfRun, tag=True):
@@ -116,7 +120,7 @@ class Control(msgspec.Struct):
 
 
 ToChild = Hello | Order | Answered
-SaidOfRun = Begun | Progressed | Asked | Completed | Returned | Unfitting | Failed
+SaidOfRun = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
 ToWorker = Prepared | Logged | SaidOfRun
 
 to_child = msgspec.json.Decoder(ToChild)

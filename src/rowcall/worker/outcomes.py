@@ -11,7 +11,7 @@ from types import MappingProxyType
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.errors import DataRefused, RowcallError
-from rowcall.lifecycle import SUCCESS, Move, Released, Transition, Tries, Unfit, decide
+from rowcall.lifecycle import SUCCESS, Lost, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
@@ -47,7 +47,13 @@ class Outcomes:
 
     def take(self, ended: Iterable[Run]) -> None:
         for run in ended:
-            (self._completed if run.completed else self._unsettled).append(run)
+            if run.completed:
+                self._completed.append(run)
+            elif isinstance(run.stopped_because, Lost):
+                free_places([run])
+                tell_dropped(run)
+            else:
+                self._unsettled.append(run)
 
     @property
     def any_unsettled(self) -> bool:

@@ -26,10 +26,10 @@ from rowcall.worker.messages import (
     Answered,
     Asked,
     Begun,
-    Completed,
     Failed,
     Hello,
     Logged,
+    NotCompleted,
     OfRun,
     Order,
     Prepared,
@@ -246,8 +246,8 @@ class ProcessLane:
                 run.report(share, message)
             case Asked() as asked:
                 child.send(_answer(run, asked))
-            case Completed():
-                run.completed = True
+            case NotCompleted():
+                run.completed = False
             case Returned(result=result, saw_cancelled=saw_cancelled):
                 run.saw_cancelled = run.saw_cancelled or saw_cancelled
                 run.succeed(None if result is None else msgspec.Raw(result.encode()))
@@ -276,6 +276,9 @@ def _answer(run: Run, asked: Asked) -> Answered:
                 return Answered(run.previous())
             case Asked(what="blockers"):
                 return Answered(run.blockers())
+            case Asked(what="complete"):
+                run.completed = True
+                return Answered()
             case Asked(job=None):
                 run.continue_with(asked.task, (), payload_from_row(asked.payload))
             case Asked(job=NewJob() as job):

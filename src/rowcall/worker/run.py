@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rowcall.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.context import Context
-from rowcall.errors import InvalidArguments, WrongState
+from rowcall.errors import Control, InvalidArguments, WrongState
 from rowcall.job import Job, Status
 from rowcall.lifecycle import (
     SUCCESS,
     CancelRequested,
+    Lost,
     Outcome,
     Raised,
     Released,
@@ -39,8 +41,8 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
-Stop = TimedOut | Released | CancelRequested
-"""Why nobody waits for a handler any more."""
+Stop = TimedOut | Released | CancelRequested | Lost
+"""Why nobody waits for a handler any more. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
 
 
 class Run:
@@ -52,7 +54,9 @@ class Run:
     completed = False
     cancelled = False
     saw_cancelled = False
-    stopped_because: Outcome | None = None
+    stopped_because: Stop | None = None
+    failed_while_stopping: Raised | Reported | None = None
+    """What its handler raised after it was told to stop, which costs it no attempt."""
     transition: Transition | None = None
     large_result: str | None = None
     """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
@@ -161,14 +165,24 @@ class Run:
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
-        self.completed = True
+        with self.completing():
+            self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
         given = result_to_json(self.ready.type, result)
-        await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
-        self.completed = True
+        with self.completing():
+            await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
+
+    @contextlib.contextmanager
+    def completing(self) -> Iterator[None]:
+        """Mark the run before its lease moves: on a connection in autocommit mode that is seen by others at once."""
+        before, self.completed = self.completed, True
+        try:
+            yield
+        except BaseException:
+            self.completed = before
+            raise
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         assert self._completion is not None
@@ -196,12 +210,12 @@ class Run:
             return  # given up before, and decided then
         self.finished_at = self._monotonic()
         if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
-            stopped = self.stopped_because
-            rolled_back = Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL)
-            self.transition = self._decide(stopped if isinstance(stopped, TimedOut | CancelRequested) else rolled_back)
+            self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
         # asked to stop and done all the same: unless it looked, it cannot have stopped half way
-        if self.stopped_because is not None and (self.saw_cancelled or isinstance(self.stopped_because, TimedOut)):
+        if self.stopped_because is not None and (
+            self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
+        ):
             self.transition = self._decide(self.stopped_because)
         elif result is None:
             self.transition = SUCCESS
@@ -243,16 +257,18 @@ class Run:
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self._monotonic()
         stopped = self.stopped_because
-        if isinstance(stopped, TimedOut | CancelRequested) or (
-            stopped is not None and isinstance(error, CancelledError)
-        ):
+        if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
             self.transition = self._decide(stopped)
-        elif isinstance(error, PayloadUnfit):
-            self.transition = self._decide(self.task.failures.unfit(error, error.code))
+            return
+        if isinstance(error, PayloadUnfit):
+            error = self.task.failures.unfit(error, error.code)
         elif isinstance(error, BaseException):
-            self.transition = self._decide(self.task.failures.raised(error))
-        else:
+            error = self.task.failures.raised(error)
+        if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
             self.transition = self._decide(error)
+        else:
+            self.failed_while_stopping = error
+            self.transition = self._decide(stopped)
 
     def give_up(self, outcome: Stop) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""
@@ -264,15 +280,26 @@ class Run:
     def end_trace(self) -> None:
         """Its handler has ended: called where it was."""
         if self.trace is not None:
-            of_rollback = self.transition is not None and self.transition.error_code == ROLLED_BACK_CODE
-            self.trace.end(None if of_rollback else self.transition)
+            self.trace.end(None if self.ended_completed else self.transition)
             self.trace.leave()
+
+    @property
+    def ended_completed(self) -> bool:
+        """Whether its handler completed the job and did not fail afterwards."""
+        code = self.transition.error_code if self.transition is not None else None
+        return code == ROLLED_BACK_CODE or (self.completed and code is None)
 
     def stop(self, because: Stop) -> None:
         """Tell the handler that nobody waits for it any more."""
-        self.stopped_because = because
+        if not isinstance(self.stopped_because, Lost):
+            self.stopped_because = because
         self.cancelled = True
 
     def _decide(self, outcome: Outcome) -> Transition:
         tries = Tries(self.ready.attempt, self.ready.max_attempts)
         return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=random.random())
+
+
+def _is_chosen(error: Raised | Reported) -> bool:
+    """Whether the handler said how the attempt is to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
+    return isinstance(error, Raised) and isinstance(error.error, Control)

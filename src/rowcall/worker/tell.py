@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from rowcall.context import logger
 from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, Transition
 from rowcall.text import one_line
-from rowcall.worker.run import ROLLED_BACK_CODE, Run
+from rowcall.worker.run import Run
 
 
 def tell(run: Run) -> None:
@@ -25,6 +27,13 @@ def tell(run: Run) -> None:
         case Move.CANCEL:
             by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"
             _log(run, logging.INFO, f"was cancelled {by}", transition)
+        case Move.RELEASE if (failure := run.failed_while_stopping) is not None:
+            said = msgspec.structs.replace(transition, error_code=failure.code, error_detail=failure.detail)
+            _log(run, logging.WARNING, "failed after it was told to stop; released", said)
+
+
+def tell_ended_outside(run: Run) -> None:
+    _log(run, logging.WARNING, "its attempt was ended from outside; its handler is told to stop", None)
 
 
 def tell_dropped(run: Run) -> None:
@@ -33,9 +42,8 @@ def tell_dropped(run: Run) -> None:
 
 def tell_completed(run: Run) -> None:
     """A line for a handler that ended badly after it had completed its job for good."""
-    transition = run.transition
-    if transition is not None and transition.error_code != ROLLED_BACK_CODE:
-        _log(run, logging.WARNING, "completed by its handler, which failed afterwards", transition)
+    if run.transition is not None and not run.ended_completed:
+        _log(run, logging.WARNING, "completed by its handler, which failed afterwards", run.transition)
 
 
 def tell_left_open(run: Run) -> None:

@@ -236,8 +236,6 @@ class Worker:
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
         assert self._dispatcher is not None
-        assert self._canceller is not None
-        self._canceller.worker = name
         self._dispatcher.ledger = ledger
         if former is not None:
             former.close()

@@ -102,8 +102,8 @@ CASES = {
     "which were asked to end": Case(
         lambda size: statements_of(DIALECT.asked_to_cancel([(job, 2) for job in ids(size)])), [BY_ID]
     ),
-    "what is to be cancelled": Case(
-        lambda size: statements_of(DIALECT.cancelling("worker1")), ["rowcall_job_cancelling(worker)"], writes=False
+    "which are not to go on": Case(
+        lambda size: statements_of(DIALECT.interrupted([(job, 2) for job in ids(size)])), [BY_ID], writes=False
     ),
     "ask to cancel": Case(lambda size: statements_of(DIALECT.ask_to_cancel(ids(size))), [BY_ID]),
     "cancel what waits": Case(

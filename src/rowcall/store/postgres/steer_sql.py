@@ -52,10 +52,14 @@ class SteerSql:
           where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
     asked_to_cancel = f"""
         select {_ASKED} from <job> as job where id = {_ids("$1")} order by id"""
-    cancelling = f"""
-        select {_ASKED} from <job> as job
-        where status = 'running' and cancel_lease is not null and worker = $1::text and cancel_lease = lease
-        order by worker, id"""
+    interrupted = f"""
+        select given.id, given.lease, job.id is not null, {_REASON}
+        from (select (pair ->> 0)::bigint as id, (pair ->> 1)::bigint as lease
+              from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
+        left join lateral (
+          select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
+          on job.lease = given.lease and job.status = 'running'
+        where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> as job where id = {_ids('$1')} order by id for update"
     cancel_waiting = f"""
         update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,

@@ -35,9 +35,11 @@ class SteerSql:
         select {_ASKED} from json_each(?1) as given cross join <job> as job
         where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')
           and job.cancel_lease = job.lease"""
-    cancelling = f"""
-        select {_ASKED} from <job> as job indexed by <prefix>job_cancelling
-        where status = 'running' and cancel_lease is not null and worker = ?1 and cancel_lease = lease"""
+    interrupted = f"""
+        select given.id, given.lease, job.id is not null, {_REASON}
+        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each(?1)) given
+        left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = 'running'
+        where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> where id in (select value from json_each(?1)) order by id"
     cancel_waiting = """
         update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = ?3,

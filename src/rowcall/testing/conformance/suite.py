@@ -27,6 +27,7 @@ from rowcall.testing.conformance.cases.chains import (  # noqa: E402  # noqa: E4
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
+from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
@@ -70,6 +71,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
     TestReschedule,
     TestRetry,
 )
+from rowcall.testing.conformance.cases.stopping import TestStopping  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
@@ -97,6 +99,7 @@ __all__ = [
     "TestDeclaredSchedules",
     "TestDelete",
     "TestDeletingChains",
+    "TestEndedFromOutside",
     "TestEnqueue",
     "TestExpiry",
     "TestFailingBlockers",
@@ -140,6 +143,7 @@ __all__ = [
     "TestSentAgain",
     "TestSettle",
     "TestStage",
+    "TestStopping",
     "TestStorm",
     "TestThreads",
     "TestTraceContext",
