@@ -110,6 +110,8 @@ def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(plac
     Watcher(jobs).check()
     paid = [jobs.get(job.id).attempt for job in killers]
     assert sorted(paid) == [0, 0, 1]
+    events = [event.event for event in jobs.timeline(killers[paid.index(1)].id)]
+    assert events == ["ENQUEUED", "CLAIMED", "STARTED", "RECOVERED"]
     assert len([line for line in place.lines if line.startswith("start k")]) == 1
 
 

@@ -17,7 +17,7 @@ HOLD = """
 import signal, sys
 from rowcall.worker.ledger import Ledger
 held = Ledger(sys.argv[1], "worker-x")
-held.mark_started(7, 3)
+held.mark_started(7, 3, 12.5)
 print("held", flush=True)
 signal.pause()
 """
@@ -41,7 +41,7 @@ def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
         assert not ledger.is_dead(path)
         process.kill()
         assert ledger.is_dead(path)
-        assert ledger.started_jobs(path) == {(7, 3)}
+        assert ledger.started_jobs(path) == {(7, 3): 12.5}
     ledger.remove(path)
     assert not os.path.exists(path)
     ledger.remove(path)
@@ -86,7 +86,7 @@ def test_nothing_is_known_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     [
         (errno.EACCES, "{} cannot be written by this user, and a worker keeps a file there while it lives. It belongs"),
         (errno.EROFS, "is its file system read-only?"),
-        (errno.ENOSPC, "{}: the disk is full, and a worker keeps a file of 128 KB there. Free some space"),
+        (errno.ENOSPC, "{}: the disk is full, and a worker keeps a file of 192 KB there. Free some space"),
         (errno.EMFILE, "{}: a worker cannot keep a file there (Too many open files). It must be a folder"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from rowcall.context import logger
@@ -166,7 +166,9 @@ class Watcher:
         total, done = 0, False
         while not done:
             recovered, done = core.write(
-                lambda: recover_worker(core.dialect, peer.name, begun, core.now_ms(), beat=beat)
+                lambda: recover_worker(
+                    core.dialect, peer.name, _ages_ms(begun, core.clock.monotonic()), core.now_ms(), beat=beat
+                )
             )
             total += recovered
             if not (recovered or done):
@@ -179,6 +181,10 @@ class Watcher:
         given = f"{total} of its jobs {'was' if total == 1 else 'were'} given back"
         logger.warning("worker %s %s; %s", peer.name, how, given)
         return total
+
+
+def _ages_ms(begun: Mapping[tuple[int, int], float] | None, now: float) -> dict[tuple[int, int], int] | None:
+    return None if begun is None else {attempt: max(0, round((now - at) * 1000)) for attempt, at in begun.items()}
 
 
 def _wait_for(thread: threading.Thread | None) -> None:

@@ -26,7 +26,7 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-_PAIR = struct.Struct("<qq")
+_PAIR = struct.Struct("<qqd")
 PAIRS = 8192
 NO_PLACE = 0
 KEPT_SECONDS = 24 * 3600
@@ -47,7 +47,7 @@ _open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 class Ledger:
-    """The (id, lease) of jobs whose handlers have begun, each in a place of its own until it is settled."""
+    """The id and lease of jobs whose handlers have begun, and when; each in a place of its own until it is settled."""
 
     def __init__(self, folder: str, name: str, database: str = "") -> None:
         self.path = os.path.join(folder, name)
@@ -62,12 +62,15 @@ class Ledger:
         self._free = deque(range(1, PAIRS + 1))
         self._closed = False
 
-    def mark_started(self, job_id: int, lease: int) -> int:
-        """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled."""
+    def mark_started(self, job_id: int, lease: int, started_at: float = 0.0) -> int:
+        """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled.
+
+        `started_at` is by the monotonic clock, which all processes of one boot share.
+        """
         if self._closed or not self._free:
             return NO_PLACE
         place = self._free.popleft()
-        _PAIR.pack_into(self._map, place * _PAIR.size, job_id, lease)
+        _PAIR.pack_into(self._map, place * _PAIR.size, job_id, lease, started_at)
         return place
 
     def free(self, places: Iterable[int]) -> None:
@@ -144,8 +147,8 @@ def is_dead(path: str | None) -> bool:
         os.close(fd)
 
 
-def started_jobs(path: str | None) -> set[tuple[int, int]] | None:
-    """What a dead worker had begun, by its file; None where that cannot be told from here."""
+def started_jobs(path: str | None) -> dict[tuple[int, int], float] | None:
+    """What a dead worker had begun (id and lease), and when; None where that cannot be told from here."""
     if path is None:
         return None
     try:
@@ -155,7 +158,9 @@ def started_jobs(path: str | None) -> set[tuple[int, int]] | None:
         return None
     if len(data) != _SIZE or not data.startswith(_BOOT):
         return None
-    return {pair for pair in _PAIR.iter_unpack(data[_PAIR.size :]) if pair != (0, 0)}
+    return {
+        (job_id, lease): at for job_id, lease, at in _PAIR.iter_unpack(data[_PAIR.size :]) if (job_id, lease) != (0, 0)
+    }
 
 
 def remove(path: str | None) -> None:

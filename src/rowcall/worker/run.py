@@ -139,9 +139,10 @@ class Run:
 
     def begin(self) -> None:
         """Before its handler is called, where it is called."""
+        started_at = self._monotonic()
         if self.ledger is not None:
-            self.place = self.ledger.mark_started(self.ready.id, self.ready.lease)
-        self.started_at = self._monotonic()
+            self.place = self.ledger.mark_started(self.ready.id, self.ready.lease, started_at)
+        self.started_at = started_at
         if self._tracing is not None:
             self.trace = self._tracing.processing(self.ready, self._worker)
             if self.settled and self.transition is not None:  # given up before its thread came to it

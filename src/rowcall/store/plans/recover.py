@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rowcall.lifecycle import Lost, Released, Tries, decide
@@ -26,15 +26,16 @@ class Recovery(NamedTuple):
 def recover_worker(
     dialect: Dialect,
     worker: str,
-    begun: Collection[tuple[int, int]] | None,
+    begun: Mapping[tuple[int, int], int] | None,
     now_ms: int | None,
     *,
     beat: int | None = None,
 ) -> Plan[Recovery]:
     """Give back what a lost worker owned, some at a time, and strike it off once it owns nothing.
 
-    `begun` holds (id, lease) of those whose handlers had begun, from the file that it kept; None where there is no
-    such file, and the rows must do: they say what went into a free slot, and of the rest what ran for long.
+    `begun` holds (id, lease) of those whose handlers had begun, and how many milliseconds ago, from the file that it
+    kept; None where there is no such file, and the rows must do: they say what went into a free slot, and of the rest
+    what ran for long.
     A worker that is only silent is spared if its `beat` has changed since it was seen.
     """
     if not (yield from dialect.seize(worker, beat)):
@@ -75,12 +76,13 @@ def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 
 def _recover(
-    dialect: Dialect, owned: Sequence[Owned], begun: Collection[tuple[int, int]] | None, now_ms: int | None
+    dialect: Dialect, owned: Sequence[Owned], begun: Mapping[tuple[int, int], int] | None, now_ms: int | None
 ) -> Plan[int]:
     lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
         lost.append((job, decide(Tries(job.attempt, job.max_attempts), Lost(started=started))))
+    ages_ms = begun or {}
 
     def account(settled: set[int]) -> list[Tally]:
         books = Books()
@@ -89,5 +91,5 @@ def _recover(
                 books.enter(job.queue, job.type, job.attempt, transition, None, None)
         return books.tallies()
 
-    ended = [Ended(job.id, job.lease, transition) for job, transition in lost]
+    ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
     return len((yield from settle(dialect, ended, account, now_ms)))

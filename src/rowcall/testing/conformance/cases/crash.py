@@ -69,6 +69,7 @@ class TestCrash:
             assert statuses == ["lost"] * (len(statuses) - 1) + ["succeeded"]
             assert [one.attempt for one in jobs.attempts(job_id)] == list(range(1, len(statuses) + 1))
             assert jobs.get(job_id).attempt == len(statuses)
+            assert all(one.started_at for one in jobs.attempts(job_id)), "an attempt without its start"
         succeeded = {key for key, status in recorded.items() if status == "succeeded"}
         assert succeeded <= {(note.job_id, note.attempt) for note in notes.read("ended")}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from rowcall import Rowcall, Status
 from rowcall.lifecycle import Succeeded
+from rowcall.store.plans.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.hands import StoreWorker, watcher
@@ -81,6 +84,21 @@ class TestLostWorkers:
         assert [jobs.get(job_id).attempt for job_id in ids] == [1, 0, 0, 0]
         assert {jobs.get(job_id).status for job_id in ids} == {Status.PENDING}
         assert [len(jobs.attempts(job_id)) for job_id in ids] == [1, 0, 0, 0]
+
+    def test_what_had_begun_out_of_a_buffer_says_when_it_started(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job_id = jobs.enqueue("send").id
+        taken = StoreWorker(jobs, "victim").claim(slots=0, buffer=1)
+        claimed_at = clock.now()
+        clock.advance(1)
+        begun = {(ready.id, ready.lease): 250 for ready in taken.buffered}
+        jobs.write(lambda: recover_worker(jobs.dialect, "victim", begun, jobs.now_ms()))
+        started_at = claimed_at + timedelta(seconds=0.75)
+        assert [(event.event, event.at, event.actor) for event in jobs.timeline(job_id)][1:] == [
+            ("CLAIMED", claimed_at, "victim"),
+            ("STARTED", started_at, "victim"),
+            ("RECOVERED", clock.now(), None),
+        ]
+        assert [one.started_at for one in jobs.attempts(job_id)] == [started_at]
 
     def test_a_job_that_was_lost_once_is_never_buffered_again(self, jobs: Rowcall, clock: FakeClock) -> None:
         for _ in range(3):
