@@ -10,7 +10,8 @@ from rowcall.store.postgres import limits_sql as of_postgres
 from rowcall.store.sqlite import limits_sql as of_sqlite
 from tests.store.databases import fill, migrated, query_plan
 
-WHOLE = {"quotas", "stale_keys"}  # a handful of rows, when a worker starts; what runs, every ten minutes
+# a handful of rows, when a worker starts; what runs, when a worker ends and every ten minutes
+WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 
 
 @pytest.fixture(scope="module", params=["empty", "full, analyzed"])
@@ -19,7 +20,7 @@ def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if request.param != "empty":
             fill(connection)
             connection.execute("update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'")
-            connection.execute("insert into rowcall_slot select 'k' || (id % 100), id, 1 from rowcall_job")
+            connection.execute("insert into rowcall_slot select 'k' || (id % 100), id, 1, null from rowcall_job")
             connection.execute("insert into rowcall_start select 'k' || (id % 100), id, id, id from rowcall_job")
             connection.execute("insert into rowcall_gate select 'k' || id, id from rowcall_job where id < 100")
             connection.execute("analyze")

@@ -2,8 +2,9 @@
 
 The contract
 ------------
-* **Places.** A job that runs under a limit has a row in the table of slots for each of its keys. It counts only while
-  its job is running under the same lease, so nothing can leak: not by a crash, a prune or a completion elsewhere.
+* **Slots.** A job that runs under a limit has a row in the table of slots for each of its keys. It counts while its job
+  is running under the same lease. The slot of a worker also counts until the worker frees it, after its handler has
+  ended, or is gone: a handler that goes on after its attempt was settled counts. So nothing can leak by a crash.
 * **Keys.** Whoever gives out places or starts of a key has locked it until the commit, and has counted after that.
 * **Held.** A job whose key is full is held under that key and is not ready. Whoever frees a place makes as many ready
   again. A claimer holds jobs only while it keeps the slots of the key from being freed (`steady_slots`), so whoever
@@ -56,11 +57,18 @@ class Limiting(Protocol):
     def steady_slots(self, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
         """How many of the slots of these keys stay taken until the transaction ends, but for those of our own jobs."""
 
-    def take_slots(self, slots: Sequence[tuple[str, int, int]]) -> Plan[None]:
-        """Keys, ids and leases."""
+    def take_slots(self, slots: Sequence[tuple[str, int, int]], worker: str | None) -> Plan[None]:
+        """Keys, ids and leases. `worker` is None for jobs that are claimed by hand."""
 
-    def free_slots(self, job_ids: Sequence[int]) -> Plan[list[str]]:
-        """Give back all places of jobs that are no longer running; gives the key of each."""
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        """Free the slots of attempts (ids and leases); returns the key of each.
+
+        Without a lease, only those that no worker holds: who ends a job from outside does not know whether its
+        handler still runs.
+        """
+
+    def slots_of_worker(self, worker: str) -> Plan[list[tuple[int, int]]]:
+        """Return the attempts (ids and leases) whose slots a worker holds."""
 
     def stale_keys(self, limit: int) -> Plan[list[str]]:
         """Keys with slots that no longer count, as their jobs were ended by somebody who knew nothing of them."""

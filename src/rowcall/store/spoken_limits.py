@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 _states = msgspec.json.Decoder(list[tuple[str, Numbers | None, int]])
 _starts = msgspec.json.Decoder(list[tuple[str, int, int | None, list[tuple[int, int]]]])
+_attempts = msgspec.json.Decoder(list[tuple[int, int]])
 _texts = msgspec.json.Decoder(list[str])
 _held = msgspec.json.Decoder(list[tuple[str, str | None]])
 _quotas = msgspec.json.Decoder(list[tuple[str, Numbers]])
@@ -37,6 +38,7 @@ class LimitStatements(Protocol):
     recent_starts: str
     record_starts: str
     rewind_starts: str
+    slots_of_worker: str
     stale_keys: str
     take_slots: str
     tidy_starts: str
@@ -49,8 +51,11 @@ class SpokenLimits:
         statement = Statement(self._limits.key_states, (now_ms, as_json(list(keys.items()))), _states_from_row)
         return only(statement)
 
-    def take_slots(self, slots: Sequence[tuple[str, int, int]]) -> Plan[None]:
-        return execute(plain(self._limits.take_slots, as_json(slots)))
+    def take_slots(self, slots: Sequence[tuple[str, int, int]], worker: str | None) -> Plan[None]:
+        return execute(plain(self._limits.take_slots, as_json(slots), worker))
+
+    def slots_of_worker(self, worker: str) -> Plan[list[tuple[int, int]]]:
+        return self._json(_attempts, self._limits.slots_of_worker, worker)
 
     def recent_starts(self, asked: Sequence[tuple[str, int, int]]) -> Plan[dict[str, Starts]]:
         found = yield from self._json(_starts, self._limits.recent_starts, as_json(asked))

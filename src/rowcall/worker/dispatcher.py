@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowcall.lifecycle import Released, TimedOut
 from rowcall.task import Declared, Lane
@@ -17,7 +17,8 @@ from rowcall.worker.lanes import AsyncLane, ThreadLane
 from rowcall.worker.ledger import Ledger
 from rowcall.worker.pace import MOST_BUFFERED
 from rowcall.worker.process_lane import ProcessLane
-from rowcall.worker.run import Run, Stop
+from rowcall.worker.run import Run, Stop, attempt_of
+from rowcall.worker.tell import tell_abandoned
 
 NO_TASKS: Mapping[str, Declared] = {}
 
@@ -47,8 +48,10 @@ class Dispatcher:
         self._in_queue: Counter[str] = Counter()
         self._deadlines: list[tuple[float, int, Run]] = []
         self._tie = itertools.count()
-        self._abandoned = 0
+        self._abandoned: set[Run] = set()
+        self._late: deque[Run] = deque()
         self.ledger: Ledger | None = None
+        self.worker = ""
         self.anything = threading.Event()
         """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
         self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
@@ -77,7 +80,7 @@ class Dispatcher:
     @property
     def exhausted(self) -> bool:
         """Whether every slot is held by a handler that was given up."""
-        return self._abandoned >= self._concurrency
+        return len(self._abandoned) >= self._concurrency
 
     def in_flight(self, queue: str) -> int:
         return self._in_queue[queue]
@@ -111,13 +114,33 @@ class Dispatcher:
 
     @property
     def has_ended(self) -> bool:
-        return bool(self._ended)
+        return bool(self._ended or self._late)
 
     def take_ended(self) -> list[Run]:
         ended = []
         while self._ended:
             ended.append(self._ended.popleft())
         return ended
+
+    @property
+    def abandoned(self) -> set[tuple[int, int]]:
+        """The attempts (ids and leases) of this worker that were settled while their handlers go on."""
+        if not self._abandoned:
+            return set()
+        with self._lock:
+            return set(self._attempts(self._abandoned))
+
+    def take_late(self) -> list[tuple[int, int]]:
+        """Return the attempts that were abandoned, and whose handlers have ended since the last call."""
+        late = []
+        while self._late:
+            late += self._attempts([self._late.popleft()])
+        return late
+
+    def _attempts(self, runs: Iterable[Run]) -> list[tuple[int, int]]:
+        """What was claimed under a former name is gone with it, and its ids may be those of other jobs by now."""
+        members = (member for run in runs for member in run.members or (run,))
+        return [attempt_of(member) for member in members if member.worker == self.worker]
 
     def take_buffered(self) -> list[Run]:
         """Empty the buffer: what was never started is given back."""
@@ -199,10 +222,12 @@ class Dispatcher:
             if run.settled or run not in self._running:
                 return
             run.settled = True
-            self._abandoned += 1
+            self._abandoned.add(run)
         if run.task.lane is Lane.PROCESS:
             self._child_processes().kill(run)  # before its job is anybody else's
         run.give_up(outcome)
+        if isinstance(outcome, TimedOut):
+            tell_abandoned(run)
         self._put_ended(run)
         self._ring()
 
@@ -281,7 +306,8 @@ class Dispatcher:
         """A handler has ended. Gives the next run for the same lane, if there is one."""
         with self._lock:
             if run.settled:
-                self._abandoned -= 1
+                self._abandoned.discard(run)
+                self._late.append(run)
             else:
                 run.settled = True
                 if run.members is None:

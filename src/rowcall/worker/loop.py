@@ -114,6 +114,7 @@ class Loop:
             self._observe(0, time.monotonic())
             self._outcomes.release(self._dispatcher.take_buffered())
         self._outcomes.take(ended)
+        self._outcomes.take_late(self._dispatcher.take_late())
 
     @property
     def counts(self) -> Counter[str]:
@@ -151,7 +152,7 @@ class Loop:
             self._mark_started()
             if self._outcomes.settle_completed():
                 self._maybe_work = True
-            elif self._outcomes.any_unsettled or self._is_round_due():
+            elif self._outcomes.any_unsettled or self._outcomes.late or self._is_round_due():
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
                 self._settle_down()
@@ -208,7 +209,7 @@ class Loop:
             self._outcomes.settle_one_by_one()
 
     def _round(self) -> None:
-        runs = self._outcomes.group()
+        runs, late = self._outcomes.group(), tuple(self._outcomes.late)
         now = self._core.clock.monotonic()
         self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
         appetite = self._appetite()
@@ -219,8 +220,11 @@ class Loop:
                 account_of(runs) if runs else None,
                 appetite,
                 self._core.now_ms(),
+                late=late,
+                abandoned=self._dispatcher.abandoned,
             )
         )
+        del self._outcomes.late[: len(late)]
         self._outage.over("loop")
         self._outcomes.written(runs, taken.settled, taken.cancelled)
         self._gathering_since = time.monotonic()

@@ -17,10 +17,10 @@ from rowcall.queue.core import Core
 from rowcall.store.dialect import Success
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Account, Completions, Ended, settle, settle_completed
+from rowcall.store.plans.settle import Account, Completions, Ended, attempts_of, settle, settle_completed
 from rowcall.store.records import Tally
 from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.run import Run
+from rowcall.worker.run import Run, attempt_of
 from rowcall.worker.tell import tell, tell_completed, tell_dropped, tell_left_open
 
 MOST_SETTLED = 1000
@@ -42,6 +42,7 @@ class Outcomes:
         self._completed: list[Run] = []
         self._undecided: list[Run] = []
         self._left_open: list[Run] = []
+        self.late: list[tuple[int, int]] = []
         self._asked_at = 0.0
         self.counts: Counter[str] = Counter()
 
@@ -52,8 +53,13 @@ class Outcomes:
             elif isinstance(run.stopped_because, Lost):
                 free_places([run])
                 tell_dropped(run)
+                self.late.append(attempt_of(run))
             else:
                 self._unsettled.append(run)
+
+    def take_late(self, attempts: Iterable[tuple[int, int]]) -> None:
+        """The handlers of these attempts have ended after they were settled: the next round frees their slots."""
+        self.late += attempts
 
     @property
     def any_unsettled(self) -> bool:
@@ -66,7 +72,8 @@ class Outcomes:
 
     def __len__(self) -> int:
         """How many are to be waited for; not those whose handlers left their transactions open, perhaps for ever."""
-        return len(self._unsettled) + len(self._completed) + len(self._undecided) - len(self._left_open)
+        settling = len(self._unsettled) + len(self._completed) + len(self._undecided) - len(self._left_open)
+        return settling + len(self.late)
 
     @property
     def is_full(self) -> bool:
@@ -129,8 +136,9 @@ class Outcomes:
 
     def _decided(self, runs: list[Run], now: float) -> Completions:
         ended = [_ended(run, now) for run in runs]
-        account = account_of(runs)
-        return self._connection.write(settle_completed(self._core.dialect, ended, account, self._core.now_ms()))
+        abandoned = self._dispatcher.abandoned
+        plan = settle_completed(self._core.dialect, ended, account_of(runs), self._core.now_ms(), abandoned)
+        return self._connection.write(plan)
 
     def _decided_one_by_one(self, runs: list[Run], now: float) -> Completions:
         """One of them holds what the database refuses: that one fails."""
@@ -160,6 +168,7 @@ class Outcomes:
         done = [run for run in self._unsettled if (run.ready.id, run.ready.lease) not in owned]
         self._unsettled = [run for run in self._unsettled if run not in done]
         free_places(done)
+        self.late += map(attempt_of, done)  # unless they were settled by us, their slots are still taken
         self._count(done, {run.ready.id for run in done})
 
     def release(self, runs: Iterable[Run]) -> None:
@@ -172,20 +181,22 @@ class Outcomes:
     def forget(self, ended: Iterable[Run]) -> None:
         """Nothing of it is to be written any more, nor of these."""
         free_places([*self._unsettled, *self._completed, *self._undecided, *ended])
-        self._unsettled, self._completed, self._undecided, self._left_open = [], [], [], []
+        self._unsettled, self._completed, self._undecided, self._left_open, self.late = [], [], [], [], []
 
     def write_what_can_be(self) -> None:
         """Last words, before the loop ends by an error."""
         ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
         try:
-            account = account_of(self._unsettled)
-            self._connection.write(settle(self._core.dialect, ended, account, self._core.now_ms()))
+            self._write(ended, account_of(self._unsettled))
         except RowcallError as error:
             logger.warning("%d jobs could not be given back; others will find them: %s", len(ended), error)
 
     def _settle(self, run: Run, now: float) -> set[int]:
-        ended, account = [ended_of(run, now)], account_of([run])
-        return self._connection.write(settle(self._core.dialect, ended, account, self._core.now_ms()))
+        return self._write([ended_of(run, now)], account_of([run]))
+
+    def _write(self, ended: Sequence[Ended | Success], account: Account) -> set[int]:
+        freed = attempts_of(ended, self._dispatcher.abandoned)
+        return self._connection.write(settle(self._core.dialect, ended, account, self._core.now_ms(), freed))
 
     def _count(self, runs: list[Run], settled: set[int]) -> None:
         self.counts.update(map(_MOVE_OF, runs))

@@ -301,6 +301,10 @@ class Run:
         return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=random.random())
 
 
+def attempt_of(run: Run) -> tuple[int, int]:
+    return run.ready.id, run.ready.lease
+
+
 def _is_chosen(error: Raised | Reported) -> bool:
     """Whether the handler said how the attempt is to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
     return isinstance(error, Raised) and isinstance(error.error, Control)

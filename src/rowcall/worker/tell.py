@@ -36,6 +36,12 @@ def tell_ended_outside(run: Run) -> None:
     _log(run, logging.WARNING, "its attempt was ended from outside; its handler is told to stop", None)
 
 
+def tell_abandoned(run: Run) -> None:
+    what = "its handler goes on past its timeout, and keeps its slots in the worker and under limits until it ends"
+    for member in run.members or (run,):
+        _log(member, logging.WARNING, what, None)
+
+
 def tell_dropped(run: Run) -> None:
     _log(run, logging.WARNING, "this attempt was given to somebody else meanwhile; its outcome is dropped", None)
 

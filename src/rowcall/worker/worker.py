@@ -21,6 +21,7 @@ from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
+from rowcall.store.plans.recover import retire
 from rowcall.store.plans.tidy import fold
 from rowcall.wake.watch import Bell
 from rowcall.worker.bootstrap import refuse_while_importing
@@ -236,7 +237,7 @@ class Worker:
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
         assert self._dispatcher is not None
-        self._dispatcher.ledger = ledger
+        self._dispatcher.ledger, self._dispatcher.worker = ledger, name
         if former is not None:
             former.close()
         return name
@@ -333,7 +334,7 @@ class Worker:
             self._canceller.stop()
         try:
             if self.name:
-                self._core.write(lambda: self._core.dialect.retire(self.name))
+                self._core.write(lambda: retire(self._core.dialect, self.name))
         except RowcallError as error:
             logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
         if self._dispatcher is not None:

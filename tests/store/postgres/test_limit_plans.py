@@ -20,7 +20,7 @@ IDS = list(range(1, 201))
 CASES: dict[str, Statement[object]] = {
     "key_states": statements_of(DIALECT.key_states(dict.fromkeys(KEYS, "each"), None))[0],
     "steady_slots": statements_of(DIALECT.steady_slots(dict.fromkeys(KEYS, 1), IDS))[0],
-    "free_slots": statements_of(DIALECT.free_slots(IDS))[0],
+    "free_slots": statements_of(DIALECT.free_slots([(job_id, 1) for job_id in IDS]))[0],
     "hold": statements_of(DIALECT.hold(dict(zip(IDS, KEYS, strict=True))))[0],
     "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
     "held_keys": statements_of(DIALECT.held_keys(KEYS[5], 500))[0],

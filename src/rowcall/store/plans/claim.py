@@ -16,7 +16,7 @@ from rowcall.store.plans.holding import open_gates
 from rowcall.store.plans.limits import Admission, DeclaredLimits
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.schedule import tick
-from rowcall.store.plans.settle import Account, Ended, write_ended
+from rowcall.store.plans.settle import Account, Ended, attempts_of, write_ended
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
@@ -71,12 +71,21 @@ def round_of_work(
     account: Account | None,
     appetite: Appetite,
     now_ms: int | None,
+    *,
+    late: Sequence[tuple[int, int]] = (),
+    abandoned: Collection[tuple[int, int]] = (),
 ) -> Plan[Taken]:
-    """One round of a worker that is registered; one that is not (it was declared lost) is given nothing."""
+    """One round of a worker that is registered; one that is not (it was declared lost) is given nothing.
+
+    `late` are attempts (ids and leases) whose handlers ended after they were settled, `abandoned` those whose handlers
+    still run, so that their slots under limits stay taken.
+    """
     settled, cancelled = yield from write_ended(dialect, ended, account, now_ms)
     look = yield from dialect.look(appetite.worker, now_ms, hold=True)
-    if settled and any(look.concerned) and (yield from follow(dialect, settled, look.concerned, now_ms)):
-        look = yield from dialect.look(appetite.worker, now_ms)
+    if (ended or late) and any(look.concerned):
+        freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if look.slots else ()
+        if (yield from follow(dialect, settled, look.concerned, now_ms, freed)):
+            look = yield from dialect.look(appetite.worker, now_ms)
     if not look.registered:
         return Taken(look, settled=settled, cancelled=cancelled)
     taken = yield from _take(dialect, appetite, look, now_ms)
@@ -107,7 +116,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         opened = look.is_wake_due and (yield from open_gates(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
         look = yield from dialect.look(appetite.worker, now_ms)
-    admission = Admission(appetite.limits, now_ms)
+    admission = Admission(appetite.limits, now_ms, None if appetite.lease_ms is not None else appetite.worker)
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck, rides=dict(appetite.rides))
     wanted = wanted_types(appetite, look)

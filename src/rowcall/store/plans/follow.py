@@ -10,13 +10,23 @@ from rowcall.store.plans.holding import free
 from rowcall.store.statement import Plan
 
 
-def follow(dialect: Dialect, settled: Collection[int], concerned: Concerned, now_ms: int | None) -> Plan[bool]:
-    """Do what follows from these attempts having ended; gives whether that made any job ready."""
+def follow(
+    dialect: Dialect,
+    settled: Collection[int],
+    concerned: Concerned,
+    now_ms: int | None,
+    freed: Collection[tuple[int, int | None]] | None = None,
+) -> Plan[bool]:
+    """Do what follows from these jobs' attempts having ended; gives whether that made any job ready.
+
+    `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as somebody settled
+    them by hand: then the slots of workers are not freed.
+    """
     any_ready = False
-    if concerned.edges:
+    if settled and concerned.edges:
         any_ready |= yield from resolve_ended(dialect, settled, now_ms)
     if concerned.slots:
-        any_ready |= yield from free(dialect, settled)
-    if concerned.waiters:  # of others, too, that came to their end by it
+        any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
+    if settled and concerned.waiters:  # of others, too, that came to their end by it
         yield from dialect.tell_waiters(None if concerned.edges else settled)
     return any_ready

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from rowcall.limits import Numbers, entries_from_text, name_of
@@ -18,10 +19,15 @@ MOST_FREED = 1000
 LOOK_AGAIN_MS = 1000
 
 
-def free(dialect: Dialect, settled: Collection[int]) -> Plan[bool]:
-    """Give back the places of these jobs; gives whether that made any job ready."""
-    keys = yield from dialect.free_slots(sorted(settled))
+def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan[bool]:
+    """Free the slots of these attempts; returns whether that made any job ready."""
+    keys = (yield from dialect.free_slots(sorted(attempts, key=itemgetter(0)))) if attempts else []
     return bool(keys and (yield from dialect.unhold(Counter(keys))))
+
+
+def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
+    """Free all slots of a worker that is gone; returns whether that made any job ready."""
+    return (yield from free(dialect, (yield from dialect.slots_of_worker(worker))))
 
 
 def open_gates(dialect: Dialect, now_ms: int | None) -> Plan[int]:

@@ -111,8 +111,9 @@ class Admission:
     that another round would find something at once.
     """
 
-    def __init__(self, declared: DeclaredLimits, now_ms: int | None) -> None:
+    def __init__(self, declared: DeclaredLimits, now_ms: int | None, worker: str | None = None) -> None:
         self.declared = declared
+        self._worker = worker
         self.held = 0
         self.left = False
         self.crowded = False
@@ -148,7 +149,7 @@ class Admission:
                     room.take()
                 slots += [(entry.key, job.id, job.lease) for entry in entries]
         if slots:
-            yield from dialect.take_slots(slots)
+            yield from dialect.take_slots(slots, self._worker)
             self._ours += [job_id for _, job_id, _ in slots]
             yield from self._record_starts(dialect, {key for key, _, _ in slots})
         if full:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from rowcall.lifecycle import Lost, Released, Tries, decide
 from rowcall.store.dialect import Dialect, Owned
 from rowcall.store.plans.books import Books
-from rowcall.store.plans.settle import Ended, settle
+from rowcall.store.plans.holding import free_worker
+from rowcall.store.plans.settle import Ended, attempts_of, settle
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
@@ -43,7 +44,16 @@ def recover_worker(
     owned = yield from dialect.owned_by(worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
-    return Recovery(recovered, done=(yield from dialect.retire_if_idle(worker)))
+    done = yield from dialect.retire_if_idle(worker)
+    if done:
+        yield from free_worker(dialect, worker)
+    return Recovery(recovered, done)
+
+
+def retire(dialect: Dialect, worker: str) -> Plan[None]:
+    """Strike off a worker that leaves. The slots of handlers that it has abandoned come free."""
+    yield from dialect.retire(worker)
+    yield from free_worker(dialect, worker)
 
 
 def give_back_unknown(
@@ -59,7 +69,7 @@ def give_back_unknown(
         Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
         for job in unknown
     ]
-    yield from settle(dialect, ended, None, now_ms)  # they never began: there is nothing to count
+    yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
     return {(job.id, job.lease) for job in owned}
 
 
@@ -92,4 +102,4 @@ def _recover(
         return books.tallies()
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    return len((yield from settle(dialect, ended, account, now_ms)))
+    return len((yield from settle(dialect, ended, account, now_ms, attempts_of(ended))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -51,15 +51,28 @@ Account = Callable[[set[int]], list[Tally]]
 
 
 def settle(
-    dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
+    dialect: Dialect,
+    ended: Sequence[Ended | Success],
+    account: Account | None,
+    now_ms: int | None,
+    freed: Collection[tuple[int, int]] | None = None,
 ) -> Plan[set[int]]:
-    """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks."""
+    """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks.
+
+    `freed`: see `follow`.
+    """
     live = (yield from write_ended(dialect, ended, account, now_ms)).live
-    if live:
+    if live or freed:
         concerned = yield from dialect.concerned()
         if any(concerned):
-            yield from follow(dialect, live, concerned, now_ms)
+            yield from follow(dialect, live, concerned, now_ms, freed)
     return live
+
+
+def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Return ids and leases, without those whose handlers still run."""
+    attempts = [(one.id if isinstance(one, Success) else one.job_id, one.lease) for one in ended]
+    return [attempt for attempt in attempts if attempt not in abandoned]
 
 
 def write_ended(
@@ -172,9 +185,16 @@ class Completions(NamedTuple):
 
 
 def settle_completed(
-    dialect: Dialect, ended: Sequence[Ended], account: Account, now_ms: int | None
+    dialect: Dialect,
+    ended: Sequence[Ended],
+    account: Account,
+    now_ms: int | None,
+    abandoned: Collection[tuple[int, int]] = (),
 ) -> Plan[Completions]:
-    """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone."""
+    """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone.
+
+    The slots of `abandoned` attempts are not freed: their handlers still run.
+    """
     found = yield from dialect.leases(sorted(one.job_id for one in ended))
     undecided = {job_id for job_id, lease in found.items() if lease is None}
     rolled_back, committed = [], set()
@@ -184,11 +204,12 @@ def settle_completed(
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, account, now_ms)
-    if committed:  # a transaction that began long ago may not have seen who waits for its job
+    settled = yield from settle(dialect, rolled_back, account, now_ms, ())
+    freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
+    if committed or freed:  # a transaction that began long ago may not have seen who waits for its job
         concerned = yield from dialect.concerned()
         if any(concerned):
-            yield from follow(dialect, committed, concerned, now_ms)
+            yield from follow(dialect, committed, concerned, now_ms, freed)
     return Completions(committed, settled, undecided)
 
 

@@ -23,13 +23,14 @@ create table <edge> (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
 """
 
-# a job that runs under a limit: of no account once the lease of its job is another
+# a job that runs under a limit; one of a worker counts until that worker has freed it or is gone
 _SLOT = """
 create table <slot> (
   job_id bigint not null,
   lease bigint not null,
   limit_key text collate "C" not null,
-  primary key (limit_key, job_id)
+  worker text,
+  primary key (limit_key, job_id, lease)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
 """
 
@@ -109,7 +110,8 @@ begin
     delete from <schema>.<edge> where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
   if exists (select from <schema>.<slot>) then
-    delete from <schema>.<slot> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+    delete from <schema>.<slot>
+    where worker is null and job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
   return null;
 end
@@ -125,7 +127,7 @@ begin
   delete from <schema>.<tally> where outcome is null;
   update <schema>.<tally> set status = null where status is not null;
   delete from <schema>.<edge>;
-  delete from <schema>.<slot>;
+  delete from <schema>.<slot> where worker is null;
   return null;
 end
 $body$

@@ -37,8 +37,8 @@ class PostgresLimits(SpokenLimits):
     def steady_slots(self, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
         return Counter((yield from self._json(_texts, self._limits.steady_slots, as_json(list(used)), _array(ours))))
 
-    def free_slots(self, job_ids: Sequence[int]) -> Plan[list[str]]:
-        return self._json(_texts, self._limits.free_slots, _array(job_ids))
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        return self._json(_texts, self._limits.free_slots, as_json(attempts))
 
     def hold(self, jobs: Mapping[int, str]) -> Plan[int]:
         document = as_json({str(job_id): held_by(key) for job_id, key in jobs.items()})

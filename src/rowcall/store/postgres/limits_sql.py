@@ -8,7 +8,10 @@ from rowcall.store.postgres.sql import Sql
 _HELD = "<job> as job where status = 'pending' and held"
 _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
 # asked of each row by its id: joined, the planner might read all jobs instead
-_IS_LIVE = "(select job.status = 'running' and job.lease = slot.lease from <job> as job where job.id = slot.job_id)"
+_COUNTS = """(coalesce(
+              (select job.status = 'running' and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
+              false)
+            or exists (select from <worker> as worker where worker.name = slot.worker))"""
 
 
 def _given(*columns: str, parameter: int = 1) -> str:
@@ -37,32 +40,41 @@ class LimitsSql:
         select {milliseconds_of("(select <now>)")}, (
           select coalesce(jsonb_agg(jsonb_build_array(given.key,
             (select jsonb_build_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name),
-            (select count(*) filter (where {_IS_LIVE}) from <slot> as slot where slot.limit_key = given.key))),
+            (select count(*) filter (where {_COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
             '[]'::jsonb)::text
           from {_given("key text", "name text", parameter=2)})"""
     # what is just being freed is skipped, and what is locked here is freed only after our commit
     steady_slots = f"""
         with locked as materialized (
-          select limit_key, job_id, lease from <slot>
+          select limit_key, job_id, lease, worker from <slot>
           where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb)))
             and job_id <> all ($2::text::bigint[])
           for share skip locked)
-        select coalesce(jsonb_agg(limit_key) filter (where {_IS_LIVE}), '[]'::jsonb)::text from locked as slot"""
+        select coalesce(jsonb_agg(limit_key) filter (where {_COUNTS}), '[]'::jsonb)::text from locked as slot"""
     take_slots = f"""
-        insert into <slot> (limit_key, job_id, lease)
-        select key, job_id, lease from {_given("key text", "job_id bigint", "lease bigint")}
-        on conflict (limit_key, job_id) do update set lease = excluded.lease"""
-    free_slots = """
-        with freed as (delete from <slot> where job_id = any ($1::text::bigint[]) returning limit_key)
+        insert into <slot> (limit_key, job_id, lease, worker)
+        select key, job_id, lease, $2::text from {_given("key text", "job_id bigint", "lease bigint")}
+        on conflict (limit_key, job_id, lease) do update set worker = excluded.worker"""
+    # without a lease, what no worker holds
+    free_slots = f"""
+        with freed as (
+          delete from <slot> where ctid = any (array(
+            select mine.ctid from {_given("job_id bigint", "lease bigint")} cross join lateral (
+              select ctid from <slot> as slot where slot.job_id = given.job_id
+                and case when given.lease is null then slot.worker is null else slot.lease = given.lease end) as mine))
+          returning limit_key)
         select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
 
+    slots_of_worker = """
+        select coalesce(jsonb_agg(jsonb_build_array(job_id, lease)), '[]'::jsonb)::text
+        from <slot> where worker = $1::text"""
     stale_keys = f"""
         select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from (
-          select distinct limit_key from <slot> as slot where {_IS_LIVE} is not true limit $1::int) as stale"""
+          select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1::int) as stale"""
     drop_stale = f"""
         with gone as (
           delete from <slot> as slot
-          where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb))) and {_IS_LIVE} is not true
+          where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb))) and not {_COUNTS}
           returning 1)
         select count(*) from gone"""
 

@@ -21,13 +21,14 @@ create table <edge> (
 ) without rowid
 """
 
-# a job that runs under a limit: of no account once the lease of its job is another
+# a job that runs under a limit; one of a worker counts until that worker has freed it or is gone
 _SLOT = """
 create table <slot> (
   limit_key text not null,
   job_id integer not null,
   lease integer not null,
-  primary key (limit_key, job_id)
+  worker text,
+  primary key (limit_key, job_id, lease)
 ) without rowid
 """
 
@@ -91,7 +92,7 @@ create trigger <prefix>job_belongings after delete on <job> begin
   delete from <event> where job_id = old.id;
   delete from <job_tag> where job_id = old.id;
   delete from <edge> where job_id = old.id;
-  delete from <slot> where job_id = old.id;
+  delete from <slot> where job_id = old.id and worker is null;
 end
 """
 

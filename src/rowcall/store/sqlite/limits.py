@@ -32,8 +32,8 @@ class SqliteLimits(SpokenLimits):
         yield from ()
         return used
 
-    def free_slots(self, job_ids: Sequence[int]) -> Plan[list[str]]:
-        given = as_json(job_ids)
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        given = as_json(attempts)
         keys = _texts.decode((yield from only(Statement(self._limits.slots_of, (given,), rows.text_from_row))))
         if keys:
             yield from execute(plain(self._limits.delete_slots, given))

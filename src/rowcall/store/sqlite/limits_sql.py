@@ -5,9 +5,15 @@ from __future__ import annotations
 from rowcall.store.sqlite.schema import render
 
 _HELD = "<job> indexed by <prefix>job_held_by where status = 'pending' and held"
-_IS_STALE = """not exists (
-            select 1 from <job> as job
-            where job.id = slot.job_id and job.lease = slot.lease and job.status = 'running')"""
+_COUNTS = """(
+            exists (select 1 from <job> as job
+                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = 'running')
+            or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
+# without a lease, what no worker holds
+_OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_job
+        where slot.job_id = json_extract(given.value, '$[0]') and case
+          when json_extract(given.value, '$[1]') is null then slot.worker is null
+          else slot.lease = json_extract(given.value, '$[1]') end"""
 _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 
@@ -28,24 +34,23 @@ class LimitsSql:
         select <now>, (
           select json_group_array(json_array(given.key,
             json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
-            (select count(*) from <slot> as slot cross join <job> as job
-             where slot.limit_key = given.key and job.id = slot.job_id and job.lease = slot.lease
-               and job.status = 'running')))
+            (select count(*) from <slot> as slot where slot.limit_key = given.key and {_COUNTS})))
           from {_given("key", "name", parameter=2)})"""
     take_slots = f"""
-        insert or replace into <slot> (limit_key, job_id, lease)
-        select key, job_id, lease from {_given("key", "job_id", "lease")}"""
-    slots_of = """
-        select json_group_array(limit_key) from <slot> indexed by <prefix>slot_job
-        where job_id in (select value from json_each(?1))"""
+        insert or replace into <slot> (limit_key, job_id, lease, worker)
+        select key, job_id, lease, ?2 from {_given("key", "job_id", "lease")}"""
+    slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
+    slots_of_worker = "select json_group_array(json_array(job_id, lease)) from <slot> where worker = ?1"
     stale_keys = f"""
         select json_group_array(limit_key) from (
-          select distinct limit_key from <slot> as slot where {_IS_STALE} limit ?1)"""
+          select distinct limit_key from <slot> as slot where not {_COUNTS} limit ?1)"""
     drop_stale = f"""
-        delete from <slot> where (limit_key, job_id) in (
-          select slot.limit_key, slot.job_id from json_each(?1) as given
-          cross join <slot> as slot on slot.limit_key = given.value where {_IS_STALE})"""
-    delete_slots = "delete from <slot> where job_id in (select value from json_each(?1))"
+        delete from <slot> where (limit_key, job_id, lease) in (
+          select slot.limit_key, slot.job_id, slot.lease from json_each(?1) as given
+          cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
+    delete_slots = f"""
+        delete from <slot> where (limit_key, job_id, lease) in (
+          select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""
 
     hold = f"""
         update <job> set held = given.held from {_given("id", "held")}

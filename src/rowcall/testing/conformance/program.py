@@ -73,6 +73,11 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
     def alone(ctx: Context, key: str) -> None:
         noted(ctx, lambda: threading.Event().wait(0.005))
 
+    @jobs.task(limit=Limit("overdue", concurrency=1), timeout=0.1)
+    def overdue(ctx: Context) -> None:
+        """Runs on past its timeout."""
+        noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
+
     return Declared(lasting)
 
 

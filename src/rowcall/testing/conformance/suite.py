@@ -46,6 +46,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestLimitsOfThreads,
     TestRateLimits,
 )
+from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
@@ -115,6 +116,7 @@ __all__ = [
     "TestKeysOfTasks",
     "TestLeasesByHand",
     "TestLimits",
+    "TestLimitsOfHandlers",
     "TestLimitsOfProcesses",
     "TestLimitsOfThreads",
     "TestListing",
@@ -142,6 +144,7 @@ __all__ = [
     "TestSecrets",
     "TestSentAgain",
     "TestSettle",
+    "TestSlotsOfWorkers",
     "TestStage",
     "TestStopping",
     "TestStorm",
