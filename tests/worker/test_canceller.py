@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 
 from rowcall import Context, Rowcall
-from rowcall.lifecycle import CancelRequested, Move
+from rowcall.lifecycle import CancelRequested, Lost, Move
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Interrupted
 from rowcall.testing import eventually
 from rowcall.worker import canceller
+from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.run import Run
-from tests.worker.support import ended, some_beats
+from rowcall.worker.run import Run, Stop
+from tests.worker.support import Place, ended, some_beats
 
 
 @pytest.fixture
@@ -59,7 +62,10 @@ def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[int]) ->
         assert len(asked) == so_far
 
 
-def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall) -> None:
+@pytest.mark.parametrize(
+    ("because", "move"), [(CancelRequested("enough"), Move.CANCEL), (Lost(), Move.RECOVER)], ids=["asked", "ended"]
+)
+def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop, move: Move) -> None:
     let_go, began = threading.Event(), []
 
     @jobs.task(queue="one")
@@ -77,16 +83,69 @@ def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall) -> None:
     rung = threading.Event()
     dispatcher = Dispatcher(1, rung.set, None, limited_queues=True)
     dispatcher.accept([first], [second])
-    dispatcher.cancel(second, CancelRequested("enough"))
+    dispatcher.cancel(second, because)
     assert rung.is_set()
     assert (dispatcher.buffered, dispatcher.in_flight("one")) == (0, 1)
     assert dispatcher.take_ended() == [second]
     assert second.transition is not None
-    assert (second.transition.move, second.transition.error_detail) == (Move.CANCEL, "enough")
+    assert (second.transition.move, second.stopped_because) == (move, because)
     let_go.set()
     eventually(lambda: dispatcher.has_ended)
     assert (dispatcher.take_ended(), began) == ([first], [1])
     dispatcher.close()
+
+
+def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
+    let_go, began = threading.Event(), []
+
+    @jobs.task
+    def held(number: int) -> None:
+        began.append(number)
+        assert let_go.wait(30)
+
+    for number in (1, 2):
+        held.enqueue(number)
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=1, buffer=1), None))
+    first, second = (
+        Run(ready, jobs.tasks["held"], "me", taken.look.now_ms, time.monotonic, buffered=buffered)
+        for ready, buffered in zip((*taken.started, *taken.buffered), (False, True), strict=True)
+    )
+    dispatcher = Dispatcher(1, lambda: None, None)
+    dispatcher.accept([first], [second])
+    jobs.complete(jobs.get(second.ready.id))
+    canceller.Canceller(jobs, dispatcher).check()
+    assert dispatcher.take_ended() == [second]
+    assert not first.cancelled
+    let_go.set()
+    eventually(lambda: dispatcher.has_ended)
+    assert began == [1]
+    dispatcher.close()
+
+
+def test_who_completes_on_a_connection_in_autocommit_mode_is_not_stopped(
+    place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease has moved for all to see before the call returns."""
+    complete = Completion.complete
+
+    def complete_and_check(*arguments: object) -> None:
+        complete(*arguments)  # type: ignore[arg-type]
+        assert worker._canceller is not None
+        worker._canceller.check()
+
+    monkeypatch.setattr(Completion, "complete", complete_and_check)
+
+    @jobs.task
+    def completes(ctx: Context) -> None:
+        with closing(sqlite3.connect(place.database, isolation_level=None)) as connection:
+            ctx.complete("done", connection=connection)
+        assert not ctx.cancelled
+        place.trace("went on")
+
+    with jobs.worker() as worker:
+        job = ended(jobs, completes.enqueue())
+        place.wait_for_line("went on")
+    assert job.result == "done"
 
 
 def test_a_handler_that_swallows_it_goes_on(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import signal
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Limit, Rowcall
 from rowcall.cli.doctor import content
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Run
@@ -243,6 +244,23 @@ def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine)
     with queue.worker(lease=3600) as worker:
         change(folder, "update rowcall_worker set beat_at = beat_at - 7200000")
         assert examine().what["workers"] == f"{worker.name} was last heard of 2 h ago, with 0 jobs"
+
+
+def test_a_slot_of_a_handler_that_goes_on(queue: Rowcall, examine: Examine) -> None:
+    began, let_go = threading.Event(), threading.Event()
+
+    @queue.task(limit=Limit("stripe", concurrency=1), timeout=0.05, max_attempts=1)
+    def charge() -> None:
+        began.set()
+        assert let_go.wait(30)
+
+    job = charge.enqueue()
+    with queue.worker(concurrency=2) as worker:
+        eventually(lambda: queue.get(job.id).status == "failed")
+        said = f"the handler of job {job.id} still runs in {worker.name} after its attempt ended"
+        assert examine().what["limits"] == f'{said}, and keeps a slot of ["stripe"]'
+        let_go.set()
+        eventually(lambda: "limits" not in examine().level)
 
 
 def test_a_job_from_the_future(queue: Rowcall, folder: Path, examine: Examine) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Limit, Rowcall
 from rowcall.cli.doctor import look, server_sql, server_tables
 from rowcall.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
@@ -266,6 +266,23 @@ def test_workers_that_died_or_say_nothing(
     assert examine().what["workers"] == f"{worker.name} has died, with 0 jobs"
     raw.execute("update rowcall_worker set beat_at = beat_at - interval '2 hours', lock_path = '/of/another/host'")
     assert examine().what["workers"] == f"{worker.name} was last heard of 2 h ago, with 0 jobs"
+
+
+def test_a_slot_of_a_handler_that_goes_on(server_queue: Rowcall, examine: Examine) -> None:
+    began, let_go = threading.Event(), threading.Event()
+
+    @server_queue.task(limit=Limit("stripe", concurrency=1), timeout=0.05, max_attempts=1)
+    def charge() -> None:
+        began.set()
+        assert let_go.wait(30)
+
+    job = charge.enqueue()
+    with server_queue.worker(concurrency=2) as worker:
+        eventually(lambda: server_queue.get(job.id).status == "failed")
+        said = f"the handler of job {job.id} still runs in {worker.name} after its attempt ended"
+        assert examine().what["limits"] == f'{said}, and keeps a slot of ["stripe"]'
+        let_go.set()
+        eventually(lambda: "limits" not in examine().level)
 
 
 def test_a_job_from_the_future(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:

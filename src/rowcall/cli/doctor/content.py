@@ -52,6 +52,7 @@ def _service(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Fin
     yield service.check_waiting(waiting, longest_ms / 1000, bool(living), asked)
     paused = raw.execute(render(_PAUSED, prefix)).fetchall()
     yield from service.check_pauses([(kind, name, actor, ms / 1000) for kind, name, actor, ms in paused], asked)
+    yield from service.check_limits(raw.execute(render(_KEPT_SLOTS, prefix)).fetchall())
     yield from service.check_queues(raw.execute(render(_BY_QUEUE, prefix)).fetchall(), living)
     by_type = [(kind, count, waited_ms / 1000) for kind, count, waited_ms in raw.execute(render(_BY_TYPE, prefix))]
     yield from service.check_tasks(by_type, asked)
@@ -166,4 +167,10 @@ _BY_TYPE = f"""
 select type, count(*), <clock> - min(run_at) from <job> {_READY} group by type
 """
 _PAUSED = "select kind, name, actor, max(0, <clock> - at) from <pause> order by kind, name"
+_KEPT_SLOTS = """
+select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker
+where not exists (
+  select 1 from <job> as job where job.id = slot.job_id and job.lease = slot.lease and job.status = 'running')
+order by slot.job_id, slot.limit_key
+"""
 _NEWEST = "select created_at - <clock> from <job> order by id desc limit 1"

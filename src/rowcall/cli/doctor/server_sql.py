@@ -145,6 +145,13 @@ BY_TYPE = f"""
 select type, count(*), date_part('epoch', <clock> - min(run_at)) from <job> {_READY} group by type order by type
 """
 
+KEPT_SLOTS = """
+select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker
+where not exists (
+  select 1 from <job> as job where job.id = slot.job_id and job.lease = slot.lease and job.status = 'running')
+order by slot.job_id, slot.limit_key
+"""
+
 PAUSED = """
 select kind, name, actor, greatest(0, date_part('epoch', <clock> - at)) from <pause> order by kind, name
 """

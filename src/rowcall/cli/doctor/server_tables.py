@@ -158,6 +158,7 @@ def _service(look: Look, asked: Asked) -> Iterator[Finding]:
     waiting, longest_seconds = look.row(server_sql.DUE)
     yield service.check_waiting(waiting, longest_seconds, bool(living), asked)
     yield from service.check_pauses(look.rows(server_sql.PAUSED), asked)
+    yield from service.check_limits(look.rows(server_sql.KEPT_SLOTS))
     yield from service.check_queues(look.rows(server_sql.BY_QUEUE), living)
     yield from service.check_tasks(look.rows(server_sql.BY_TYPE), asked)
     newest = look.rows(server_sql.NEWEST)

@@ -125,6 +125,17 @@ def check_pauses(paused: Sequence[tuple[str, str, str | None, float]], asked: As
         yield warn("pauses", what, f"Nothing to do if that is meant; otherwise: {again}")
 
 
+def check_limits(kept: Sequence[tuple[str, str, int]]) -> Iterator[Finding]:
+    """Slots under limits of handlers that still run after their attempts ended: the key, the worker and the job."""
+    for key, worker, job_id in kept[:MOST_SHOWN]:
+        yield warn(
+            "limits",
+            f"the handler of job {job_id} still runs in {worker} after its attempt ended, and keeps a slot of {key}",
+            "The slot comes free when the handler ends, or when you restart that worker;"
+            ' with isolation="process" a timeout ends the handler',
+        )
+
+
 def _serves(worker: SeenWorker, queue: str) -> bool:
     if worker.queues == "*" or queue in (part.partition("=")[0] for part in worker.queues.split(",")):
         return True
