@@ -49,6 +49,7 @@ class Dispatcher:
         self._deadlines: list[tuple[float, int, Run]] = []
         self._tie = itertools.count()
         self._abandoned: set[Run] = set()
+        self._lingering: set[Run] = set()
         self._late: deque[Run] = deque()
         self.ledger: Ledger | None = None
         self.worker = ""
@@ -125,10 +126,10 @@ class Dispatcher:
     @property
     def abandoned(self) -> set[tuple[int, int]]:
         """The attempts (ids and leases) of this worker that were settled while their handlers go on."""
-        if not self._abandoned:
+        if not (self._abandoned or self._lingering):
             return set()
         with self._lock:
-            return set(self._attempts(self._abandoned))
+            return set(self._attempts(self._abandoned | self._lingering))
 
     def take_late(self) -> list[tuple[int, int]]:
         """Return the attempts that were abandoned, and whose handlers have ended since the last call."""
@@ -207,6 +208,8 @@ class Dispatcher:
                 outcome = TimedOut(run.timeout_seconds)
                 run.stop(outcome)
                 if run.task.lane is Lane.PROCESS:
+                    with self._lock:
+                        self._lingering.add(run)
                     self._child_processes().drop(run)
                 else:
                     self.abandon(run, outcome)
@@ -329,6 +332,13 @@ class Dispatcher:
         self._hand_over(run_next)
         return None
 
+    def _process_gone(self, run: Run) -> None:
+        """The process of a run that was past its time has ended."""
+        with self._lock:
+            self._lingering.discard(run)
+            self._late.append(run)
+        self._ring()
+
     def _put_ended(self, run: Run) -> None:
         for member in run.members or (run,):
             member.settled = True
@@ -383,7 +393,12 @@ class Dispatcher:
         with self._lock:
             if self._processes is None:
                 self._processes = ProcessLane(
-                    self.finished, self._watch_now, self._concurrency, self._tasks.values(), self._app
+                    self.finished,
+                    self._watch_now,
+                    self._process_gone,
+                    self._concurrency,
+                    self._tasks.values(),
+                    self._app,
                 )
             return self._processes
 

@@ -58,12 +58,14 @@ class ProcessLane:
         self,
         finished: Finished,
         began: Callable[[Run], None],
+        gone: Callable[[Run], None],
         most: int,
         tasks: Iterable[Declared],
         app: str | None,
     ) -> None:
         self._finished = finished
         self._began = began
+        self._gone = gone
         self._most = most
         homes = {home_of(task.function): None for task in tasks if task.lane is Lane.PROCESS}
         self._hello = Hello(list(sys.path), app, list(homes))
@@ -74,6 +76,7 @@ class ProcessLane:
         self._seats = 0
         self._children: set[ChildProcess] = set()
         self._child_of: dict[Run, ChildProcess] = {}
+        self._dropped: dict[ChildProcess, Run] = {}
         self._closed = False
         self._nursery = ThreadPoolExecutor(1, thread_name_prefix="rowcall-nursery")
 
@@ -102,11 +105,17 @@ class ProcessLane:
             self._end(run)
 
     def drop(self, run: Run) -> None:
-        """End a run that was told to stop; it is over at once, whatever its process does in its last moments."""
+        """End a run that was told to stop; it is over at once, whatever its process does in its last moments.
+
+        `gone` is called when the process has ended.
+        """
         with self._lock:
             if (child := self._child_of.get(run)) is not None:
+                self._dropped[child] = run
                 child.terminate()
                 child.let_go()
+                return
+        self._gone(run)
 
     def kill(self, run: Run) -> None:
         """End a run that has had its time to stop."""
@@ -190,6 +199,9 @@ class ProcessLane:
         child.close()
         with self._lock:
             self._children.discard(child)
+            dropped = self._dropped.pop(child, None)
+        if dropped is not None:
+            self._gone(dropped)
 
     def _call(self, run: Run, seat: Seat) -> None:
         try:

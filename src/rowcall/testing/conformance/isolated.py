@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 from rowcall import Context, Fail
@@ -23,3 +25,16 @@ def raise_when_told(ctx: Context, notes: str, way: str) -> None:
         endless(ctx, notes)
     finally:
         raise Fail("A:B", "said so") if way == "fail" else ValueError("broken off")
+
+
+def stubborn(ctx: Context, notes: str) -> None:
+    """Outlive SIGTERM; the second attempt notes whether the first is dead."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    noted = Notes(notes)
+    noted.write("started", ctx.job.id, ctx.job.attempt)
+    if ctx.job.attempt == 1:
+        threading.Event().wait()
+    try:
+        os.kill(noted.read("started")[0].pid, 0)
+    except ProcessLookupError:
+        noted.write("alone", ctx.job.id, ctx.job.attempt)
