@@ -75,7 +75,9 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this attempt any more: cancelled, past its time, or its worker is stopping."""
+        """Whether nobody waits for this attempt any more: cancelled, ended from outside, past its time, or its worker
+        is stopping.
+        """
         if self._attempt.cancelled:
             self._attempt.saw_cancelled = True
         return self._attempt.cancelled

@@ -136,6 +136,8 @@ class Loop:
         tried = self._again_at == math.inf
         if self.unsettled or self._maybe_work or not tried or self._due_in() == 0 or self._dispatcher.busy:
             return False
+        if self._dispatcher.abandoned:
+            return False  # a process that is about to die may hold a slot that others wait for
         return not self._dispatcher.has_ended  # asked last: a run has ended before it is no longer running
 
     # one step: a round, or a wait

@@ -163,20 +163,21 @@ class TestLimitsOfHandlers:
         self, crowd: Crowd, notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(child_process, "GRACE_SECONDS", 1.0)
-        task = crowd.jobs.task(isolation="process", limit=ONE, timeout=0.3, retry=AT_ONCE)(isolated.stubborn)
+        task = crowd.jobs.task(isolation="process", limit=ONE, timeout=1.0, retry=AT_ONCE)(isolated.stubborn)
         job = task.enqueue(notes=str(tmp_path / "notes"))
-        with crowd.jobs.worker(concurrency=4):
-            crowd.all_succeed(job)
+        assert crowd.jobs.drain(concurrency=4).succeeded == 1
+        crowd.all_succeed(job)
         assert [note.event for note in notes.read()] == ["started", "started", "alone"]
 
     def test_a_worker_that_leaves_frees_the_slots_of_what_it_gave_up(self, crowd: Crowd, store: Store) -> None:
         @crowd.jobs.task(limit=ONE, timeout=0.1, max_attempts=1)
         def charge() -> None:
-            if crowd.enter():
-                assert crowd.let_go.wait(60)
-            crowd.leave()
+            assert crowd.let_go.wait(60)
 
-        first, second = charge.enqueue(), charge.enqueue()
+        @crowd.jobs.task(limit=ONE)
+        def refund() -> None: ...
+
+        first, second = charge.enqueue(), refund.enqueue()
         worker = crowd.jobs.worker(concurrency=4)
         worker.start()
         eventually(lambda: crowd.jobs.get(first.id).status is Status.FAILED, message="its timeout")
