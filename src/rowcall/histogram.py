@@ -9,9 +9,12 @@ from collections.abc import Mapping, MutableMapping
 
 import msgspec
 
+from rowcall.text import decoded
+
 Histogram = dict[int, int]
 
 LONGEST_MS = 2**50
+MOST_COUNTED = 2**53
 _decoder = msgspec.json.Decoder(dict[int, int])
 
 
@@ -24,6 +27,9 @@ def bucket_of(milliseconds: int) -> int:
         return milliseconds if milliseconds > 0 else 0
     octave = min(milliseconds, LONGEST_MS).bit_length() - 4
     return 8 * octave + (milliseconds >> octave)
+
+
+_LAST_BUCKET = bucket_of(LONGEST_MS)
 
 
 def bounds_of(bucket: int) -> tuple[int, int]:
@@ -61,4 +67,6 @@ def percentile_ms(histogram: Mapping[int, int], share: float) -> float | None:
 
 
 def from_json(text: str | None) -> Histogram:
-    return _decoder.decode(text) if text else {}
+    """A histogram as a row has it; an empty one where plain SQL wrote something else."""
+    found = decoded(_decoder, text, {}) if text else {}
+    return found if all(0 <= bucket <= _LAST_BUCKET and 0 <= count <= MOST_COUNTED for bucket, count in found.items()) else {}

@@ -9,6 +9,7 @@ from datetime import timedelta
 import msgspec
 
 from rowcall.errors import InvalidOption, seconds_of
+from rowcall.text import decoded
 
 LONGEST_NAME = 100
 LONGEST_VALUE = 200
@@ -116,6 +117,7 @@ class LimitOf(msgspec.Struct, frozen=True):
 
 _NO_VALUE = object()
 _entries = msgspec.json.Decoder(list[Entry])
+_parts = msgspec.json.Decoder(list[object])
 _sorting = msgspec.json.Encoder(order="sorted")
 
 
@@ -137,10 +139,7 @@ def key_of(name: str, value: object = _NO_VALUE) -> str:
 
 def name_of(key: str) -> str:
     """The name of the limit that a key belongs to; the key itself where it is none."""
-    try:
-        parts = msgspec.json.decode(key, type=list[object])
-    except msgspec.MsgspecError:
-        return key
+    parts = decoded(_parts, key, [])
     return str(parts[0]) if parts else key
 
 
@@ -154,7 +153,7 @@ def entries_to_text(entries: Iterable[Entry]) -> str:
 
 
 def entries_from_text(text: str) -> list[Entry] | None:
-    """None where it is not such a text: plain SQL may have written anything."""
+    """None where it is not such a text. Raises where it cannot be read at all, such as when it is nested too deeply."""
     try:
         entries = _entries.decode(text)
     except msgspec.MsgspecError:

@@ -12,8 +12,12 @@ import msgspec
 
 from rowcall.blobs import BLOB_KEY, reference_of
 from rowcall.errors import InvalidArguments, InvalidOption
+from rowcall.text import decoded
 
 RAW_KEY = "__raw__"
+MOST_NESTED = 200
+_UNREADABLE = object()
+_CONTAINERS = (dict, list, tuple)
 _RESERVED = f"an object with the key {BLOB_KEY} could be taken for a reference to a large payload; use another name"
 
 
@@ -171,28 +175,36 @@ def result_to_json(task: str, result: object) -> str | None:
 
 def payload_from_row(text: str) -> dict[str, object]:
     """A payload as shown to people: never an error, whatever plain SQL wrote."""
-    try:
-        return _object_decoder.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return {RAW_KEY: text}
+    value = decoded(_object_decoder, text, None)
+    return {RAW_KEY: text} if value is None or _is_too_deep(text, value) else value
 
 
 def value_from_row(text: str | None) -> object:
     if text is None:
         return None
-    try:
-        return _value_decoder.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return {RAW_KEY: text}
+    value = decoded(_value_decoder, text, _UNREADABLE)
+    return {RAW_KEY: text} if value is _UNREADABLE or _is_too_deep(text, value) else value
 
 
 def tags_from_row(text: str | None) -> tuple[str, ...]:
+    """The tags of a job. Where they cannot be read, there is one: the text in the row."""
     if text is None:
         return ()
-    try:
-        return tuple(str(tag) for tag in _tags_decoder.decode(text))
-    except RecursionError:  # plain SQL can nest them deeper than Python goes
-        return ()
+    tags = decoded(_tags_decoder, text, None)
+    return (text,) if tags is None or _is_too_deep(text, tags) else tuple(map(str, tags))
+
+
+def _is_too_deep(text: str, value: object) -> bool:
+    """Whether a value is nested so deeply that printing, scrubbing or encoding it could run out of stack."""
+    if text.count("[") + text.count("{") <= MOST_NESTED:
+        return False
+    level = [value]
+    for _ in range(MOST_NESTED):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, _CONTAINERS)]
+        level = [part for parts in inner for part in parts]
+        if not level:
+            return False
+    return True
 
 
 def parameters_of(function: Callable[..., object]) -> list[inspect.Parameter]:

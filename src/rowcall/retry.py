@@ -64,7 +64,7 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
                 delay = self.base_seconds * 2.0 ** min(attempt - 1, 60)
         if self.cap_seconds is not None:
             delay = min(delay, self.cap_seconds)
-        delay = min(delay, LONGEST_DELAY_SECONDS)
+        delay = min(max(delay, 0.0), LONGEST_DELAY_SECONDS)  # plain SQL may have written less than nothing
         return delay * chance if self.jitter else delay
 
     def gives_up_on(self, error: BaseException) -> bool:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 CODE_LENGTH = 100
 DETAIL_LENGTH = 500
@@ -43,6 +49,17 @@ def one_line(text: str) -> str:
     'first\\\\nsecond'
     """
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def decoded(decoder: msgspec.json.Decoder[T], text: str, otherwise: D) -> T | D:
+    """Return what the JSON text of a column says, or `otherwise` if it cannot be read.
+
+    Plain SQL can write anything there: what is not JSON, or is nested deeper than Python goes (`RecursionError`).
+    """
+    try:
+        return decoder.decode(text)
+    except Exception:
+        return otherwise
 
 
 def span(seconds: float) -> str:

@@ -56,6 +56,9 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")
+        case errors.UniqueViolation() if (error.diag.constraint_name or "").endswith("job_pkey"):
+            # plain SQL gave an id to a job; the counter of ids has come to it, and goes on from there
+            return Conflict(f"{name}: plain SQL has taken the next id ({said})", "Nothing was written; call again")
         case errors.LockNotAvailable():
             return Conflict(f"{name}: a lock could not be had in time ({said})", "Nothing was written; call again")
         case errors.QueryCanceled():

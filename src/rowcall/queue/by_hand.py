@@ -8,6 +8,9 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
+
+import msgspec
 
 from rowcall.blobs import BlobUnreadable, reference_of
 from rowcall.config import name_complaint
@@ -20,6 +23,7 @@ from rowcall.queue.core import Core
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
 from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
+from rowcall.store.plans.fail_unread import made
 from rowcall.store.plans.settle import heartbeat, settle_one
 from rowcall.store.plans.tidy import fold
 from rowcall.store.statement import Plan
@@ -69,8 +73,8 @@ class ByHand(Core):
         tries = 0
         while True:
             try:
-                taken = self.write(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
-                jobs.extend(self._with_payloads(taken, worker))
+                taken, claimed = self.write(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                jobs.extend(self._with_payloads(taken, claimed))
             except Exception:
                 if jobs:  # these are claimed: whoever asked must learn of them
                     return jobs
@@ -93,12 +97,12 @@ class ByHand(Core):
         tries = 0
         while True:
             try:
-                taken = await self.awrite(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                taken, claimed = await self.awrite(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
                 if any(reference_of(ready.payload) is not None for ready in taken.started):
                     loop = asyncio.get_running_loop()
-                    jobs.extend(await loop.run_in_executor(None, self._with_payloads, taken, worker))
+                    jobs.extend(await loop.run_in_executor(None, self._with_payloads, taken, claimed))
                 else:
-                    jobs.extend(claimed_jobs(taken, worker))
+                    jobs.extend(claimed)
             except Exception:
                 if jobs:
                     return jobs
@@ -142,7 +146,9 @@ class ByHand(Core):
     async def arelease(self, job: Job) -> None:
         await self.awrite(self._settling(job, Released()))
 
-    def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
+    def _claim(
+        self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+    ) -> Plan[tuple[Taken, list[Job]]]:
         if complaint := name_complaint(worker):
             raise InvalidOption("worker", complaint)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
@@ -164,12 +170,21 @@ class ByHand(Core):
             lease_ms=lease_ms,
             limits=self.limits.declared,
         )
-        return claim_by_hand(self.dialect, appetite, self.now_ms())
+        return self._claimed(appetite)
 
-    def _with_payloads(self, taken: Taken, worker: str) -> list[Job]:
+    def _claimed(self, appetite: Appetite) -> Plan[tuple[Taken, list[Job]]]:
+        """The jobs are made before the commit: a claim that cannot be handed over must not be committed."""
+        now_ms = self.now_ms()
+        taken = yield from claim_by_hand(self.dialect, appetite, now_ms)
+        make = partial(job_of, worker=appetite.worker, claimed_at_ms=taken.look.now_ms)
+        return taken, (yield from made(self.dialect, taken.started, make, now_ms))
+
+    def _with_payloads(self, taken: Taken, claimed: list[Job]) -> list[Job]:
         """The jobs of a claim. Those whose large payloads cannot be read have failed, as they would in a worker."""
-        claimed, jobs = claimed_jobs(taken, worker), []
-        for ready, job in zip(taken.started, claimed, strict=True):
+        jobs = []
+        by_id = {ready.id: ready for ready in taken.started}
+        for job in claimed:
+            ready = by_id[job.id]
             if reference_of(ready.payload) is None:
                 jobs.append(job)
                 continue
@@ -184,7 +199,7 @@ class ByHand(Core):
                         self.release(given_back)
                 raise
             else:
-                jobs.append(job_of(ready, worker, taken.look.now_ms))
+                jobs.append(msgspec.structs.replace(job, payload=payload_from_row(ready.payload)))
         return jobs
 
     def _failure(self, error: str | BaseException, detail: str) -> Outcome:
@@ -223,10 +238,6 @@ def _owned(job: Job) -> Job:
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job
-
-
-def claimed_jobs(taken: Taken, worker: str) -> list[Job]:
-    return [job_of(ready, worker, taken.look.now_ms) for ready in taken.started]
 
 
 def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:

@@ -17,7 +17,7 @@ def policy_of(task: Declared | None, row: str | None) -> RetryPolicy:
     if row is not None:
         try:
             return backoff_from_text(row)
-        except ValueError as error:
+        except Exception as error:
             logger.warning("the retry policy in the row is passed over: %s", error)
     if task is None or task.options.retry is None:
         return DEFAULT_BACKOFF

@@ -11,6 +11,7 @@ from rowcall.moments import time_of, time_or_none
 from rowcall.payload import value_from_row
 from rowcall.store.dialect import Inserted
 from rowcall.store.flows import Blocker, BlockerResult, EndedEdge, Holder, Standing, Touched, UnsureEdge
+from rowcall.store.rows import milliseconds, text
 from rowcall.store.statement import Row
 
 _inserted = msgspec.json.Decoder(list[tuple[int, str, int, int, int | None]])
@@ -71,11 +72,12 @@ def locked(row: Row) -> tuple[int, tuple[str, str | None]]:
 
 
 def blocker_result(row: Row) -> BlockerResult:
-    return BlockerResult(*cast("tuple[int, str | None, str | None, int, int, str]", row))
+    place, status, result, blocker_id, of_chain, state = cast("tuple[int, str | None, object, int, int, str]", row)
+    return BlockerResult(place, status, text(result), blocker_id, of_chain, state)
 
 
 def text_or_none(row: Row) -> str | None:
-    return cast("str | None", row[0])
+    return text(row[0])
 
 
 def chain(row: Row) -> Chain:
@@ -89,8 +91,8 @@ def chain(row: Row) -> Chain:
         length=cast("int", length),
         current=cast("int", current),
         created_at=time_of(cast("int", created_at)),
-        finished_at=time_or_none(cast("int | None", finished_at)) if ended else None,
-        result=value_from_row(cast("str | None", result)) if ended else None,
-        error_code=cast("str | None", error_code) if ended else None,
-        error_detail=cast("str | None", error_detail) if ended else None,
+        finished_at=time_or_none(milliseconds(finished_at)) if ended else None,
+        result=value_from_row(text(result)) if ended else None,
+        error_code=text(error_code) if ended else None,
+        error_detail=text(error_detail) if ended else None,
     )

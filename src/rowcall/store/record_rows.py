@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.histogram import from_json
 from rowcall.job import Status
+from rowcall.moments import milliseconds_of
 from rowcall.store.records import (
     Arrived,
     Chores,
@@ -22,7 +23,7 @@ from rowcall.store.records import (
     Total,
     Waiting,
 )
-from rowcall.store.rows import job_from_row
+from rowcall.store.rows import job_from_row, milliseconds, text
 from rowcall.store.statement import Row
 
 
@@ -83,21 +84,25 @@ def group(row: Row) -> Group:
 
 
 def doomed(row: Row) -> Doomed:
-    return Doomed(*cast("tuple[int, int | None]", row))
+    jobs, oldest_ms = row
+    return Doomed(cast("int", jobs), milliseconds(oldest_ms))
 
 
 def error_ends(row: Row) -> ErrorEnds:
-    return ErrorEnds(*cast("tuple[str, int | None, int | None, str | None]", row))
+    code, first_ms, last_ms, sample = row
+    return ErrorEnds(str(code), milliseconds(first_ms), milliseconds(last_ms), text(sample))
 
 
 def running(row: Row) -> Running:
-    *job, doing, host, beat_at, last_sign = row
+    *fields, doing, host, beat_at, last_sign = row
+    job = job_from_row(tuple(fields))
+    last_sign_ms = milliseconds(last_sign)
     return Running(
-        job_from_row(tuple(job)),
-        cast("str | None", doing),
+        job,
+        text(doing),
         cast("str | None", host),
         cast("int | None", beat_at),
-        cast("int", last_sign),
+        milliseconds_of(job.created_at) if last_sign_ms is None else last_sign_ms,
     )
 
 

@@ -40,12 +40,12 @@ def job_from_row(row: Row) -> Job:
         claimed_at=_time(claimed_at),
         started_at=_time(started_at),
         finished_at=_time(finished_at),
-        worker=_text(worker),
+        worker=text(worker),
         heartbeat_at=_time(heartbeat_at),
         progress=progress if isinstance(progress, float) else None,
-        result=value_from_row(_text(result)),
-        error_code=_text(error_code),
-        error_detail=_text(error_detail),
+        result=value_from_row(text(result)),
+        error_code=text(error_code),
+        error_detail=text(error_detail),
         key=cast("str | None", key),
         tags=tags_from_row(cast("str | None", tags)),
         chain_id=cast("int | None", chain_id),
@@ -57,28 +57,38 @@ def job_from_row(row: Row) -> Job:
     )
 
 
+# In columns that only workers write, SQLite keeps whatever plain SQL put there: each claim would pay for a check.
+
+
+def milliseconds(value: object) -> int | None:
+    """A time in a column that is not checked; what is not a time is not shown."""
+    return value if isinstance(value, int) else None
+
+
 def _time(value: object) -> datetime | None:
-    """A time that only workers write; what plain SQL put there instead is not shown."""
     return time_of(value) if isinstance(value, int) else None
 
 
-def _text(value: object) -> str | None:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else cast("str | None", value)
+def text(value: object) -> str | None:
+    """A text in a column that is not checked."""
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def attempt_from_row(row: Row) -> Attempt:
     job_id, attempt, status, claimed_at, started_at, finished_at, worker, code, detail, traceback, next_run_at = row
     return Attempt(
         job_id=cast("int", job_id),
-        attempt=cast("int", attempt),
-        status=cast("str", status),
+        attempt=attempt if isinstance(attempt, int) else 0,
+        status=text(status) or "",
         claimed_at=_time(claimed_at) or EPOCH,
         started_at=_time(started_at),
         finished_at=_time(finished_at),
-        worker=_text(worker),
-        error_code=_text(code),
-        error_detail=_text(detail),
-        traceback=_text(traceback),
+        worker=text(worker),
+        error_code=text(code),
+        error_detail=text(detail),
+        traceback=text(traceback),
         next_run_at=_time(next_run_at),
     )
 
@@ -87,9 +97,9 @@ def event_from_row(row: Row) -> Event:
     at, event, actor, detail = row
     return Event(
         at=_time(at) or EPOCH,
-        event=cast("str", event),
-        actor=_text(actor),
-        detail=_text(detail),
+        event=text(event) or "",
+        actor=text(actor),
+        detail=text(detail),
     )
 
 

@@ -135,7 +135,7 @@ def is_dead(path: str | None) -> bool:
         return False
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in a path that plain SQL wrote
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

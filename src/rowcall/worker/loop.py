@@ -15,6 +15,7 @@ from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.store.plans.unread import Unreadable
 from rowcall.wake.news import News
 from rowcall.wake.watch import Bell
 from rowcall.worker.completion import Completion
@@ -239,7 +240,9 @@ class Loop:
         self._try_again(taken.left)
         # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
         taken_any = bool(taken.started or taken.buffered or taken.riding)
-        self._barren = set() if taken_any or not appetite.wants_any else set(taken.look.ready)
+        if taken.unread:
+            self._outcomes.failed_unread([self._unread_run(one, taken.look.now_ms) for one in taken.unread])
+        self._barren = set() if taken_any or taken.unread or not appetite.wants_any else set(taken.look.ready)
         if not taken.look.registered:
             self.lost = True
         if taken_any:
@@ -277,6 +280,11 @@ class Loop:
             return Run(ready, task, worker, now_ms, monotonic, ledger, completion, tracing, buffered)
 
         return run_of
+
+    def _unread_run(self, unread: Unreadable, now_ms: int) -> Run:
+        run = self._runs_at(now_ms)(unread.job, False)
+        run.transition = unread.transition
+        return run
 
     def _appetite(self) -> Appetite:
         slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())

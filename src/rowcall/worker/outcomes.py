@@ -94,6 +94,10 @@ class Outcomes:
         free_places(runs)
         self._count(runs, settled)
 
+    def failed_unread(self, runs: list[Run]) -> None:
+        """The round has failed these when it claimed them: their rows cannot be read."""
+        self._count(runs, {run.ready.id for run in runs})
+
     def settle_one_by_one(self) -> None:
         """One of the group holds what the database refuses: settle the others, and fail that one."""
         while self._unsettled:

@@ -10,6 +10,7 @@ import msgspec
 from rowcall.lifecycle import Transition
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
+from rowcall.store.plans.fail_unread import claim_to_fail
 from rowcall.store.plans.flow import sweep
 from rowcall.store.plans.follow import follow
 from rowcall.store.plans.holding import open_gates
@@ -17,6 +18,7 @@ from rowcall.store.plans.limits import Admission, DeclaredLimits
 from rowcall.store.plans.recover import recover_expired
 from rowcall.store.plans.schedule import tick
 from rowcall.store.plans.settle import Account, Ended, attempts_of, write_ended
+from rowcall.store.plans.unread import Unreadable
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
@@ -48,15 +50,16 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct):
-    """What a round brought; those in `riding` join the batch of one that was started. `more` says that another round
-    would find something at once, `stuck` that what is due is in somebody else's hands, `left` that so is the limit of
-    some jobs, for a moment.
+    """What a round brought; those in `riding` join the batch of one that was started, and those in `unread` have
+    failed, as their rows cannot be read. `more` says that another round would find something at once, `stuck` that
+    what is due is in somebody else's hands, `left` that so is the limit of some jobs, for a moment.
     """
 
     look: Look
     started: list[Ready] = []
     buffered: list[Ready] = []
     riding: list[Ready] = []
+    unread: list[Unreadable] = []
     rides: dict[str, int] = {}
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
@@ -143,15 +146,16 @@ def _take_shares(
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
-            ready = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            ready = admission.unread.readable(found)
             held = admission.held
             if appetite.limits.concern(ready):
                 seated = yield from admission.admit(dialect, ready, partial(_seat, appetite, taken))
-                if admission.held > held and len(ready) == share:
+                if admission.held > held and len(found) == share:
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
             else:
                 seated = _seat_all(appetite, taken, ready)
-            if (seated or admission.held > held) and len(ready) == share:
+            if (seated or admission.held > held or admission.unread.jobs) and len(found) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -166,6 +170,10 @@ def _take_shares(
         yield from _mark_riders(dialect, appetite, taken.riding[already[2] :], now_ms)
     if taken.rides:
         yield from _take_riders(dialect, appetite, wanted, taken, admission, now_ms)
+    if unread := admission.unread.jobs:
+        yield from claim_to_fail(dialect, appetite.worker, unread.values(), appetite.lease_ms, now_ms)
+        taken.unread += unread.values()
+        unread.clear()
     taken.more = bool(plenty)
     return plenty if len(taken.started) + len(taken.buffered) < appetite.room and not admission.enough else []
 
@@ -182,7 +190,8 @@ def _take_riders(
     for queue, kinds in wanted.items():
         for kind in kinds:
             if taken.rides.get(kind):
-                ready = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
+                found = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
+                ready = admission.unread.readable(found)
                 if appetite.limits.concern(ready):
                     ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)
                 taken.rides[kind] -= len(ready)

@@ -93,7 +93,10 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
 
 def _numbers_in(held: Held) -> Numbers:
     """Where nobody says, one is let go: whoever claims it knows, or holds it again."""
-    entries = entries_from_text(held.limits) if held.limits is not None else None
+    try:
+        entries = entries_from_text(held.limits) if held.limits is not None else None
+    except Exception:  # it fails when it is claimed
+        entries = None
     return next((entry.numbers for entry in entries or () if entry.key == held.key), Numbers())
 
 

@@ -16,10 +16,12 @@ from rowcall.limits import Entry, LimitOf, Numbers, entries_from_text
 from rowcall.payload import payload_from_row
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.limiting import Starts
+from rowcall.store.plans.unread import Unread
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
 AHEAD_AT_ONCE = 250
+HIGHEST_START = 2**52
 REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 
 
@@ -122,6 +124,7 @@ class Admission:
         self._rooms: dict[str, Room] = {}
         self._foreign: set[str] = set()
         self._ours: list[int] = []
+        self.unread = Unread()
 
     @property
     def enough(self) -> bool:
@@ -134,11 +137,11 @@ class Admission:
 
     def admit(self, dialect: Dialect, ready: Sequence[Ready], seat: Seat) -> Plan[list[Ready]]:
         """Seat those that may be claimed now, in order; those whose key is full are held."""
-        wishes = yield from self._examine(dialect, ready)
+        wishes = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
-            entries = wishes[job.id]
-            if not all(entry.key in self._rooms for entry in entries):
+            entries = wishes.get(job.id)
+            if entries is None or not all(entry.key in self._rooms for entry in entries):
                 continue
             rooms = [self._rooms[entry.key] for entry in entries]
             if any(room.is_full for room in rooms):
@@ -161,11 +164,11 @@ class Admission:
         while not self.enough:
             ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE, self._now_ms)
             ahead = [job for job in ahead if job.id not in taken]
-            wishes = yield from self._examine(dialect, ahead)
+            wishes = yield from self._examine(dialect, ahead, Unread())
             full = [
                 job
                 for job in ahead
-                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in wishes[job.id])
+                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in wishes.get(job.id, ()))
             ]
             before = self.held
             if full:
@@ -173,9 +176,13 @@ class Admission:
             if self.held - before < len(ahead) or not ahead:
                 return
 
-    def _examine(self, dialect: Dialect, ready: Sequence[Ready]) -> Plan[dict[int, list[Entry]]]:
-        """Lock and count the keys of these jobs, as far as they are not known yet."""
-        wishes = {job.id: self.declared.of(job) for job in ready}
+    def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[Entry]]]:
+        """Lock and count the keys of these jobs, as far as they are not known yet; what cannot be read has none."""
+        wishes = {}
+        for job in ready:
+            wish = unread.read(job, "the column limits", self.declared.of)
+            if wish is not None:
+                wishes[job.id] = wish
         entries: dict[str, Entry] = {}
         strictest: dict[str, Numbers] = {}
         wanted: Counter[str] = Counter()
@@ -272,6 +279,9 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str
     found = yield from dialect.recent_starts(asked)
     for key, starts in found.items():
         room = rooms[key]
+        if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no number after it
+            yield from dialect.forget_starts({key: starts.last})
+            starts = Starts(0, 0, {})
         room.started = 0
         room.starts = starts
         if starts.last_at_ms - room.now_ms > room.numbers.span_ms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from rowcall.histogram import Histogram, merge
+from rowcall.histogram import MOST_COUNTED, Histogram, merge
 from rowcall.retention import Rules
 from rowcall.store.dialect import Dialect
 from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Group, Past, Total
@@ -34,7 +34,7 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
             past.append(
                 Past(row.at_ms, MINUTE_MS, tally.queue, tally.type, tally.outcome, tally.jobs, tally.waits, tally.runs)
             )
-    changed = [Total(*key, jobs) for key, jobs in sorted(totals.items()) if jobs]
+    changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
         yield from dialect.add_totals(changed)
     if past:
@@ -70,9 +70,14 @@ def merged(past: list[Past], span_ms: int) -> list[Past]:
         merge(waits, one.waits)
         merge(runs, one.runs)
     return [
-        Past(at_ms, span_ms, queue, kind, outcome, count, *histograms[at_ms, queue, kind, outcome])
+        Past(at_ms, span_ms, queue, kind, outcome, _bounded(count), *histograms[at_ms, queue, kind, outcome])
         for (at_ms, queue, kind, outcome), count in sorted(jobs.items())
     ]
+
+
+def _bounded(jobs: int) -> int:
+    """As many as the columns take: plain SQL may have counted more."""
+    return max(-MOST_COUNTED, min(MOST_COUNTED, jobs))
 
 
 def prune(

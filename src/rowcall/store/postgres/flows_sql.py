@@ -44,7 +44,8 @@ _CHAIN = f"""
                  {_LAST.format(milliseconds_or_null("step.finished_at"))} as finished_at,
                  {_LAST.format("step.result::text")} as result, {_LAST.format("step.error_code")} as error_code,
                  {_LAST.format("step.error_detail")} as error_detail
-          from <job> as head where head.chain_index = 0 and {{}} order by head.id desc
+          from <job> as head
+          where head.chain_index = 0 and head.chain_id = head.id and {{}} order by head.id desc
         ) as chain"""
 _STATUS_OF_BLOCKER = f"""case when {{}} <> 0 then coalesce({_LAST.format("step.status::text")}, head.status::text)
                  else head.status::text end"""

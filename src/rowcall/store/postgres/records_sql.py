@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.postgres.record_tables import COUNT_ALL
-from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
+from rowcall.store.postgres.schema import MOST_SUMMED, milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import IS_FINISHED
@@ -121,7 +121,8 @@ class RecordsSql:
         insert into <total> as total (status, queue, type, error_code, attempt, jobs)
         select {_items("text", "text", "text", "text", "int", "bigint")}
         from jsonb_array_elements($1::text::jsonb) as item order by 1, 2, 3, 4, 5
-        on conflict (status, queue, type, error_code, attempt) do update set jobs = total.jobs + excluded.jobs"""
+        on conflict (status, queue, type, error_code, attempt) do update
+          set jobs = greatest(-{MOST_SUMMED}, least({MOST_SUMMED}, total.jobs + excluded.jobs))"""
     drop_empty_totals = """
         delete from <total> where jobs = 0 and ctid = any (array(
           select ctid from <total> where jobs = 0 for update skip locked))"""

@@ -99,7 +99,7 @@ create table if not exists <migration> (
 
 _STATUSES = "'blocked', 'scheduled', 'pending', 'running', 'succeeded', 'failed', 'cancelled'"
 
-MOST_COUNT, MOST_LEASE = 2**30 - 1, 2**62 - 1  # far from where adding to them fails
+MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
 
 # One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
 # Types, because a CHECK on the table is read anew by every statement: ten of them cost an INSERT a third of its time.
@@ -111,6 +111,7 @@ _DOMAINS = {
     "limit": ("integer", "is_a_whole_number_above_0", f"value between 1 and {MOST_COUNT}"),
     "lease": ("bigint", "is_a_whole_number", f"value between 0 and {MOST_LEASE}"),
     "moment": ("timestamptz", "is_a_time", "value >= '0001-01-01 00:00+00' and value < '10000-01-01 00:00+00'"),
+    "number": ("bigint", "is_a_small_number", f"value between -{MOST_SUMMED} and {MOST_SUMMED}"),
     "seconds": ("double precision", "is_a_duration", "value between 1e-6 and 1e10"),
     "tags": ("jsonb", "is_a_json_array", "jsonb_typeof(value) = 'array'"),
 }
@@ -207,11 +208,11 @@ create table <worker> (
   queues text not null,
   concurrency integer not null,
   version text not null,
-  lease_ms bigint not null,
+  lease_ms <prefix>number not null,
   lock_path text,
-  started_at timestamptz not null,
-  beat bigint not null default 0,
-  beat_at timestamptz not null,
+  started_at <prefix>moment not null,
+  beat <prefix>number not null default 0,
+  beat_at <prefix>moment not null,
   listening boolean not null default false,
   served jsonb
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)

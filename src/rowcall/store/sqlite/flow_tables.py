@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from rowcall.store.sqlite.typed import typed
 from rowcall.store.sqlite.views import TIMELINE_WITH_FLOWS
 
 # A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
 # that it began. `unsure` is of use where two can write at once.
-_EDGE = """
+_EDGE = typed("""
 create table <edge> (
   blocker_id integer not null,
   of_chain integer not null default 0,
@@ -19,10 +20,10 @@ create table <edge> (
   primary key (blocker_id, of_chain, job_id),
   constraint a_blocker_comes_first check (blocker_id < job_id)
 ) without rowid
-"""
+""")
 
 # a job that runs under a limit; one of a worker counts until that worker has freed it or is gone
-_SLOT = """
+_SLOT = typed("""
 create table <slot> (
   limit_key text not null,
   job_id integer not null,
@@ -30,10 +31,10 @@ create table <slot> (
   worker text,
   primary key (limit_key, job_id, lease)
 ) without rowid
-"""
+""")
 
 # starts under a limit of rate, numbered in the order of their times
-_START = """
+_START = typed("""
 create table <start> (
   limit_key text not null,
   number integer not null,
@@ -41,12 +42,12 @@ create table <start> (
   until integer not null,
   primary key (limit_key, number)
 ) without rowid
-"""
+""")
 
 # when those that are held by a limit of rate may be looked at again
-_GATE = "create table <gate> (limit_key text primary key, opens_at integer not null) without rowid"
+_GATE = typed("create table <gate> (limit_key text primary key, opens_at integer not null) without rowid")
 
-_QUOTA = """
+_QUOTA = typed("""
 create table <quota> (
   name text primary key,
   concurrency integer,
@@ -54,9 +55,9 @@ create table <quota> (
   per_ms integer,
   changed_at integer not null
 ) without rowid
-"""
+""")
 
-_PAUSE = """
+_PAUSE = typed("""
 create table <pause> (
   kind text not null constraint kind_is_known check (kind = 'queue' or kind = 'task'),
   name text not null,
@@ -64,9 +65,9 @@ create table <pause> (
   at integer not null,
   primary key (kind, name)
 ) without rowid
-"""
+""")
 
-_SCHEDULE = """
+_SCHEDULE = typed("""
 create table <schedule> (
   name text primary key,
   task text not null,
@@ -84,7 +85,7 @@ create table <schedule> (
   last_job_id integer,
   problem text
 ) without rowid
-"""
+""")
 
 _FLOW_BELONGINGS_TRIGGER = """
 create trigger <prefix>job_belongings after delete on <job> begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
+from rowcall.store.sqlite.typed import next_of
 
 _ENDED = "in ('succeeded', 'failed', 'cancelled')"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
@@ -31,7 +32,8 @@ _CHAIN = f"""
                  head.created_at, {_LAST.format("step.finished_at")} as finished_at,
                  {_LAST.format("step.result")} as result,
                  {_LAST.format("step.error_code")} as error_code, {_LAST.format("step.error_detail")} as error_detail
-          from <job> as head where head.chain_index = 0 and {{}} order by head.id desc
+          from <job> as head
+          where head.chain_index = 0 and head.chain_id = head.id and {{}} order by head.id desc
         )"""
 
 
@@ -85,8 +87,8 @@ class FlowsSql:
         where status {_ENDED}"""
     # the plus keeps SQLite from a partial index where it has ids: it would read all that wait
     end_blocked = f"""
-        update <job> set status = given.status, lease = lease + 1, finished_at = <now>, error_code = given.code,
-          error_detail = given.detail
+        update <job> set status = given.status, lease = {next_of('lease')}, finished_at = <now>,
+          error_code = given.code, error_detail = given.detail
         from (select {_field(0)} as id, {_field(1)} as status, {_field(2)} as code, {_field(3)} as detail
               from json_each(?2) as given) as given
         where <job>.id = given.id and +<job>.status = 'blocked'
@@ -156,13 +158,13 @@ class FlowsSql:
           cross join <edge> as edge on edge.blocker_id = given.value
           cross join <job> as job on job.id = edge.job_id
           where not job.status {_ENDED})"""
-    complete_by_hand = """
-        update <job> set status = 'succeeded', lease = lease + 1, lease_until = null, held = null, result = ?3,
+    complete_by_hand = f"""
+        update <job> set status = 'succeeded', lease = {next_of('lease')}, lease_until = null, held = null, result = ?3,
           finished_at = <now>, error_code = null, error_detail = null, traceback = null
         where id = ?2"""
     skip_steps = f"""
-        update <job> set status = 'cancelled', lease = lease + 1, lease_until = null, held = null, finished_at = <now>,
-          error_code = ?3, error_detail = ?4
+        update <job> set status = 'cancelled', lease = {next_of('lease')}, lease_until = null, held = null,
+          finished_at = <now>, error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
     forgotten_edges = f"""
         select json_group_array(json_array(blocker_id, of_chain, job_id, on_failure, status, error_code)) from (

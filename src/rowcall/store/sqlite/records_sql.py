@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED
 from rowcall.store.sqlite.groups import groups_of
-from rowcall.store.sqlite.record_tables import COUNT_ALL
+from rowcall.store.sqlite.record_tables import COUNT_ALL, SUM_OF_JOBS
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 
@@ -96,12 +96,12 @@ class RecordsSql:
         select id, at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs from <tally>
         where at < ?1 order by id limit ?2"""
     drop_tallies = "delete from <tally> where id in (select value from json_each(?1))"
-    add_totals = """
+    add_totals = f"""
         insert into <total> (status, queue, type, error_code, attempt, jobs)
         select json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
                json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]')
         from json_each(?1) where true
-        on conflict (status, queue, type, error_code, attempt) do update set jobs = jobs + excluded.jobs"""
+        on conflict (status, queue, type, error_code, attempt) do update set jobs = {SUM_OF_JOBS}"""
     drop_empty_totals = "delete from <total> where jobs = 0"
     add_past = """
         insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)

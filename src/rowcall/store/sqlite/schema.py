@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rowcall.store.sqlite import flow_tables, record_tables, views
 from rowcall.store.sqlite.blob_tables import BLOB_TABLES
 from rowcall.store.sqlite.record_tables import TAGS_CHECK
+from rowcall.store.sqlite.typed import LARGEST, typed
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
@@ -62,9 +63,6 @@ _STATUS_CHECK = " or ".join(
 )
 
 
-LARGEST = 2**62  # far from where adding one would make a float of it
-
-
 def _name_check(column: str) -> str:
     return (
         f"constraint {column}_is_text_without_nul"
@@ -95,7 +93,7 @@ def _time_check(column: str) -> str:
 _JOB = f"""
 create table <job> (
   id integer primary key autoincrement
-    constraint id_is_a_small_positive_number check (id between 1 and {LARGEST}),
+    constraint id_is_a_small_positive_number check (id > 0),
   type text not null {_name_check("type")},
   queue text not null default 'default' {_name_check("queue")},
   status text not null default 'scheduled' constraint status_is_known check ({_STATUS_CHECK}),
@@ -138,7 +136,7 @@ create table <job> (
 
 _ATTEMPT = """
 create table <attempt> (
-  id integer primary key autoincrement,
+  id integer primary key,
   job_id integer not null references <job> (id) on delete cascade,
   attempt integer not null,
   status text not null,
@@ -155,7 +153,7 @@ create table <attempt> (
 
 _EVENT = """
 create table <event> (
-  id integer primary key autoincrement,
+  id integer primary key,
   job_id integer not null references <job> (id) on delete cascade,
   at integer not null,
   event text not null,
@@ -164,7 +162,7 @@ create table <event> (
 )
 """
 
-_WORKER = """
+_WORKER = typed("""
 create table <worker> (
   name text primary key,
   host text not null,
@@ -178,15 +176,15 @@ create table <worker> (
   beat integer not null default 0,
   beat_at integer not null
 ) without rowid
-"""
+""")
 
-_JOB_TAG = """
+_JOB_TAG = typed("""
 create table <job_tag> (
   tag text not null,
   job_id integer not null references <job> (id) on delete cascade,
   primary key (tag, job_id)
 ) without rowid
-"""
+""")
 
 _TAGS_UPDATE_TRIGGER = f"""
 create trigger <prefix>job_tags_changed before update of tags on <job> when new.tags is not null begin

@@ -7,7 +7,8 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.store.sqlite.schema import LARGEST, TABLES, render
+from rowcall.store.sqlite.schema import TABLES, render
+from rowcall.store.sqlite.typed import LARGEST, next_of
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -15,7 +16,8 @@ JOB_COLUMNS = (
     " expires_at, timeout, retry, lease"
 )
 _READY_COLUMNS = (
-    "job.id, job.type, job.queue, job.payload, job.attempt + 1, job.max_attempts, job.lease + 1, job.lost,"
+    f"job.id, job.type, job.queue, job.payload, {next_of('job.attempt')}, job.max_attempts, {next_of('job.lease')},"
+    " job.lost,"
     " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
     " job.chain_index, job.expires_at, job.trace_context, job.limits,"
     " coalesce(job.turn, job.id)"
@@ -112,7 +114,8 @@ class Sql:
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
           order by run_at limit ?2)"""
     expire = f"""
-        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = '{EXPIRED_CODE}',
+        update <job> set status = 'cancelled', lease = {next_of('lease')}, finished_at = <now>,
+          error_code = '{EXPIRED_CODE}',
           error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
         where id in (
           select id from <job> indexed by <prefix>job_expiry
@@ -128,9 +131,9 @@ class Sql:
         update <job_tag> set status = 'pending' where job_id in (
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
           order by run_at limit ?2)"""
-    mark_claimed = """
-        update <job> set status = 'running', attempt = attempt + 1, lease = lease + 1, worker = ?2, claimed_at = <now>,
-          started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
+    mark_claimed = f"""
+        update <job> set status = 'running', attempt = {next_of('attempt')}, lease = {next_of('lease')}, worker = ?2,
+          claimed_at = <now>, started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
           error_code = null, error_detail = null, traceback = null
         where id in (select value from json_each(?3))"""
@@ -157,8 +160,8 @@ class Sql:
           exists (select 1 from <slot>)"""
     mark = "savepoint rowcall_settle"
     back_to_mark = "rollback to rowcall_settle"
-    settle_successes = """
-        update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null,
+    settle_successes = f"""
+        update <job> set status = 'succeeded', lease = {next_of('<job>.lease')}, lease_until = null,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result,
           chain_id = case when given.begins then <job>.id else chain_id end,
@@ -187,9 +190,9 @@ class Sql:
         from json_each(?2) as given cross join <job> as job
         where json_extract(given.value, '$[8]') and job.id = json_extract(given.value, '$[0]')
           and job.lease = json_extract(given.value, '$[1]')"""
-    settle_others = """
-        update <job> set status = given.status, lease = <job>.lease + 1, lease_until = null,
-          attempt = max(0, attempt - given.returned), lost = <job>.lost + given.lost,
+    settle_others = f"""
+        update <job> set status = given.status, lease = {next_of('<job>.lease')}, lease_until = null,
+          attempt = max(0, attempt - given.returned), lost = min(<job>.lost + given.lost, {LARGEST}),
           claimed_at = case when given.final then claimed_at end,
           started_at = case when given.final
             then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at) end,
@@ -207,8 +210,8 @@ class Sql:
                      json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
-    complete = """
-        update <job> set status = 'succeeded', lease = lease + 1, lease_until = null, result = ?4,
+    complete = f"""
+        update <job> set status = 'succeeded', lease = {next_of('lease')}, lease_until = null, result = ?4,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - ?5), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now>)
         where id = ?2 and lease = ?3
@@ -265,8 +268,7 @@ class Sql:
             select json_group_array(json_array({_READY_COLUMNS}))
             from ({arms} order by priority desc, place, id limit ?3) as first
             cross join <job> as job on job.id = first.id
-            where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)
-              and max(job.attempt, job.lease) < {LARGEST}""",
+            where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)""",
             self._prefix,
         )
 

@@ -11,6 +11,7 @@ from rowcall.lifecycle import (
 )
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
+from rowcall.store.sqlite.typed import LARGEST, next_of
 
 _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
 _OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}'"
@@ -41,8 +42,8 @@ class SteerSql:
         left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = 'running'
         where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> where id in (select value from json_each(?1)) order by id"
-    cancel_waiting = """
-        update <job> set status = 'cancelled', lease = lease + 1, finished_at = <now>, error_code = ?3,
+    cancel_waiting = f"""
+        update <job> set status = 'cancelled', lease = {next_of('lease')}, finished_at = <now>, error_code = ?3,
           error_detail = ?4
         where id in (select value from json_each(?2))"""
     unfinished_with_key = f"""
@@ -67,9 +68,10 @@ class SteerSql:
         from <job> where id in (select value from json_each(?1))
           and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}')
                or (claimed_at is null and error_code in ({_OF_OTHERS})))"""
-    rerun = """
+    rerun = f"""
         update <job> set status = case when coalesce(given.run_at, <now>) > <now> then 'scheduled' else 'pending' end,
-          lease = lease + 1, run_at = coalesce(given.run_at, <now>), max_attempts = max_attempts + given.more,
+          lease = {next_of('lease')}, run_at = coalesce(given.run_at, <now>),
+          max_attempts = min(max_attempts + given.more, {LARGEST}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
           held = null, cancel_lease = null, result = null, error_code = null, error_detail = null, traceback = null
         from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,
