@@ -69,4 +69,5 @@ def percentile_ms(histogram: Mapping[int, int], share: float) -> float | None:
 def from_json(text: str | None) -> Histogram:
     """A histogram as a row has it; an empty one where plain SQL wrote something else."""
     found = decoded(_decoder, text, {}) if text else {}
-    return found if all(0 <= bucket <= _LAST_BUCKET and 0 <= count <= MOST_COUNTED for bucket, count in found.items()) else {}
+    is_one = all(0 <= bucket <= _LAST_BUCKET and 0 <= jobs <= MOST_COUNTED for bucket, jobs in found.items())
+    return found if is_one else {}

@@ -88,6 +88,8 @@ everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of 24 at most)
 
 def check_timing(timing: Timing) -> None:
     """Refuse what plain SQL may have made of it, with the place of the fault."""
+    if timing.catch_up not in get_args(CatchUp):
+        raise InvalidOption("catch_up", f'wants "skip", "one" or "all", not {timing.catch_up!r}')
     if timing.every_ms is None:
         _checked_line(timing.cron)
         _zone(timing.zone)

@@ -19,6 +19,8 @@ from rowcall.errors import (
 )
 from rowcall.urls import SECRET, is_clear, redacted, shown
 
+# of tables whose ids are counted
+_COUNTED = ("job_pkey", "attempt_pkey", "event_pkey", "tally_pkey", "history_pkey")
 # sessions that the server ends: shutdowns, crashes, and time-outs of sessions and transactions
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 
@@ -56,8 +58,8 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")
-        case errors.UniqueViolation() if (error.diag.constraint_name or "").endswith("job_pkey"):
-            # plain SQL gave an id to a job; the counter of ids has come to it, and goes on from there
+        case errors.UniqueViolation() if (error.diag.constraint_name or "").endswith(_COUNTED):
+            # plain SQL has given that id to a row; the counter has come to it, and goes on from there
             return Conflict(f"{name}: plain SQL has taken the next id ({said})", "Nothing was written; call again")
         case errors.LockNotAvailable():
             return Conflict(f"{name}: a lock could not be had in time ({said})", "Nothing was written; call again")

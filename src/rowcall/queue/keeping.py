@@ -36,7 +36,7 @@ def rules_of(core: Core) -> Plan[Rules]:
         if name == _COMMON or name.startswith(_OF_TASK):
             try:
                 published[name] = retention_from_text(value)
-            except ValueError:
+            except Exception:  # plain SQL can write anything there
                 logger.warning("the setting %r is passed over: it holds no rule of retention", name)
     own = core.config.retention or Retention()
     return Rules(

@@ -19,6 +19,7 @@ from rowcall.store.statement import Plan
 SCHEDULES_AT_ONCE = 100
 TICKS_AT_ONCE = 200
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
+_EARLIEST_MS, _SOME_TIME_MS, _LATEST_MS = 100_000_000_000, 1_700_000_000_000, 253_402_300_799_999
 
 
 def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
@@ -36,6 +37,7 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
         check_timing(row.timing)
         job = job_of(row)
         due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
+        _check_times([*(at_ms + job.delay_ms for at_ms in due.ticks), due.following_ms])
     except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
         yield from dialect.stop_schedule(row.name, f"{type(error).__name__}: {error}")
         return 0
@@ -76,9 +78,23 @@ def job_of(row: Entry) -> NewJob:
     complaint = name_complaint(job.type) or name_complaint(job.queue)
     if complaint or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
         raise ValueError(complaint or "priority and max_attempts are out of range")
+    _check_times([job.expires_at_ms, _SOME_TIME_MS + job.delay_ms, _SOME_TIME_MS + (job.expires_in_ms or 0)])
+    if job.timeout_seconds is not None and not 1e-6 <= job.timeout_seconds <= 1e10:
+        raise ValueError(f"timeout_seconds is out of range: {job.timeout_seconds}")
+    if job.after or job.blocked or job.chain_id is not None or job.chain_index is not None:
+        raise ValueError("a job of a schedule cannot wait for others or be in a chain")
+    if job.tags is not None:
+        msgspec.json.decode(job.tags, type=list[str])
+    if any("\0" in text for text in (job.retry, job.tags, job.trace_context, job.key, job.limits) if text is not None):
+        raise ValueError("a text holds a NUL character")
     if job.unique is not None and job.unique.on_duplicate == "raise":  # there is nobody to tell
         return msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="return"))
     return job
+
+
+def _check_times(times: Iterable[int | None]) -> None:
+    if not all(_EARLIEST_MS < at_ms <= _LATEST_MS for at_ms in times if at_ms is not None):
+        raise ValueError("it leads to times that no job can have")
 
 
 def put_all(dialect: Dialect, entries: Iterable[Entry], now_ms: int | None) -> Plan[None]:

@@ -46,7 +46,7 @@ union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
 from <job> where status = 'cancelled' and error_code = 'EXPIRED:NOT_STARTED'
 union all
-select job_id, at, 8000000000000000000 + id, 6, event, actor, detail from <event>
+select job_id, at, 8000000000000000000 + least(id, 1000000000000000000), 6, event, actor, detail from <event>
 """
 
 _SNOOZED_UNTIL = (

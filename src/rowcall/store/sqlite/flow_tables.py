@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.sqlite.typed import typed
+from rowcall.store.sqlite.typed import spelled, typed
 from rowcall.store.sqlite.views import TIMELINE_WITH_FLOWS
 
 # A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
@@ -67,12 +67,12 @@ create table <pause> (
 ) without rowid
 """)
 
-_SCHEDULE = typed("""
+_SCHEDULE = typed(f"""
 create table <schedule> (
-  name text primary key,
+  name text primary key{spelled("name")},
   task text not null,
-  payload text not null default '{}',
-  options text not null default '{}',
+  payload text not null default '{{}}',
+  options text not null default '{{}}',
   cron text,
   every_ms integer,
   zone text not null default 'UTC',

@@ -87,7 +87,7 @@ class FlowsSql:
         where status {_ENDED}"""
     # the plus keeps SQLite from a partial index where it has ids: it would read all that wait
     end_blocked = f"""
-        update <job> set status = given.status, lease = {next_of('lease')}, finished_at = <now>,
+        update <job> set status = given.status, lease = {next_of("lease")}, finished_at = <now>,
           error_code = given.code, error_detail = given.detail
         from (select {_field(0)} as id, {_field(1)} as status, {_field(2)} as code, {_field(3)} as detail
               from json_each(?2) as given) as given
@@ -159,11 +159,11 @@ class FlowsSql:
           cross join <job> as job on job.id = edge.job_id
           where not job.status {_ENDED})"""
     complete_by_hand = f"""
-        update <job> set status = 'succeeded', lease = {next_of('lease')}, lease_until = null, held = null, result = ?3,
+        update <job> set status = 'succeeded', lease = {next_of("lease")}, lease_until = null, held = null, result = ?3,
           finished_at = <now>, error_code = null, error_detail = null, traceback = null
         where id = ?2"""
     skip_steps = f"""
-        update <job> set status = 'cancelled', lease = {next_of('lease')}, lease_until = null, held = null,
+        update <job> set status = 'cancelled', lease = {next_of("lease")}, lease_until = null, held = null,
           finished_at = <now>, error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
     forgotten_edges = f"""

@@ -51,6 +51,11 @@ class SqliteLimits(SpokenLimits):
                 changed += yield from self._changing(plain(self._limits.unhold_some, held_by(key), count))
         return changed
 
+    def drop_gates(self, keys: Sequence[str]) -> Plan[None]:
+        yield from super().drop_gates(keys)
+        if any("\ufffd" in key or "\0" in key for key in keys):
+            yield from execute(plain(self._limits.drop_unspelled_gates))
+
     def tidy_starts(self, limit: int, now_ms: int | None) -> Plan[int]:
         return self._changing(plain(self._limits.tidy_starts, now_ms, limit))
 

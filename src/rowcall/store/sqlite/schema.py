@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rowcall.store.sqlite import flow_tables, record_tables, views
 from rowcall.store.sqlite.blob_tables import BLOB_TABLES
 from rowcall.store.sqlite.record_tables import TAGS_CHECK
-from rowcall.store.sqlite.typed import LARGEST, typed
+from rowcall.store.sqlite.typed import LARGEST, spelled, typed
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
@@ -162,9 +162,9 @@ create table <event> (
 )
 """
 
-_WORKER = typed("""
+_WORKER = typed(f"""
 create table <worker> (
-  name text primary key,
+  name text primary key{spelled("name")},
   host text not null,
   pid integer not null,
   queues text not null,

@@ -114,7 +114,7 @@ class Sql:
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
           order by run_at limit ?2)"""
     expire = f"""
-        update <job> set status = 'cancelled', lease = {next_of('lease')}, finished_at = <now>,
+        update <job> set status = 'cancelled', lease = {next_of("lease")}, finished_at = <now>,
           error_code = '{EXPIRED_CODE}',
           error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
         where id in (
@@ -132,7 +132,7 @@ class Sql:
           select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
           order by run_at limit ?2)"""
     mark_claimed = f"""
-        update <job> set status = 'running', attempt = {next_of('attempt')}, lease = {next_of('lease')}, worker = ?2,
+        update <job> set status = 'running', attempt = {next_of("attempt")}, lease = {next_of("lease")}, worker = ?2,
           claimed_at = <now>, started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
           error_code = null, error_detail = null, traceback = null
@@ -161,7 +161,7 @@ class Sql:
     mark = "savepoint rowcall_settle"
     back_to_mark = "rollback to rowcall_settle"
     settle_successes = f"""
-        update <job> set status = 'succeeded', lease = {next_of('<job>.lease')}, lease_until = null,
+        update <job> set status = 'succeeded', lease = {next_of("<job>.lease")}, lease_until = null,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result,
           chain_id = case when given.begins then <job>.id else chain_id end,
@@ -191,7 +191,7 @@ class Sql:
         where json_extract(given.value, '$[8]') and job.id = json_extract(given.value, '$[0]')
           and job.lease = json_extract(given.value, '$[1]')"""
     settle_others = f"""
-        update <job> set status = given.status, lease = {next_of('<job>.lease')}, lease_until = null,
+        update <job> set status = given.status, lease = {next_of("<job>.lease")}, lease_until = null,
           attempt = max(0, attempt - given.returned), lost = min(<job>.lost + given.lost, {LARGEST}),
           claimed_at = case when given.final then claimed_at end,
           started_at = case when given.final
@@ -211,7 +211,7 @@ class Sql:
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
     complete = f"""
-        update <job> set status = 'succeeded', lease = {next_of('lease')}, lease_until = null, result = ?4,
+        update <job> set status = 'succeeded', lease = {next_of("lease")}, lease_until = null, result = ?4,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - ?5), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now>)
         where id = ?2 and lease = ?3

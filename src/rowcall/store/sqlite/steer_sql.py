@@ -43,7 +43,7 @@ class SteerSql:
         where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> where id in (select value from json_each(?1)) order by id"
     cancel_waiting = f"""
-        update <job> set status = 'cancelled', lease = {next_of('lease')}, finished_at = <now>, error_code = ?3,
+        update <job> set status = 'cancelled', lease = {next_of("lease")}, finished_at = <now>, error_code = ?3,
           error_detail = ?4
         where id in (select value from json_each(?2))"""
     unfinished_with_key = f"""
@@ -70,7 +70,7 @@ class SteerSql:
                or (claimed_at is null and error_code in ({_OF_OTHERS})))"""
     rerun = f"""
         update <job> set status = case when coalesce(given.run_at, <now>) > <now> then 'scheduled' else 'pending' end,
-          lease = {next_of('lease')}, run_at = coalesce(given.run_at, <now>),
+          lease = {next_of("lease")}, run_at = coalesce(given.run_at, <now>),
           max_attempts = min(max_attempts + given.more, {LARGEST}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
           held = null, cancel_lease = null, result = null, error_code = null, error_detail = null, traceback = null

@@ -29,6 +29,11 @@ def check_of(column: str, kind: str, *, optional: bool = False) -> str:
     return f" constraint {column}_is_{kind} check ({rule})"
 
 
+def spelled(column: str) -> str:
+    """A rule for names by which rows are found: bytes that are not UTF-8 are read as U+FFFD, and never found again."""
+    return f" constraint {column}_is_utf_8 check ({column} not glob '*[\ufffd]*')"
+
+
 def next_of(column: str) -> str:
     """One more, but where plain SQL has put the highest number: such a job harms nobody but itself."""
     return f"{column} + ({column} < {LARGEST})"

@@ -8,6 +8,12 @@ from rowcall import Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store, refuses
 
+DEEP = "[" * 5000 + "]" * 5000
+UNREADABLE = {
+    "limits": f'[["k", "k", 1, null, null, {DEEP}]]',
+    "retry": f'{{"kind": "constant", "base_seconds": 1, "more": {DEEP}}}',
+}
+
 
 class TestPlainSql:
     @pytest.fixture
@@ -108,6 +114,78 @@ class TestPlainSql:
         assert real.drain().retried == 1
         (job,) = real.list().jobs
         assert job.status is Status.SCHEDULED
+
+    @pytest.mark.parametrize("by_hand", [False, True])
+    @pytest.mark.parametrize(("column", "text"), UNREADABLE.items())
+    def test_a_row_that_cannot_be_read_fails_by_itself(
+        self, real: Rowcall, store: Store, column: str, text: str, by_hand: bool
+    ) -> None:
+        @real.task(timeout=30)
+        def note(number: int) -> int:
+            return number
+
+        for number in range(5):
+            store.execute(f"insert into rowcall_job (type, payload, {column}) values ('note', '{{}}', '{text}')")
+            note.enqueue(number)
+        if by_hand:
+            claimed = real.claim("hand", limit=10)
+            assert [job.payload for job in claimed] == [{"number": number} for number in range(5)]
+            for job in claimed:
+                real.complete(job)
+        else:
+            summary = real.drain(concurrency=1)
+            assert (summary.succeeded, summary.failed) == (5, 5)
+        assert len(real.list(status="succeeded").jobs) == 5
+        failed = real.list(status="failed").jobs
+        assert {(job.attempt, job.error_code) for job in failed} == {(1, "INVALID_INPUT:UNREADABLE_ROW")}
+        assert {job.error_detail for job in failed} == {f"the column {column} cannot be read: it is nested too deeply"}
+        assert len(failed) == 5
+        assert real.stats().by_status["failed"] == 5
+        assert [attempt.status for attempt in real.attempts(failed[0].id)] == ["failed"]
+
+    def test_a_held_job_whose_key_cannot_be_read_runs(self, real: Rowcall, store: Store) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        store.execute(f"insert into rowcall_job (type, status, held) values ('note', 'pending', 'limit:{DEEP}')")
+        note.enqueue()
+        assert real.drain().succeeded == 2
+
+    def test_jobs_behind_those_with_the_highest_lease_run(self, real: Rowcall, store: Store) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        for _ in range(20):
+            store.execute(f"insert into rowcall_job (type, priority, lease) values ('note', 9, {2**62 - 1})")
+        good = note.enqueue()
+        real.drain(concurrency=1)
+        assert real.get(good.id).status is Status.SUCCEEDED
+
+    def test_a_job_with_a_very_high_id_does_not_keep_others_from_being_enqueued(
+        self, real: Rowcall, store: Store
+    ) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        store.execute(f"insert into rowcall_job (id, type) values ({2**62}, 'note')")
+        assert refuses(store, f"insert into rowcall_job (id, type) values ({2**63 - 1}, 'note')")
+        assert refuses(store, "insert into rowcall_job (id, type) values (0, 'note')")
+        jobs = [note.enqueue(), *note.enqueue_many([{}, {}])]
+        last = note.using(after=jobs).enqueue()
+        assert real.drain().succeeded == 5
+        assert real.get(last.id).status is Status.SUCCEEDED
+        assert real.get(2**62).status is Status.SUCCEEDED
+
+    def test_ids_that_plain_sql_gave_are_passed_over(self, real: Rowcall, store: Store) -> None:
+        first = real.enqueue("note")
+        for number in (1, 3):
+            store.execute(f"insert into rowcall_job (id, type) values ({first.id + number}, 'note')")
+        ids = {first.id, first.id + 1, first.id + 3, *(real.enqueue("note").id for _ in range(4))}
+        assert len(ids) == 7
+        assert {job.id for job in real.list().jobs} == ids
 
     @pytest.mark.parametrize(
         "columns", ["(type) values ('')", "(type, status) values ('a', 'asleep')", "(payload) values ('{}')"]
