@@ -73,7 +73,9 @@ class ByHand(Core):
         tries = 0
         while True:
             try:
-                taken, claimed = self.write(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                taken, claimed = self.write(
+                    lambda: self._made(worker, self._claim(worker, _rest(limit, jobs), lease, queues))
+                )
                 jobs.extend(self._with_payloads(taken, claimed))
             except Exception:
                 if jobs:  # these are claimed: whoever asked must learn of them
@@ -97,7 +99,9 @@ class ByHand(Core):
         tries = 0
         while True:
             try:
-                taken, claimed = await self.awrite(lambda: self._claim(worker, _rest(limit, jobs), lease, queues))
+                taken, claimed = await self.awrite(
+                    lambda: self._made(worker, self._claim(worker, _rest(limit, jobs), lease, queues))
+                )
                 if any(reference_of(ready.payload) is not None for ready in taken.started):
                     loop = asyncio.get_running_loop()
                     jobs.extend(await loop.run_in_executor(None, self._with_payloads, taken, claimed))
@@ -146,9 +150,7 @@ class ByHand(Core):
     async def arelease(self, job: Job) -> None:
         await self.awrite(self._settling(job, Released()))
 
-    def _claim(
-        self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
-    ) -> Plan[tuple[Taken, list[Job]]]:
+    def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
         if complaint := name_complaint(worker):
             raise InvalidOption("worker", complaint)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
@@ -170,14 +172,13 @@ class ByHand(Core):
             lease_ms=lease_ms,
             limits=self.limits.declared,
         )
-        return self._claimed(appetite)
+        return claim_by_hand(self.dialect, appetite, self.now_ms())
 
-    def _claimed(self, appetite: Appetite) -> Plan[tuple[Taken, list[Job]]]:
+    def _made(self, worker: str, claim: Plan[Taken]) -> Plan[tuple[Taken, list[Job]]]:
         """The jobs are made before the commit: a claim that cannot be handed over must not be committed."""
-        now_ms = self.now_ms()
-        taken = yield from claim_by_hand(self.dialect, appetite, now_ms)
-        make = partial(job_of, worker=appetite.worker, claimed_at_ms=taken.look.now_ms)
-        return taken, (yield from made(self.dialect, taken.started, make, now_ms))
+        taken = yield from claim
+        make = partial(job_of, worker=worker, claimed_at_ms=taken.look.now_ms)
+        return taken, (yield from made(self.dialect, taken.started, make, self.now_ms()))
 
     def _with_payloads(self, taken: Taken, claimed: list[Job]) -> list[Job]:
         """The jobs of a claim. Those whose large payloads cannot be read have failed, as they would in a worker."""
