@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -127,13 +128,11 @@ def test_a_claim_hands_over_jobs_beside_one_with_tags_that_cannot_be_read(jobs: 
 
 def test_a_claim_that_cannot_be_handed_over_is_not_committed(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     def tags_of_third(text: str | None) -> tuple[str, ...]:
-        nonlocal made
-        made += 1
-        if made == 3:
+        if next(calls) == 3:
             raise OverflowError("no such value")
         return ()
 
-    made = 0
+    calls = itertools.count(1)
     monkeypatch.setattr("rowcall.queue.by_hand.tags_from_row", tags_of_third)
     assert [job.id for job in jobs.claim("me", limit=10)] == [1, 2, 4, 5]
     monkeypatch.undo()

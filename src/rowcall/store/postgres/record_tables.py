@@ -97,7 +97,7 @@ begin
   end if;
   if exists (select from inserted where {_IS_FINISHED} or {_ODD_ID}) then
     if exists (select from inserted where {_ODD_ID}) then
-      raise check_violation using message = 'the id of a job must be above 0 and below {HIGHEST_ID}';
+      raise check_violation using message := 'the id of a job must be above 0 and below {HIGHEST_ID}';
     end if;
     {counted("inserted", "+")}
     update <schema>.<job> set finished_at = created_at

@@ -98,7 +98,9 @@ class LimitsSql:
         insert or replace into <gate> (limit_key, opens_at) select key, opens_at from {_given("key", "opens_at")}"""
     drop_gates = "delete from <gate> where limit_key in (select value from json_each(?1))"
     # bytes that are not UTF-8 are read as U+FFFD, and JSON ends a text at a NUL: neither is found again
-    drop_unspelled_gates = "delete from <gate> where limit_key glob '*[\ufffd]*' or instr(limit_key, char(0))"
+    drop_unspelled_gates = """
+        delete from <gate> indexed by <prefix>gate_opens
+        where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""
     due_gates = """
         select json_group_array(limit_key) from (
           select limit_key from <gate> indexed by <prefix>gate_opens where opens_at <= <now> order by opens_at
