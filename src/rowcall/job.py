@@ -93,7 +93,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class BlockedBy(msgspec.Struct, frozen=True, kw_only=True):
     """What a job waits for, or waited for: a job, or the chain that this job began. `open` while it keeps it waiting.
 
-    `status` is None once it is deleted.
+    `status` is None once it is deleted; that of a chain is the `status` of the `Chain`.
     """
 
     id: int

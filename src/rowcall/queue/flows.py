@@ -16,7 +16,7 @@ from rowcall.queue.looking import checked_id
 from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
 from rowcall.queue.steering import actor_of, reason_of
-from rowcall.store.dialect import Awaited, NewJob
+from rowcall.store.dialect import NewJob
 from rowcall.store.flows import ChainFilter
 from rowcall.store.plans import chains, inspect
 from rowcall.store.plans.orders import Order
@@ -60,7 +60,10 @@ class Flow:
         self._enqueued = False
 
     def add(self, call: Bound, *, after: After | Iterable[After] = ()) -> Node:
-        """A job that starts when all of `after` have succeeded: others of this flow, jobs and chains that exist."""
+        """Add a job that starts when all of `after` have succeeded: nodes of this flow, existing jobs and chains.
+
+        `ctx.blockers` has their results in the order given. What was given to `using(after=…)` comes first.
+        """
         return self._add(call, after, None, 0)
 
     def add_chain(self, calls: Sequence[Bound], *, after: After | Iterable[After] = ()) -> Node:
@@ -114,13 +117,8 @@ class Flow:
         if self._enqueued:
             raise InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
         job = step_job(call)
-        given = one_or_more(after)
-        nodes = dict.fromkeys(self._place_of(one) for one in given if isinstance(one, Node))
-        others: list[Awaited] = [*job.after, *(awaited_of(one) for one in given if not isinstance(one, Node))]
-        job = msgspec.structs.replace(job, after=tuple({one.blocker: one for one in others}.values()))
-        self._orders.append(
-            Order(job=job, payload=call.payload, after_orders=tuple(nodes), chain=chain, chain_index=index)
-        )
+        given = tuple(self._place_of(one) if isinstance(one, Node) else awaited_of(one) for one in one_or_more(after))
+        self._orders.append(Order(job=job, payload=call.payload, after=given, chain=chain, chain_index=index))
         node = Node(self, len(self._orders) - 1)
         self._nodes.append(node)
         return node

@@ -17,14 +17,15 @@ from rowcall.store.statement import Plan
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be written. `after_orders` are the places of others in the same call, all of them earlier.
+    """A job to be written. It waits for `job.after` and then `after`, in this order.
 
-    `chain` is the place of the first step of the chain that it belongs to, of which it is step `chain_index`.
+    A number in `after` is the place of another order of the same call, which must be an earlier one. `chain` is the
+    place of the first step of the chain that it belongs to, of which it is step `chain_index`.
     """
 
     job: NewJob
     payload: str
-    after_orders: tuple[int, ...] = ()
+    after: tuple[Awaited | int, ...] = ()
     chain: int | None = None
     chain_index: int = 0
 
@@ -103,13 +104,14 @@ def place_orders(
 
 
 def _job_of(order: Order) -> NewJob:
-    if order.job.after or order.after_orders:
+    if order.job.after or order.after:
         return msgspec.structs.replace(order.job, blocked=True)
     return order.job
 
 
 def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, Standing]]:
-    awaited = {awaited.blocker: awaited for order in orders for awaited in order.job.after}
+    given_after = [one for order in orders for one in (*order.job.after, *order.after)]
+    awaited = {one.blocker: one for one in given_after if not isinstance(one, int)}
     if not awaited:
         return {}
     standing = yield from dialect.standing(list(awaited))
@@ -142,9 +144,9 @@ def _wait(
     for place, row in inserted.items():
         order = orders[place]
         on_failure = order.job.on_blocker_failure
-        own = [Blocker(inserted[other].id) for other in order.after_orders]
-        others = [awaited.blocker for awaited in order.job.after]
-        for number, blocker in enumerate(dict.fromkeys([*own, *others])):
+        after = (*order.job.after, *order.after)
+        blockers = [Blocker(inserted[one].id) if isinstance(one, int) else one.blocker for one in after]
+        for number, blocker in enumerate(dict.fromkeys(blockers)):
             unsure = int(blocker in standing and not dialect.one_writer)
             edges.append(Edge(blocker.job_id, int(blocker.of_chain), row.id, number, on_failure, unsure))
             if blocker in standing and standing[blocker].status in FINISHED:
@@ -155,14 +157,8 @@ def _wait(
     if not over:
         return inserted
     yield from resolve(dialect, (yield from dialect.ends_of(over)), now_ms)
-    changed = yield from dialect.get_all(sorted({job_id for _, job_id in over}))
-    return {place: _as_it_is(row, changed.get(row.id)) for place, row in inserted.items()}
-
-
-def _as_it_is(row: Inserted, job: Job | None) -> Inserted:
-    if job is None:
-        return row
-    return msgspec.structs.replace(row, status=str(job.status))
+    written = yield from dialect.get_all([row.id for row in inserted.values()])
+    return {place: msgspec.structs.replace(row, status=str(written[row.id].status)) for place, row in inserted.items()}
 
 
 def _mark_chains(dialect: Dialect, orders: Sequence[Order], inserted: dict[int, Inserted]) -> Plan[None]:

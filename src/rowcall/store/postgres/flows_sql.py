@@ -220,7 +220,8 @@ class FlowsSql:
           where chain_id = {_field(0)}::bigint and chain_index = {_field(1)}::int offset 0) as step""",
     )
     blocker_results = f"""
-        select edge.place, {_STATUS_OF_BLOCKER.format("edge.of_chain")},
+        select edge.place,
+               case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else head.status end::text,
                case when edge.of_chain <> 0 and head.chain_index = 0 then {_LAST.format("step.result")}
                else head.result end::text,
                edge.blocker_id, edge.of_chain, edge.state

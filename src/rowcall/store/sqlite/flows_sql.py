@@ -145,8 +145,7 @@ class FlowsSql:
         select json_group_array(json_array(job.chain_id, job.chain_index)) from json_each(?1) as given
         cross join <job> as job on job.chain_id = {_field(0)} and job.chain_index = {_field(1)}"""
     blocker_results = f"""
-        select edge.place, case when edge.of_chain then coalesce({_LAST.format("step.status")}, head.status)
-                           else head.status end,
+        select edge.place, case when edge.of_chain and head.chain_index = 0 then {_CHAIN_STATUS} else head.status end,
                case when edge.of_chain and head.chain_index = 0 then {_LAST.format("step.result")} else head.result end,
                edge.blocker_id, edge.of_chain, edge.state
         from <edge> as edge left join <job> as head on head.id = edge.blocker_id

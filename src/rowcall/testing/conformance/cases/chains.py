@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -149,6 +150,32 @@ class TestFixedChains:
         jobs.drain()
         done = jobs.chain(chain.id)
         assert (statuses(done), done.status, done.result) == (["failed", "succeeded"], Status.SUCCEEDED, 7)
+
+    @pytest.mark.parametrize(("policy", "status"), [("fail", "failed"), ("run", "pending"), ("wait", "blocked")])
+    def test_a_chain_has_one_status_wherever_it_is_shown(
+        self, jobs: Rowcall, policy: Literal["fail", "run", "wait"], status: str
+    ) -> None:
+        @jobs.task(max_attempts=1)
+        def step() -> None: ...
+
+        chain = jobs.start_chain([step.bind(), step.bind(), step.using(on_blocker_failure=policy).bind()])
+        job = jobs.enqueue("waits", after=chain)
+
+        def shown() -> Status:
+            (listed,) = jobs.list_chains().chains
+            (blocker,) = jobs.blockers(job.id)
+            assert jobs.chain(chain.id).status is listed.status is blocker.status
+            return listed.status
+
+        assert shown() is Status.PENDING
+        (first,) = jobs.claim("hand")
+        assert shown() is Status.RUNNING
+        jobs.complete(first)
+        assert shown() is Status.PENDING
+        (second,) = jobs.claim("hand")
+        jobs.fail(second, "A:B")
+        assert shown() is Status.FAILED
+        assert jobs.chain(chain.id).steps[-1].status == status
 
 
 class TestChainRows:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 
-from rowcall import Context, InvalidOption, Job, Retention, Rowcall, Status
+from rowcall import Chain, Context, InvalidOption, Job, Node, Retention, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.counted import statements_of
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 
 DAY = timedelta(days=1)
+
+
+def _id_of(one: Node | Job | Chain) -> int:
+    written = one.job if isinstance(one, Node) else one
+    assert written is not None
+    return written.id
 
 
 class TestGraphs:
@@ -65,7 +72,45 @@ class TestGraphs:
             (None, None),
         ]
         jobs.drain()
-        assert jobs.get(written[-1].id).result == ["steps", "node", "job", "chain"]
+        assert jobs.get(written[-1].id).result == ["job", "steps", "node", "chain"]
+
+    def test_results_come_in_the_order_of_after_and_once_each(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def give(word: str) -> str:
+            return word
+
+        @jobs.task
+        async def gather(ctx: Context) -> list[object]:
+            return await ctx.ablockers()
+
+        orders = [
+            *permutations(("job", "chain", "node", "steps")),
+            ("job", "node", "job", "steps", "chain", "node"),
+            ("steps", "steps", "job"),
+        ]
+        job, chain = give.enqueue("job"), jobs.start_chain([give.bind("x"), give.bind("chain")])
+        with jobs.flow() as flow:
+            node = flow.add(give.bind("node"))
+            steps = flow.add_chain([give.bind("y"), give.bind("steps")])
+            given: dict[str, Node | Job | Chain] = {"job": job, "chain": chain, "node": node, "steps": steps}
+            ends = [flow.add(gather.bind(), after=[given[word] for word in order]) for order in orders]
+        ids = {word: _id_of(one) for word, one in given.items()}
+        expected = [list(dict.fromkeys(order)) for order in orders]
+        written = [_id_of(end) for end in ends]
+        assert [[one.id for one in jobs.blockers(end)] for end in written] == [
+            [ids[word] for word in order] for order in expected
+        ]
+        jobs.drain()
+        assert [jobs.get(end).result for end in written] == expected
+
+    def test_what_ends_while_it_is_written_is_returned_as_it_is(self, jobs: Rowcall) -> None:
+        bad = jobs.enqueue("bad")
+        jobs.cancel(bad.id)
+        with jobs.flow() as flow:
+            first = flow.add(jobs.bound("first", (), {}), after=bad)
+            below = flow.add_chain([jobs.bound("below", (), {})] * 2, after=first)
+        written = [node.job for node in (first, below)]
+        assert [job and job.status for job in written] == [Status.CANCELLED, Status.CANCELLED]
 
     def test_a_block_that_fails_writes_nothing(self, jobs: Rowcall) -> None:
         def build() -> None:
