@@ -81,7 +81,7 @@ class HistoryMachine(RuleBasedStateMachine):
             self.tags[job.id] = set(tags)
         self.jobs.drain(concurrency=2)
         for status in Status:
-            self.insert_with_plain_sql("stranger", "mail", status, 1, None, None, False, 1)
+            self.insert_with_plain_sql("stranger", "mail", status, 1, None, None, False, 0, 1)
 
     def _declare(self, of_task: Retention) -> None:
         def obey(ctx: Context, deed: str, code: str) -> None:
@@ -115,7 +115,7 @@ class HistoryMachine(RuleBasedStateMachine):
         priority=st.integers(-1, 1),
         deed=st.sampled_from(DEEDS),
         code=st.sampled_from(CODES),
-        delay=st.sampled_from([0, 0, 20, 4000]),
+        delay=st.sampled_from([0, 0, 20, 4000, -20, -4000]),
         expires_in=st.sampled_from([None, None, 10, 100]),
         max_attempts=st.integers(1, 3),
         tags=SOME_TAGS,
@@ -136,7 +136,11 @@ class HistoryMachine(RuleBasedStateMachine):
     ) -> None:
         self._step()
         payload = {"deed": deed, "code": code}
-        options = EnqueueOptions(queue=queue, priority=priority, delay=delay, max_attempts=max_attempts, tags=tags)
+        options = EnqueueOptions(queue=queue, priority=priority, max_attempts=max_attempts, tags=tags)
+        if delay < 0:
+            options["run_at"] = self.clock.now() + timedelta(seconds=delay)
+        else:
+            options["delay"] = delay
         if expires_in is not None:
             options["expires_in"] = expires_in
         for _ in range(many):
@@ -159,6 +163,7 @@ class HistoryMachine(RuleBasedStateMachine):
         code=st.sampled_from([None, *CODES, "ÄÖ: 'x'"]),
         finished_ago=st.sampled_from([None, 0, 30, 5000, 100_000]),
         held=st.booleans(),
+        due_ago=st.sampled_from([0, 0, 50, 100_000]),
         many=st.integers(1, 3),
     )
     def insert_with_plain_sql(
@@ -170,6 +175,7 @@ class HistoryMachine(RuleBasedStateMachine):
         code: str | None,
         finished_ago: int | None,
         held: bool,
+        due_ago: int,
         many: int,
     ) -> None:
         self._step()
@@ -180,7 +186,7 @@ class HistoryMachine(RuleBasedStateMachine):
             "attempt": attempt,
             "max_attempts": attempt + 2,
             "payload": '{"deed": "return", "code": ""}',
-            "run_at": self.now_ms,
+            "run_at": self.now_ms - due_ago * 1000,
             "created_at": self.now_ms,
         }
         if status in slow.FINISHED:
@@ -344,7 +350,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def _note_wait(self, job: Job) -> None:
         assert job.claimed_at is not None
         claimed_at_ms = milliseconds_of(job.claimed_at)
-        self.waits[job.id, claimed_at_ms] = claimed_at_ms - milliseconds_of(job.run_at)
+        self.waits[job.id, claimed_at_ms] = claimed_at_ms - milliseconds_of(max(job.run_at, job.created_at))
 
 
 def _may(way: str, row: JobRow) -> bool:

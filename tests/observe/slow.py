@@ -50,7 +50,8 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
     oldest: dict[str, int] = {}
     for row in rows:
         if row.status == "pending" or (row.status == "scheduled" and row.run_at <= now_ms):
-            oldest[row.queue] = min(row.run_at, oldest.get(row.queue, row.run_at))
+            since = max(row.run_at, row.created_at)
+            oldest[row.queue] = min(since, oldest.get(row.queue, since))
     ages = {queue: max(0.0, (now_ms - since) / 1000) for queue, since in oldest.items()}
     assert stats.oldest_waiting_by_queue == ages
     assert stats.oldest_waiting == max(ages.values(), default=None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -87,7 +87,9 @@ def test_the_counts_are_the_databases_and_the_apps_own_metrics_are_served_too(jo
     def wait() -> None:
         gate.wait()
 
-    jobs.enqueue("unknown", queue='odd"\n\\queue', run_at=datetime.now(UTC) - timedelta(hours=1))
+    jobs.enqueue("unknown", queue='odd"\n\\queue')
+    with closing(sqlite3.connect(jobs.config.path)) as raw, raw:
+        raw.execute("update rowcall_job set run_at = run_at - 3600000, created_at = created_at - 3600000")
     wait.enqueue()
     OWN.inc(3)
     with jobs.worker(metrics_port=port):
@@ -107,8 +109,6 @@ def test_the_counts_are_the_databases_and_the_apps_own_metrics_are_served_too(jo
 
 
 def test_completed_and_lost_attempts_are_counted_for_what_they_were(jobs: Rowcall) -> None:
-    import sqlite3
-
     port = free_ports()
     gate, begun = threading.Event(), threading.Event()
 

@@ -109,7 +109,7 @@ def when(job: Job, now: datetime) -> str:
         case Status.SCHEDULED if job.run_at > now:
             return f"due {ago(job.run_at, now)}"
         case _:
-            return f"waiting for {span((now - job.run_at).total_seconds())}"
+            return f"waiting for {span((now - max(job.run_at, job.created_at)).total_seconds())}"
 
 
 def what(job: Job, missing: Mapping[str, str]) -> str:

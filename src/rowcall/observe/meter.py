@@ -87,7 +87,7 @@ class Numbers:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         if run.started_at:  # else it only lay in the buffer, and is given back
             self.ran.add(run.finished_at - run.started_at)
-            self.waited.add(run.waited_ms / 1000)
+            self.waited.add(max(0, run.waited_ms) / 1000)
 
 
 class Meter:

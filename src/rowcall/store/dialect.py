@@ -62,6 +62,11 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     place: int = 0
     """Its turn among those of its queue and priority."""
 
+    def waited_ms(self, claimed_at_ms: int) -> int:
+        """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
+        since, written = self.run_at_ms, self.created_at_ms
+        return claimed_at_ms - (since if since > written else written)
+
     @property
     def bufferable(self) -> bool:
         """A job that was lost before, or has one attempt left, starts at once or not at all."""

@@ -59,7 +59,11 @@ class Total(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Waiting(NamedTuple):
-    """Jobs of one queue and type that are not finished; `oldest_ms` is the earliest of the times they are due."""
+    """Jobs of one queue, type and status that are not finished.
+
+    `oldest_ms` is, of pending and scheduled ones, since when the first waits: since `run_at`, or since it was written
+    if that is later.
+    """
 
     status: str
     queue: str

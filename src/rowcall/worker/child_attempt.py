@@ -101,7 +101,7 @@ class ChildAttempt:
 
     @property
     def _waited_ms(self) -> int:
-        return self._order.claimed_at_ms - self.ready.run_at_ms
+        return self.ready.waited_ms(self._order.claimed_at_ms)
 
     @property
     def _age_ms(self) -> int:

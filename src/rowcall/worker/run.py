@@ -99,7 +99,7 @@ class Run:
     @property
     def waited_ms(self) -> int:
         """How long the job was due before it was claimed."""
-        return self.claimed_at_ms - self.ready.run_at_ms
+        return self.ready.waited_ms(self.claimed_at_ms)
 
     @property
     def ran_ms(self) -> int | None:

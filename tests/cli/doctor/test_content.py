@@ -188,7 +188,7 @@ def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine)
         found = examine()
         assert found.level["waiting"] == "ok"
         assert found.what["workers"] == "1 alive"
-        change(folder, "update rowcall_job set run_at = run_at - 3600000")
+        change(folder, "update rowcall_job set run_at = run_at - 3600000, created_at = created_at - 3600000")
         found = examine()
         assert found.level["waiting"] == "warn"
         assert "2 jobs that are due wait, the first for 60 min" in found.what["waiting"]
@@ -213,7 +213,7 @@ def test_tasks_that_the_app_does_not_declare(queue: Rowcall, folder: Path, exami
     for kind in ("hello", "helo"):
         queue.enqueue(kind)
     assert "tasks" not in examine().level
-    change(folder, "update rowcall_job set run_at = run_at - 30000")
+    change(folder, "update rowcall_job set run_at = run_at - 30000, created_at = created_at - 30000")
     found = examine()
     assert (found.exit_code, found.level["tasks"]) == (0, "warn")
     assert found.what["tasks"] == "app:jobs declares no task for helo (1 waiting)"

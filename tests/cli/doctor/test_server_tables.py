@@ -238,7 +238,8 @@ def test_jobs_that_nobody_works_on(examine: Examine, server_queue: Rowcall, raw:
     assert (found.exit_code, found.level["waiting"]) == (0, "warn")
     assert re.fullmatch(r"1 job that is due waits, for \d+ m?s, and no worker is alive", found.what["waiting"])
     assert found.advice["waiting"] == "Start one: rowcall work app:jobs"
-    raw.execute("update rowcall_job set run_at = run_at - interval '2 hours'")
+    earlier = "interval '2 hours'"
+    raw.execute(f"update rowcall_job set run_at = run_at - {earlier}, created_at = created_at - {earlier}")
     assert examine().what["waiting"].startswith("2 jobs that are due wait, the first for 2 h")
 
 
@@ -251,7 +252,7 @@ def test_queues_and_tasks_that_nobody_serves(
         found = examine()
         assert found.what["queues"] == "no living worker serves mail (2 waiting); the living ones serve default"
         assert found.what["workers"] == "1 alive"
-    raw.execute("update rowcall_job set run_at = run_at - interval '30 s'")
+    raw.execute("update rowcall_job set run_at = run_at - interval '30 s', created_at = created_at - interval '30 s'")
     assert examine().what["tasks"] == "app:jobs declares no task for helo (1 waiting)"
     assert "tasks" not in examine("--url", postgres_url).level
 

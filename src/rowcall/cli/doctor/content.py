@@ -158,13 +158,14 @@ _DUE = """
 select (select count(*) from <job> where status = 'pending')
      + (select count(*) from <job> where status = 'scheduled' and run_at <= <clock>),
        <clock> - min(
-         ifnull((select min(run_at) from <job> where status = 'pending' and held is null), <clock>),
-         ifnull((select min(run_at) from <job> where status = 'scheduled'), <clock>))
+         ifnull((select min(max(run_at, created_at)) from <job> where status = 'pending' and held is null), <clock>),
+         ifnull((select min(max(run_at, created_at)) from <job>
+                 where status = 'scheduled' and run_at <= <clock>), <clock>))
 """
 _READY = "where status = 'pending' and held is null"
 _BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue"
 _BY_TYPE = f"""
-select type, count(*), <clock> - min(run_at) from <job> {_READY} group by type
+select type, count(*), <clock> - min(max(run_at, created_at)) from <job> {_READY} group by type
 """
 _PAUSED = "select kind, name, actor, max(0, <clock> - at) from <pause> order by kind, name"
 _KEPT_SLOTS = """

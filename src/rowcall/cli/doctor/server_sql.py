@@ -133,8 +133,9 @@ DUE = """
 select (select count(*) from <job> where status = 'pending')
      + (select count(*) from <job> where status = 'scheduled' and run_at <= (select <clock>)),
        coalesce(date_part('epoch', <clock> - least(
-         (select min(run_at) from <job> where status = 'pending' and held is null),
-         (select run_at from <job> where status = 'scheduled' order by run_at limit 1))), 0)
+         (select min(greatest(run_at, created_at)) from <job> where status = 'pending' and held is null),
+         (select min(greatest(run_at, created_at)) from <job>
+          where status = 'scheduled' and run_at <= (select <clock>)))), 0)
 """
 
 _READY = "where status = 'pending' and held is null"
@@ -142,7 +143,8 @@ _READY = "where status = 'pending' and held is null"
 BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue order by queue"
 
 BY_TYPE = f"""
-select type, count(*), date_part('epoch', <clock> - min(run_at)) from <job> {_READY} group by type order by type
+select type, count(*), date_part('epoch', <clock> - min(greatest(run_at, created_at)))
+from <job> {_READY} group by type order by type
 """
 
 KEPT_SLOTS = """

@@ -70,7 +70,8 @@ def times_of(job: Job, at_ms: int) -> tuple[int | None, int | None]:
     if job.claimed_at is None:
         return None, None
     claimed_at_ms = milliseconds_of(job.claimed_at)
-    return claimed_at_ms - milliseconds_of(job.run_at), at_ms - milliseconds_of(job.started_at or job.claimed_at)
+    due_at_ms = milliseconds_of(max(job.run_at, job.created_at))
+    return claimed_at_ms - due_at_ms, at_ms - milliseconds_of(job.started_at or job.claimed_at)
 
 
 def cancelled_by_hand(job: Job, error_code: str) -> Tally:

@@ -165,14 +165,14 @@ STATEMENTS = (
     _SETTING,
     "drop index <prefix>job_ready",
     # what is included is there to be counted without a look at the rows
-    "create index <prefix>job_ready on <job> (queue, type, priority desc, id) include (run_at, attempt)"
+    "create index <prefix>job_ready on <job> (queue, type, priority desc, id) include (run_at, created_at, attempt)"
     " where status = 'pending' and held is null",
-    "create index <prefix>job_held on <job> (queue, type, id) include (run_at, attempt)"
+    "create index <prefix>job_held on <job> (queue, type, id) include (run_at, created_at, attempt)"
     " where status = 'pending' and held is not null",
-    "create index <prefix>job_scheduled on <job> (queue, type, id) include (run_at, attempt)"
+    "create index <prefix>job_scheduled on <job> (queue, type, id) include (run_at, created_at, attempt)"
     " where status = 'scheduled'",
     "drop index <prefix>job_blocked",
-    "create index <prefix>job_blocked on <job> (queue, type, id) include (run_at, attempt) where status = 'blocked'",
+    "create index <prefix>job_blocked on <job> (queue, type, id) include (attempt) where status = 'blocked'",
     "drop index <prefix>job_finished",
     "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
     "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",

@@ -16,8 +16,13 @@ _SOURCES = (
     ("blocked", "status = 'blocked'", "queue, type, id"),
     ("running", "status = 'running'", "worker, id"),
 )
+_SINCE = dict.fromkeys(("pending", "scheduled"), "greatest(run_at, created_at)")
 _UNFINISHED = [
-    (status, f"(select queue, type, run_at, attempt from <job> where {proof} order by {order}) as {status}")
+    (
+        status,
+        f"(select queue, type, {_SINCE.get(status, 'null::timestamptz')} as since, attempt"
+        f" from <job> where {proof} order by {order}) as {status}",
+    )
     for status, proof, order in _SOURCES
 ]
 _ATTEMPTS_OF_UNFINISHED = " union all ".join(
@@ -77,7 +82,7 @@ class RecordsSql:
           select status, queue, type, error_code, attempt, jobs from <tally> where status is not null) as counted
         group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
     waiting = " union all ".join(
-        f"select '{status}', queue::text, type::text, count(*), {milliseconds_or_null('min(run_at)')}"
+        f"select '{status}', queue::text, type::text, count(*), {milliseconds_or_null('min(since)')}"
         f" from {source} group by queue, type"
         for status, source in _UNFINISHED
     )

@@ -125,7 +125,7 @@ STATEMENTS = (
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
     "create index <prefix>job_ready on <job>"
-    " (queue, type, priority desc, coalesce(turn, id), id, run_at, attempt, turn)"
+    " (queue, type, priority desc, coalesce(turn, id), id, run_at, created_at, attempt, turn)"
     " where status = 'pending' and held is null",
     "create index <prefix>job_turned on <job> (queue, type, id)"
     " where status = 'pending' and held is null and turn is not null",

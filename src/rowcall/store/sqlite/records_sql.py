@@ -20,6 +20,7 @@ _SOURCES = {
 _UNFINISHED = [
     (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
 ]
+_SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = ?1 and queue = ?2 and type = ?3"
 _LAST_SIGN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
@@ -60,7 +61,7 @@ class RecordsSql:
           select status, queue, type, error_code, attempt, jobs from <tally> where status is not null)
         group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
     waiting = " union all ".join(
-        f"select '{status}', queue, type, count(*), min(run_at) from {source} group by queue, type"
+        f"select '{status}', queue, type, count(*), {_SINCE.get(status, 'null')} from {source} group by queue, type"
         for status, source in _UNFINISHED
     )
     attempts_of_waiting = f"""

@@ -122,6 +122,46 @@ class TestCounts:
         assert stats.oldest_waiting_by_queue == {"mail": 21.5, "media": 1.5}
         assert stats.oldest_waiting == 21.5
 
+    def test_a_job_that_is_due_before_it_is_enqueued_waits_since_it_was_enqueued(
+        self, jobs: Rowcall, clock: FakeClock, store: Store
+    ) -> None:
+        @jobs.task
+        def send() -> None: ...
+
+        early = clock.now() - timedelta(days=1)
+        first = send.using(queue="one", run_at=early).enqueue()
+        assert first.run_at == early
+        send.using(queue="many", run_at=early).enqueue_many([{}, {}])
+        with jobs.flow() as flow:
+            flow.add(send.using(queue="flow", run_at=early).bind())
+        for status in ("pending", "scheduled"):
+            store.execute(
+                "insert into rowcall_job (type, queue, status, run_at, created_at)"
+                f" select 'send', '{status}', '{status}', run_at, created_at from rowcall_job where id = {first.id}"
+            )
+        clock.advance(8)
+        queues = ("flow", "many", "one", "pending", "scheduled")
+        assert jobs.stats().oldest_waiting_by_queue == dict.fromkeys(queues, 8)
+        for claimed in jobs.claim("hand", limit=3):
+            jobs.complete(claimed)
+        assert jobs.drain().succeeded == 3
+        found = jobs.stats().pace.wait
+        assert found is not None
+        assert (found.p50, found.p99) == pytest.approx((8, 8), rel=0.07)
+
+    def test_a_job_that_becomes_due_again_waits_since_then(self, jobs: Rowcall, clock: FakeClock) -> None:
+        blocker = jobs.enqueue("send", queue="again")
+        jobs.enqueue("send", queue="blocked", after=blocker)
+        clock.advance(100)
+        jobs.fail(jobs.claim("hand")[0], "A:B")
+        due = jobs.get(blocker.id).run_at
+        clock.advance(due - clock.now())
+        clock.advance(4)
+        assert jobs.stats().oldest_waiting_by_queue == {"again": 4}
+        jobs.complete(jobs.claim("hand")[0])
+        clock.advance(3)
+        assert jobs.stats().oldest_waiting_by_queue == {"blocked": 3}
+
 
 class TestPace:
     def work(self, jobs: Rowcall, clock: FakeClock, *, wait: float, run: float) -> Job:
