@@ -15,6 +15,7 @@ import msgspec
 from rowcall.blobs import BlobStore
 from rowcall.errors import InvalidOption
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
+from rowcall.job import EVERY_QUEUE
 from rowcall.retention import Retention
 from rowcall.urls import looks_secret
 from rowcall.urls import shown as shown
@@ -100,7 +101,7 @@ def configure(
         problems.append(InvalidOption("table_prefix", f"wants letters, digits and _, 40 at most, not {table_prefix!r}"))
     if durability not in ("full", "normal"):
         problems.append(InvalidOption("durability", f'wants "full" or "normal", not {durability!r}'))
-    if complaint := name_complaint(default_queue):
+    if complaint := queue_complaint(default_queue):
         problems.append(InvalidOption("default_queue", complaint))
     if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
         problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
@@ -229,3 +230,10 @@ def name_complaint(name: object, longest: int = _NAME_LENGTH) -> str | None:
     except UnicodeEncodeError:
         return "holds half of a surrogate pair"
     return None
+
+
+def queue_complaint(name: object) -> str | None:
+    """Return what is wrong with the name of a queue, if anything."""
+    if name == EVERY_QUEUE:
+        return f"{name!r} stands for every queue and cannot be the name of one"
+    return name_complaint(name)

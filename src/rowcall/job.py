@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -187,13 +188,30 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     run: Percentiles | None = None
 
 
+EVERY_QUEUE = "*"
+"""What `pause` takes instead of a name."""
+
+
 class Paused(msgspec.Struct, frozen=True, kw_only=True):
-    """What no worker starts jobs of until it is resumed. `kind` is queue or task."""
+    """What no worker starts jobs of until it is resumed. `kind` is queue or task; the queue `*` is every queue."""
 
     kind: str
     name: str
     actor: str | None
     at: datetime
+
+
+def what_is_paused(kind: str, name: str) -> str:
+    """
+    >>> what_is_paused("queue", "mail"), what_is_paused("queue", "*")
+    ('queue mail', 'every queue')
+    """
+    return "every queue" if (kind, name) == ("queue", EVERY_QUEUE) else f"{kind} {name}"
+
+
+def is_paused(queue: str, task: str, paused: Collection[tuple[str, str]]) -> bool:
+    """Whether jobs of this queue and task are not started, given the kinds and names of what is paused."""
+    return not {("queue", EVERY_QUEUE), ("queue", queue), ("task", task)}.isdisjoint(paused)
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,6 +181,24 @@ def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
     assert (queue.get(job.id).priority, queue.get(job.id).status) == (-5, "scheduled")
 
 
+def test_pause_and_resume_every_queue(run: Run, queue: Rowcall) -> None:
+    result = run("pause", "app:jobs", "*")
+    assert result.stdout.startswith("every queue is paused, by ")
+    assert result.stderr == ""
+    queue.pause("mail")
+    assert "paused: every queue (by " in run("stats", "app:jobs").stdout
+    assert "rowcall resume app:jobs '*'" in run("doctor", "app:jobs").stdout
+    result = run("resume", "app:jobs", "mail")
+    assert (result.stdout, result.stderr) == ("queue mail goes on\n", "warning: every queue is still paused\n")
+    queue.pause("mail")
+    queue.pause(task="hello")
+    result = run("resume", "app:jobs", "*")
+    assert result.stdout == "every queue goes on\n"
+    assert result.stderr == "warning: still paused: queue mail, task hello\n"
+    again = run("resume", "app:jobs", "*")
+    assert (again.exit_code, again.stderr) == (1, "error: queue * was not paused\n")
+
+
 def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
     result = run("pause", "app:jobs", "mail")
     assert result.stdout.startswith("queue mail is paused, by ")

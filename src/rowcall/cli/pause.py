@@ -10,9 +10,10 @@ import click
 from rowcall.app import Rowcall
 from rowcall.cli.output import console, moment, print_json, text
 from rowcall.cli.target import existing, json_option, url_option
+from rowcall.job import EVERY_QUEUE, what_is_paused
 from rowcall.text import printable
 
-_words = click.argument("words", nargs=-1, metavar="[APP] [QUEUE]")
+_words = click.argument("words", nargs=-1, metavar="[APP] [QUEUE | '*']")
 _task_option = click.option("--task", metavar="NAME", help="This task in all queues, instead of a queue.")
 
 
@@ -23,7 +24,7 @@ _task_option = click.option("--task", metavar="NAME", help="This task in all que
 @json_option
 def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_json: bool) -> None:
     """Start no more jobs of a queue, or of a task, until it is resumed. What runs goes on. A name that nobody knows yet
-    is paused too, with a warning.
+    is paused too, with a warning. '*' pauses every queue, also those that do not exist yet.
 
     With --json: {"kind": "queue" | "task", "name", "actor", "at"}: who has paused it, and when.
     """
@@ -36,7 +37,7 @@ def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_
     if as_json:
         print_json(paused)
     else:
-        said = f"{paused.kind} {paused.name} is paused, by {paused.actor} at {moment(paused.at)} UTC"
+        said = f"{what_is_paused(paused.kind, paused.name)} is paused, by {paused.actor} at {moment(paused.at)} UTC"
         console().print(text(said))
 
 
@@ -46,27 +47,39 @@ def pause_command(words: tuple[str, ...], task: str | None, url: str | None, as_
 @url_option
 @json_option
 def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as_json: bool) -> None:
-    """Go on with a queue, or with a task; workers learn it at once.
+    """Go on with a queue, or with a task; workers learn it at once. '*' ends a pause of every queue; what was paused by
+    its name stays paused, with a warning.
 
     With --json: {"kind": "queue" | "task", "name", "was_paused"}. Exit code 1 if it was not paused.
     """
     app, queue = _named(words, task, url)
     with existing(app, url) as jobs:
         was_paused = jobs.resume(queue, task=task)
-    kind, name = ("task", task) if queue is None else ("queue", queue)
+        doubt = _still_paused(jobs, queue) if was_paused else ""
+    kind, name = ("task", str(task)) if queue is None else ("queue", queue)
     if as_json:
         print_json({"kind": kind, "name": name, "was_paused": was_paused})
     elif was_paused:
-        console().print(text(f"{kind} {name} goes on"))
+        console().print(text(f"{what_is_paused(kind, name)} goes on"))
     else:
-        click.echo(f"error: {kind} {printable(str(name))} was not paused", err=True)
+        click.echo(f"error: {kind} {printable(name)} was not paused", err=True)
+    if doubt:
+        click.echo(f"warning: {printable(doubt)}", err=True)
     if not was_paused:
         sys.exit(1)
 
 
+def _still_paused(jobs: Rowcall, queue: str | None) -> str:
+    """Return what other pauses a user who has just resumed something may overlook."""
+    paused = [(one.kind, one.name) for one in jobs.paused()]
+    if queue == EVERY_QUEUE and paused:
+        return f"still paused: {', '.join(what_is_paused(*one) for one in paused)}"
+    return "every queue is still paused" if ("queue", EVERY_QUEUE) in paused else ""
+
+
 def _doubt(jobs: Rowcall, app: str | None, queue: str | None, task: str | None) -> str:
     """What is said of a name that neither the app nor any job has: it may be misspelt."""
-    if jobs.list(queue=queue, type=task, limit=1).jobs:
+    if queue == EVERY_QUEUE or jobs.list(queue=queue, type=task, limit=1).jobs:
         return ""
     if app is None:
         return f"no job is in queue {queue!r} yet" if task is None else f"there is no job of task {task!r} yet"

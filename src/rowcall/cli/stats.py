@@ -10,7 +10,7 @@ import click
 from rowcall.cli.measures import NOTHING, duration, first_of, of_percentiles, rate, typed_seconds
 from rowcall.cli.output import NARROW_COLUMNS, STYLES, bar, bar_width, console, print_json, status_text, table, text
 from rowcall.cli.target import app_argument, existing, json_option, url_option
-from rowcall.job import Pace, Stats, Status
+from rowcall.job import Pace, Stats, Status, what_is_paused
 from rowcall.queue.observing import DEFAULT_WINDOW_SECONDS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def flow_text(stats: Stats) -> Text:
 
 def paused_text(stats: Stats) -> Text:
     """A line: of what nothing is started."""
-    names = ", ".join(f"{one.kind} {one.name} (by {one.actor})" for one in stats.paused[:MOST_PAUSED])
+    names = ", ".join(f"{what_is_paused(one.kind, one.name)} (by {one.actor})" for one in stats.paused[:MOST_PAUSED])
     more = len(stats.paused) - MOST_PAUSED
     return text(f"paused: {names}{f' and {more} more' if more > 0 else ''}", "yellow")
 

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from rowcall.blobs import BlobUnreadable, reference_of
-from rowcall.config import name_complaint
+from rowcall.config import name_complaint, queue_complaint
 from rowcall.errors import InvalidOption, LeaseLost, seconds_of
 from rowcall.job import Job, Status
 from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
@@ -162,7 +162,7 @@ class ByHand(Core):
         if isinstance(queues, str) or names == []:
             raise InvalidOption("queues", f"wants a list of names, or None for all, not {queues!r}")
         for name in names or ():
-            if complaint := name_complaint(name):
+            if complaint := queue_complaint(name):
                 raise InvalidOption("queues", complaint)
         appetite = Appetite(
             worker=worker,

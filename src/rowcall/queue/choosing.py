@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from rowcall.config import name_complaint
 from rowcall.errors import InvalidOption
-from rowcall.job import FINISHED, WAITING, Status
+from rowcall.job import EVERY_QUEUE, FINISHED, WAITING, Status
 from rowcall.store.plans.steer_many import Wanted
 from rowcall.text import CODE_LENGTH
 
@@ -63,6 +63,8 @@ def checked_pause(queue: object, task: object) -> tuple[str, str]:
     if (queue is None) == (task is None):
         raise InvalidOption("queue", "wants the name of a queue, or task=… instead")
     kind, name = ("queue", queue) if queue is not None else ("task", task)
+    if task == EVERY_QUEUE:
+        raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
     if complaint := name_complaint(name):
         raise InvalidOption(kind, complaint)
     return kind, str(name)

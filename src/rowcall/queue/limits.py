@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rowcall.config import name_complaint
+from rowcall.config import queue_complaint
 from rowcall.errors import InvalidOption
 from rowcall.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
 from rowcall.payload import Arguments, payload_from_row
@@ -108,7 +108,7 @@ def publish_limits(core: Core) -> None:
 
 
 def checked_queue_limit(queue: object, limit: object) -> tuple[Limit, ...]:
-    if complaint := name_complaint(queue):
+    if complaint := queue_complaint(queue):
         raise InvalidOption("queue", complaint)
     limits = checked_limits(limit)
     if limits is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Required, TypedDict, TypeVar
 
 import msgspec
 
-from rowcall.config import name_complaint
+from rowcall.config import name_complaint, queue_complaint
 from rowcall.errors import InvalidOption, seconds_of
 from rowcall.job import Chain, Job
 from rowcall.limits import Limit, checked_limits
@@ -127,7 +127,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
             raise InvalidOption(other, f"cannot be given together with {one}")
     return Options(
         name=_name("name", given.get("name")),
-        queue=_name("queue", given.get("queue")),
+        queue=_name("queue", given.get("queue"), queue_complaint),
         priority=_whole("priority", given.get("priority"), -(2**31), 2**31 - 1),
         delay_ms=_milliseconds("delay", given.get("delay")),
         run_at_ms=_moment("run_at", given.get("run_at")),
@@ -204,10 +204,10 @@ def _first(given: T | None, declared: T | None, default: T) -> T:
     return given if given is not None else declared if declared is not None else default
 
 
-def _name(option: str, value: object) -> str | None:
+def _name(option: str, value: object, complaint_of: Callable[[object], str | None] = name_complaint) -> str | None:
     if value is None:
         return None
-    if complaint := name_complaint(value):
+    if complaint := complaint_of(value):
         raise InvalidOption(option, complaint)
     return str(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 from rowcall.context import logger
-from rowcall.job import Paused
+from rowcall.job import Paused, what_is_paused
 from rowcall.queue.choosing import checked_pause
 from rowcall.queue.core import Core
 from rowcall.queue.steering import actor_of
@@ -16,10 +16,12 @@ class Pausing(Core):
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed: no worker does, and nobody by hand.
 
-        What runs goes on, and what expires meanwhile expires. Twice is once.
+        What runs goes on, and what expires meanwhile expires. Twice is once. The queue `*` is every queue, also those
+        that do not exist yet.
 
             jobs.pause("mail")
             jobs.pause(task="send_email")
+            jobs.pause("*")
         """
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
@@ -31,7 +33,10 @@ class Pausing(Core):
         return _told(await self.awrite(lambda: self.dialect.pause(kind, name, who, self.now_ms())))
 
     def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
-        """Go on with a queue, or with a task; gives whether it was paused."""
+        """Resume a queue or a task, and return whether it was paused.
+
+        `resume("*")` ends `pause("*")`. What was paused by its name stays paused.
+        """
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
         was_paused = self.write(lambda: self.dialect.resume(kind, name))
@@ -52,11 +57,11 @@ class Pausing(Core):
 
 
 def _told(paused: Paused) -> Paused:
-    logger.info("%s %s is paused, by %s", paused.kind, one_line(paused.name), one_line(str(paused.actor)))
+    logger.info("%s is paused, by %s", one_line(what_is_paused(paused.kind, paused.name)), one_line(str(paused.actor)))
     return paused
 
 
 def _told_of_resuming(kind: str, name: str, actor: str, was_paused: bool) -> bool:
     if was_paused:
-        logger.info("%s %s was resumed by %s", kind, one_line(name), one_line(actor))
+        logger.info("%s was resumed by %s", one_line(what_is_paused(kind, name)), one_line(actor))
     return was_paused

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Set
 
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
-from rowcall.job import WorkerInfo
+from rowcall.job import WorkerInfo, is_paused
 from rowcall.moments import milliseconds_of
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue.core import Core
-from rowcall.store.records import Waiting
 from rowcall.worker.identity import host_name
 
 SILENCE_MS = 3_600_000
@@ -33,7 +31,8 @@ class Complaints:
         paused = {(one.kind, one.name) for one in connection.read(core.dialect.paused())}
         found = list(
             complaints(
-                [one for one in connection.read(core.dialect.waiting()) if not _is_paused(one, paused)],
+                # what somebody has stopped on purpose is nothing to complain of
+                [one for one in connection.read(core.dialect.waiting()) if not is_paused(one.queue, one.type, paused)],
                 [_served(worker) for worker in workers if _is_heard(worker, at_ms)],
                 connection.read(core.dialect.health()),
                 self._surroundings(ahead),
@@ -62,11 +61,6 @@ class Complaints:
             wal_bytes=os.path.getsize(wal) if os.path.exists(wal) else None,
             free_bytes=shutil.disk_usage(os.path.dirname(path)).free,
         )
-
-
-def _is_paused(waiting: Waiting, paused: Set[tuple[str, str]]) -> bool:
-    """What somebody has stopped on purpose is nothing to complain of."""
-    return ("queue", waiting.queue) in paused or ("task", waiting.type) in paused
 
 
 def _is_heard(worker: WorkerInfo, at_ms: int) -> bool:

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import msgspec
 
-from rowcall.config import name_complaint
+from rowcall.config import queue_complaint
 from rowcall.errors import InvalidOption, seconds_of
+from rowcall.job import EVERY_QUEUE
 from rowcall.observe.endpoint import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10
@@ -107,8 +108,9 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
     for name, limit in given.items():
         if name == "":
             raise InvalidOption("queues", "a name in the list is empty; leave it out to serve all")
-        if complaint := name_complaint(name):
-            raise InvalidOption("queues", complaint)
+        if complaint := queue_complaint(name):
+            advice = "; leave queues out to serve all" if name == EVERY_QUEUE else ""
+            raise InvalidOption("queues", f"{complaint}{advice}")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidOption("queues", f"{name}={limit!r}: wants a whole number above 0")
     if not given:

@@ -10,6 +10,7 @@ from rowcall.cli.liveness import Liveness
 from rowcall.cli.measures import counted
 from rowcall.cli.output import span
 from rowcall.cli.target import command_for, work_command_for
+from rowcall.job import what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.store.dialect import RESTORE_ADVICE, Version
 
@@ -120,7 +121,7 @@ def check_queues(ready: Sequence[Count], living: Sequence[SeenWorker]) -> Iterat
 def check_pauses(paused: Sequence[tuple[str, str, str | None, float]], asked: Asked) -> Iterator[Finding]:
     """Queues and tasks of which nothing is started; each with who paused it, and how long ago."""
     for kind, name, actor, seconds in paused[:MOST_SHOWN]:
-        what = f"{kind} {name} is paused, by {actor or 'somebody'}, for {span(seconds)}"
+        what = f"{what_is_paused(kind, name)} is paused, by {actor or 'somebody'}, for {span(seconds)}"
         again = asked.command("resume", *(["--task"] if kind == "task" else []), name)
         yield warn("pauses", what, f"Nothing to do if that is meant; otherwise: {again}")
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from rowcall.job import is_paused
 from rowcall.lifecycle import Transition
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
@@ -216,7 +217,7 @@ def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
     for queue, kind in look.ready:
         if appetite.queues is not None and queue not in appetite.queues:
             continue
-        if look.paused and (("queue", queue) in look.paused or ("task", kind) in look.paused):
+        if look.paused and is_paused(queue, kind, look.paused):
             continue
         if appetite.types is None or kind in appetite.types:
             wanted.setdefault(queue, []).append(kind)

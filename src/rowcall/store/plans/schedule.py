@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.config import name_complaint
+from rowcall.config import name_complaint, queue_complaint
 from rowcall.errors import ScheduleNotFound
 from rowcall.payload import value_from_row
 from rowcall.schedule import check_timing, due_ticks, has_cron, next_tick
@@ -75,7 +75,7 @@ def job_of(row: Entry) -> NewJob:
     """What a job of the schedule is written with; `ValueError` where no table would take it."""
     options = msgspec.json.decode(row.options, type=dict[str, object])
     job = msgspec.convert({"queue": "default", **options, "type": row.task}, NewJob)
-    complaint = name_complaint(job.type) or name_complaint(job.queue)
+    complaint = name_complaint(job.type) or queue_complaint(job.queue)
     if complaint or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
         raise ValueError(complaint or "priority and max_attempts are out of range")
     _check_times([job.expires_at_ms, _SOME_TIME_MS + job.delay_ms, _SOME_TIME_MS + (job.expires_in_ms or 0)])

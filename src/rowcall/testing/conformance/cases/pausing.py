@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from rowcall import InvalidOption, Rowcall, Status
+from rowcall import InvalidOption, Limit, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
+from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
 
 
@@ -31,6 +33,51 @@ class TestPausing:
         assert [job.id for job in jobs.claim("hand", limit=10)] == [other]
         jobs.resume(task="send")
         assert len(jobs.claim("hand", limit=10)) == 2
+
+    def test_a_pause_of_every_queue_holds_also_for_those_that_come_later(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def send() -> None: ...
+
+        first = send.using(queue="mail").enqueue().id
+        paused = jobs.pause("*", actor="ann")
+        assert (paused.kind, paused.name, paused.actor) == ("queue", "*", "ann")
+        assert jobs.paused() == jobs.stats().paused == [paused]
+        second = send.using(queue="new").enqueue().id
+        assert jobs.claim("hand", limit=10) == jobs.claim("hand", limit=10, queues=["mail"]) == []
+        assert jobs.drain().total == 0
+        assert (jobs.resume("mail"), jobs.resume("*"), jobs.resume("*")) == (False, True, False)
+        assert [job.id for job in jobs.claim("hand", limit=10)] == [first, second]
+
+    def test_what_was_paused_by_its_name_stays_paused_when_every_queue_is_resumed(self, jobs: Rowcall) -> None:
+        jobs.enqueue("send", queue="mail")
+        other = jobs.enqueue("send", queue="other").id
+        by_name = jobs.pause("mail")
+        jobs.pause("*")
+        jobs.resume("*")
+        assert jobs.paused() == [by_name]
+        assert [job.id for job in jobs.claim("hand", limit=10)] == [other]
+
+    def test_no_queue_can_have_the_name_that_stands_for_all(self, jobs: Rowcall, store: Store) -> None:
+        @jobs.task
+        def send() -> None: ...
+
+        calls: list[Callable[[], object]] = [
+            lambda: jobs.enqueue("send", queue="*"),
+            lambda: send.using(queue="*"),
+            lambda: jobs.task(queue="*")(send),
+            lambda: Rowcall(store.url, default_queue="*"),
+            lambda: jobs.worker(queues="*"),
+            lambda: jobs.drain(queues={"*": 1}),
+            lambda: jobs.claim("hand", queues=["*"]),
+            lambda: jobs.limit_queue("*", Limit("mail", concurrency=1)),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidOption, match="stands for every queue"):
+                call()
+        for steer in (jobs.pause, jobs.resume):
+            with pytest.raises(InvalidOption, match="name the queue"):
+                steer(task="*")
+        assert (jobs.list().jobs, jobs.paused()) == ([], [])
 
     def test_who_paused_what_and_when(self, jobs: Rowcall, clock: FakeClock) -> None:
         first = jobs.pause("mail", actor="ann")
