@@ -39,6 +39,19 @@ class Explainer:
     def close(self) -> None:
         self._raw.close()
 
+    def read_whole(self, plan: Node) -> list[str]:
+        """Return the tables, and the indexes not entered by their first column, that a plan goes through whole."""
+        return [
+            str(node.get("Index Name", node.get("Relation Name"))) for node in nodes_of(plan) if self._is_whole(node)
+        ]
+
+    def _is_whole(self, node: Node) -> bool:
+        if "Index Name" not in node:
+            return node["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")
+        first = f"select pg_get_indexdef('{node['Index Name']}'::regclass, 1, true)"
+        ((column,),) = self._execute(first)
+        return re.search(rf"\b{re.escape(column)}\b", node.get("Index Cond", "")) is None
+
     def explain(self, statement: Statement[object], mode: Mode, *, writes: bool) -> Node:
         """The plan of a statement that is run within a write transaction, or by itself."""
         raw = self._raw

@@ -138,6 +138,9 @@ STATEMENTS = (
     "alter table <job> add column limits text",
     "alter table <job> add column cancel_lease bigint",
     _EDGE,
+    # If all edges had one blocker, or one job, when they were analyzed, any index looks as good as any other, and a
+    # wrong one is gone through whole for each edge.
+    "alter table <edge> alter column blocker_id set (n_distinct = -0.5), alter column job_id set (n_distinct = -0.5)",
     "create index <prefix>edge_job on <edge> (job_id, blocker_id, of_chain)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
     "create index <prefix>edge_unsure on <edge> (blocker_id) where unsure <> 0",

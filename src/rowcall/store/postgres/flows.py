@@ -35,7 +35,8 @@ class PostgresFlows(SpokenFlows):
         return execute(plain(self._flows.lock_blocked, array(sorted(job_ids))))
 
     def end_blocked(self, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
-        return only(Statement(self._flows.end_blocked, (now_ms, as_json(ends)), made.touched))
+        given = as_json({str(end.job_id): end for end in ends})
+        return only(Statement(self._flows.end_blocked, (now_ms, given), made.touched))
 
     def unblock(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
         given = (now_ms, array(sorted(job_ids)))
@@ -66,8 +67,8 @@ class PostgresFlows(SpokenFlows):
         return (yield from only(Statement(self._flows.isolation, (), rows.text_from_row))) == "read committed"
 
     def replace_waiting(self, given: Sequence[Replacement], now_ms: int | None) -> Plan[list[int]]:
-        statement = Statement(self._flows.replace_waiting, (now_ms, as_json(given)), made.ids, somebody_listens)
-        return (yield from only(statement))
+        document = as_json({str(one.job_id): one for one in given})
+        return (yield from only(Statement(self._flows.replace_waiting, (now_ms, document), made.ids, somebody_listens)))
 
     def complete_by_hand(self, job_id: int, result: str | None, now_ms: int | None) -> Plan[None]:
         return execute(plain(self._flows.complete_by_hand, now_ms, job_id, result))

@@ -20,14 +20,26 @@ def _array_of(columns: str, source: str) -> str:
     return f"select coalesce(jsonb_agg(jsonb_build_array({columns})), '[]'::jsonb)::text from {source}"
 
 
+def _of_job(number: int) -> str:
+    """A field of what is given for the row of a job, in an object with the ids of jobs as keys."""
+    return f"((select document from given) -> job.id::text ->> {number})"
+
+
+_GIVEN = "given as materialized (select $2::text::jsonb as document)"
+_IS_GIVEN = "job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"
+
+
 def _rows_of(parameter: str) -> str:
     return f"jsonb_array_elements({parameter}::text::jsonb) as given (value)"
 
 
 _RUN_AT = f"coalesce({time_of(_field(5))}, moment.now + {_field(6)}::bigint * interval '1 millisecond')"
 _EXPIRES_AT = f"coalesce({time_of(_field(10))}, moment.now + {_field(11)}::bigint * interval '1 millisecond')"
+_NEW_RUN_AT = f"coalesce({time_of(_of_job(2))}, moment.now + {_of_job(3)}::bigint * interval '1 millisecond')"
 # Where statistics are of a time when no edge was open, the index of open edges looks empty, and is gone through whole.
 _OPEN = "state || '' = 'open'"
+# So it is with the index of blocked jobs: where ids are given, the primary key is the way.
+_BLOCKED = "status || '' = 'blocked'"
 _EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
 # the last step says how a chain ended; until then, the first that has not succeeded says where it is
 _LAST = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
@@ -109,24 +121,23 @@ class FlowsSql:
           cross join lateral (select * from <job> where id = edge.blocker_id offset 0) as head) as ended
         where status {_ENDED}""",
     )
-    lock_blocked = """
+    lock_blocked = f"""
         select mine.id from unnest($1::text::bigint[]) as given (id) cross join lateral (
-          select id from <job> where id = given.id and status = 'blocked' for update) as mine"""
+          select id from <job> where id = given.id and {_BLOCKED} for update) as mine"""
     end_blocked = f"""
-        with ended as (
-          update <job> as job set status = {_field(1)}, lease = {NEXT_LEASE}, finished_at = moment.now,
-            error_code = {_field(2)}, error_detail = {_field(3)}
-          from (select <now> as now) as moment, {_rows_of("$2")}
-          where job.id = {_field(0)}::bigint and job.status = 'blocked'
+        with {_GIVEN}, ended as (
+          update <job> as job set status = {_of_job(1)}, lease = {NEXT_LEASE}, finished_at = moment.now,
+            error_code = {_of_job(2)}, error_detail = {_of_job(3)}
+          from (select <now> as now) as moment where {_IS_GIVEN} and job.{_BLOCKED}
           returning job.id, job.queue, job.type, job.attempt)
         {_array_of("id, queue, type, attempt", "ended")}"""
     # a turn is a number between the ids of those before it and of those that come later
-    unblock = """
+    unblock = f"""
         with unblocked as (
           update <job> as job set status = case when job.run_at > moment.now then 'scheduled' else 'pending' end,
             run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
           from (select <now> as now) as moment
-          where job.id = any ($2::text::bigint[]) and job.status = 'blocked'
+          where job.id = any ($2::text::bigint[]) and job.{_BLOCKED}
             and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
           returning job.id)
         select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from unblocked"""
@@ -141,12 +152,12 @@ class FlowsSql:
           union all
           select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, step.status, step.error_code
           from unnest($1::text::bigint[]) as given (id) cross join lateral (
-            select chain_id, chain_index, status, error_code from <job>
-            where id = given.id and chain_id is not null offset 0) as step
+            select chain_id, chain_index, status, error_code from <job> where id = given.id offset 0) as step
           cross join lateral (
             select * from <edge> where blocker_id = step.chain_id and of_chain = 1 and {_OPEN} offset 0) as edge
-          where step.status {_ENDED} and not exists (
-            select from <job> as later where later.chain_id = step.chain_id and later.chain_index > step.chain_index)
+          where step.chain_id is not null and step.status {_ENDED} and not exists (
+            select from <job> as later
+            where later.chain_id = step.chain_id and later.chain_index > step.chain_index offset 0)
         ) as ended""",
     )
     doubt_edges = f"""
@@ -192,18 +203,14 @@ class FlowsSql:
           order by type desc, key desc, id desc limit 1) as holder""",
     )
     replace_waiting = f"""
-        with replaced as (
-          update <job> as job set payload = given.payload, run_at = given.run_at, expires_at = given.expires_at,
-            limits = given.limits, held = null,
-            status = case when job.status = 'blocked' then 'blocked' when given.run_at > given.now then 'scheduled'
+        with {_GIVEN}, replaced as (
+          update <job> as job set payload = {_of_job(1)}::jsonb, run_at = {_NEW_RUN_AT},
+            expires_at = coalesce({time_of(_of_job(4))},
+                                  moment.now + {_of_job(5)}::bigint * interval '1 millisecond'),
+            limits = {_of_job(6)}, held = null,
+            status = case when job.status = 'blocked' then 'blocked' when {_NEW_RUN_AT} > moment.now then 'scheduled'
                      else 'pending' end
-          from (select {_field(0)}::bigint as id, {_field(1)}::jsonb as payload, moment.now, {_field(6)} as limits,
-                       coalesce({time_of(_field(2))}, moment.now + {_field(3)}::bigint * interval '1 millisecond')
-                         as run_at,
-                       coalesce({time_of(_field(4))}, moment.now + {_field(5)}::bigint * interval '1 millisecond')
-                         as expires_at
-                from (select <now> as now) as moment, {_rows_of("$2")}) as given
-          where job.id = given.id and job.{_WAITING}
+          from (select <now> as now) as moment where {_IS_GIVEN} and job.{_WAITING}
           returning job.id)
         select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from replaced"""
     get_all = f"select {JOB_COLUMNS} from <job> as job where id = any ($1::text::bigint[])"
@@ -227,7 +234,9 @@ class FlowsSql:
                edge.blocker_id, edge.of_chain, edge.state
         from <edge> as edge left join <job> as head on head.id = edge.blocker_id
         where edge.job_id = $1::bigint order by edge.place"""
-    previous_result = "select result::text from <job> where chain_id = $1::bigint and chain_index = $2::int - 1"
+    # a subquery, because the index of first steps would be gone through whole if it were known that they are meant
+    previous_result = """
+        select result::text from <job> where chain_id = $1::bigint and chain_index = (select $2::int - 1)"""
     dependants = _array_of(
         "id, queue, type, attempt",
         f"""(
