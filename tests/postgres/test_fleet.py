@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from rowcall import Job, Rowcall
 from rowcall.drivers import postgres_connection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
+from rowcall.worker.keeper import Watcher
 from tests.postgres.support import Site, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
@@ -185,3 +187,41 @@ def test_a_host_without_a_place_for_files_works_all_the_same(site: Site, jobs: R
             site.wait_for_line("start x", times=2)
             site.open("x")
             assert ended(jobs, job).attempt == 2
+
+
+def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.jobs.database, "survey_seconds", HOUR)
+    surveys = threading.Semaphore(0)
+
+    class Counted(Watcher):
+        def check(self) -> int:
+            recovered = super().check()
+            surveys.release()
+            return recovered
+
+    watcher = Counted(site.jobs)
+    watcher.start()
+    try:
+        assert surveys.acquire(timeout=30)
+        (job, _) = enqueue_held(site.jobs)
+        with site.start_worker(lease=HOUR) as process:
+            site.wait_for_line("start hold")
+            process.kill()
+        comes_to(site.jobs, job, "pending")
+        assert outcomes(site.jobs, job) == ["lost"]
+    finally:
+        watcher.stop()
+        watcher.wait()
+
+
+def test_a_file_that_belongs_to_another_queue_costs_one_survey(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = Watcher(site.jobs)
+    folder = site.folder / "side"
+    folder.mkdir()
+    (folder / "worker-of-another-queue").touch()
+    monkeypatch.setattr(type(site.jobs.database), "side_folder", str(folder))
+    assert watcher._any_dead_here()
+    assert watcher.check() == 0
+    assert not watcher._any_dead_here()

@@ -77,7 +77,8 @@ class Watcher:
         self._heart = heart
         self._outage = outage or Outage()
         self._seen: dict[str, tuple[int, float]] = {}
-        self._peers: list[Peer] = []
+        self._dead: set[str] = set()
+        self._strays: set[str] = set()
         self._looked_at = core.clock.monotonic()
         self._survey_seconds = core.database.survey_seconds
         if heart is not None:
@@ -118,8 +119,11 @@ class Watcher:
             self._stopped.wait(CHECK_SECONDS)
 
     def _any_dead_here(self) -> bool:
-        """Whether the kernel has freed the lock of somebody on this host: costs no statement."""
-        return any(ledger.is_dead(self._ledger_of(peer)) for peer in self._peers)
+        """Whether the kernel has freed the lock of a worker on this host, known to us or not: costs no statement."""
+        files = ledger.files_in(self._core.database.side_folder)
+        self._strays &= files
+        self._dead = {path for path in files - self._strays if ledger.is_dead(path)}
+        return bool(self._dead)
 
     def check(self) -> int:
         """Look once; gives the number of jobs that were given back."""
@@ -130,7 +134,8 @@ class Watcher:
         self._looked_at = now
         survey = core.read(core.dialect.survey(core.now_ms()))
         peers = [peer for peer in survey.peers if peer.name != self.worker]
-        self._peers = peers
+        # a dead worker's file that no row names is another queue's, or its worker was never registered
+        self._strays = (self._strays | self._dead) - {self._ledger_of(peer) for peer in peers}
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
@@ -175,7 +180,6 @@ class Watcher:
                 return total
         if ledger.is_dead(path):  # in a copy of the database, its rows may name one that lives on the original
             ledger.remove(path)
-        self._peers = [other for other in self._peers if other.name != peer.name]
         self._seen.pop(peer.name, None)
         how = "is gone" if beat is None else f"was silent for {peer.lease_ms / 1000:g} s"
         given = f"{total} of its jobs {'was' if total == 1 else 'were'} given back"

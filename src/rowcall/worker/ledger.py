@@ -30,6 +30,7 @@ _PAIR = struct.Struct("<qqd")
 PAIRS = 8192
 NO_PLACE = 0
 KEPT_SECONDS = 24 * 3600
+_NEW = ".new"
 _SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are
 
 
@@ -51,11 +52,13 @@ class Ledger:
 
     def __init__(self, folder: str, name: str, database: str = "") -> None:
         self.path = os.path.join(folder, name)
+        made = f"{self.path}{_NEW}"  # nobody tries its lock before it is taken
         with forking.lock:
-            self._fd = open_file(self.path, database, os.O_EXCL)
+            self._fd = open_file(made, database, os.O_EXCL)
             if fcntl is not None:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _allocate(self._fd)
+            os.rename(made, self.path)
             self._map = mmap.mmap(self._fd, _SIZE)
             _open_ledgers.add(self)
         self._map[: len(_BOOT)] = _BOOT
@@ -118,6 +121,15 @@ def _close_inherited() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
+
+
+def files_in(folder: str) -> set[str]:
+    """Return the paths of all ledgers in a folder."""
+    try:
+        names = os.listdir(folder)
+    except OSError:  # without the folder, nobody on this host has one
+        return set()
+    return {os.path.join(folder, name) for name in names if name.startswith("worker-") and not name.endswith(_NEW)}
 
 
 def sweep(folder: str) -> None:
