@@ -25,7 +25,7 @@ VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
 Durability = Literal["full", "normal"]
 
 _FILE = re.compile(r"(?:[A-Za-z]:(?=[\\/]))?[^:@=?#]*")
-_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _NAME_LENGTH = 200
 _LIMITS = (100, 1_000_000)
 PATH_ADVICE = " or pass a pathlib.Path"
@@ -98,7 +98,7 @@ def configure(
     if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):
         problems.append(InvalidOption("table_prefix", "names that begin with sqlite_ belong to SQLite"))
     elif not isinstance(table_prefix, str) or not _PREFIX.fullmatch(table_prefix):
-        problems.append(InvalidOption("table_prefix", f"wants letters, digits and _, 40 at most, not {table_prefix!r}"))
+        problems.append(InvalidOption("table_prefix", _prefix_complaint(table_prefix)))
     if durability not in ("full", "normal"):
         problems.append(InvalidOption("durability", f'wants "full" or "normal", not {durability!r}'))
     if complaint := queue_complaint(default_queue):
@@ -215,6 +215,12 @@ def place_of(url: str | Path | None) -> str | Server:
     if not _FILE.fullmatch(url):  # perhaps a server's, and not to be shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")
+
+
+def _prefix_complaint(prefix: object) -> str:
+    if isinstance(prefix, str) and _PREFIX.fullmatch(prefix.lower()):
+        return f"must not have capitals, which databases do not tell apart: use {prefix.lower()!r}, not {prefix!r}"
+    return f"must be 1 to 40 letters from a to z, digits and _, and not begin with a digit, got {prefix!r}"
 
 
 def name_complaint(name: object, longest: int = _NAME_LENGTH) -> str | None:

@@ -85,6 +85,7 @@ async def hide_later(text: str) -> str:
         ("table_prefix", "x" * 41),
         ("table_prefix", None),
         ("table_prefix", "sqlite_"),
+        ("table_prefix", "Shop_"),
         ("durability", "off"),
         ("durability", None),
         ("default_queue", ""),

@@ -138,7 +138,7 @@ def queue_in(place: str, schema: str) -> Iterator[Rowcall]:
         connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
     path = '"' + schema.replace('"', '""') + '"'
     options = quote("-csearch_path=" + path.replace(" ", "\\ "))
-    with Rowcall(f"{place}{'&' if '?' in place else '?'}options={options}", table_prefix="Mixed_") as jobs:
+    with Rowcall(f"{place}{'&' if '?' in place else '?'}options={options}", table_prefix="other_") as jobs:
         jobs.migrate()
         yield jobs
 

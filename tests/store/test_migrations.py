@@ -156,7 +156,7 @@ def test_auto_migrate_can_be_turned_off(tmp_path: Path) -> None:
         assert jobs.enqueue("task").id == 1
 
 
-@pytest.mark.parametrize("prefix", ["q", "My_App_", "_x1_"])
+@pytest.mark.parametrize("prefix", ["q", "my_app_", "_", "__", "_x1_", "pg_", "x" * 40])
 def test_the_prefix_is_on_everything(tmp_path: Path, prefix: str) -> None:
     path = tmp_path / "app.db"
     with Rowcall(path, table_prefix=prefix) as jobs:

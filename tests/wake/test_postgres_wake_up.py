@@ -212,7 +212,7 @@ def test_a_worker_of_some_queues_is_told_of_those(waiting: Idle, queue: str) -> 
         waiting.has_run("x", "y", "z", "p")
 
 
-@pytest.mark.parametrize("prefix", ["Mixed_Case_", "mine_"])
+@pytest.mark.parametrize("prefix", ["_", "mine_"])
 def test_queues_of_one_database_have_a_channel_each(
     postgres_url: str, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, prefix: str
 ) -> None:

@@ -129,15 +129,15 @@ def test_another_prefix_finds_no_tables(postgres_url: str) -> None:
             Rowcall(postgres_url, table_prefix=prefix)
 
 
-@pytest.mark.parametrize("prefix", ["q", "My_App_", "_x1_", "x" * 40])
+@pytest.mark.parametrize("prefix", ["q", "my_app_", "_", "__", "_x1_", "pg_", "x" * 40])
 def test_the_prefix_is_on_everything(postgres_url: str, prefix: str) -> None:
     with Rowcall(postgres_url, table_prefix=prefix) as jobs:
         job = jobs.enqueue("task", tags=["a"])
         assert jobs.list(tag="a").jobs == [job]
-    assert names(postgres_url) == tables(prefix.lower())
+    assert names(postgres_url) == tables(prefix)
     everything = {str(name) for (name,) in ask(postgres_url, EVERY_NAME)}
     assert len(everything) > 30
-    assert [name for name in everything if not name.startswith(prefix.lower())] == []
+    assert [name for name in everything if not name.startswith(prefix)] == []
 
 
 EVERY_NAME = """

@@ -141,11 +141,11 @@ STATEMENTS = (
     # If all edges had one blocker, or one job, when they were analyzed, any index looks as good as any other, and a
     # wrong one is gone through whole for each edge.
     "alter table <edge> alter column blocker_id set (n_distinct = -0.5), alter column job_id set (n_distinct = -0.5)",
-    "create index <prefix>edge_job on <edge> (job_id, blocker_id, of_chain)",
+    "create index <prefix>edge_by_job on <edge> (job_id, blocker_id, of_chain)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
     "create index <prefix>edge_unsure on <edge> (blocker_id) where unsure <> 0",
     _SLOT,
-    "create index <prefix>slot_job on <slot> (job_id)",
+    "create index <prefix>slot_by_job on <slot> (job_id)",
     _START,
     "create index <prefix>start_until on <start> (until)",
     _GATE,
@@ -155,7 +155,7 @@ STATEMENTS = (
     _SCHEDULE,
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
     _WAITER,
-    "create index <prefix>waiter_job on <waiter> (job_id)",
+    "create index <prefix>waiter_by_job on <waiter> (job_id)",
     "drop index <prefix>job_ready",
     # a job that was blocked takes its turn after those that were there before it was unblocked
     "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id)"

@@ -10,7 +10,7 @@ _COUNTS = """(
                     where job.id = slot.job_id and job.lease = slot.lease and +job.status = 'running')
             or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
 # without a lease, what no worker holds
-_OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_job
+_OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
         where slot.job_id = json_extract(given.value, '$[0]') and case
           when json_extract(given.value, '$[1]') is null then slot.worker is null
           else slot.lease = json_extract(given.value, '$[1]') end"""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rowcall import Rowcall, SchemaMismatch
+from rowcall import Context, InvalidOption, Rowcall, SchemaMismatch
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.store import Store
 
@@ -26,6 +26,27 @@ class TestMigrations:
     def test_what_was_stored_is_still_there_after_opening_again(self, open_queue: OpenQueue) -> None:
         job = open_queue().enqueue("send", {"to": "a"})
         assert open_queue().get(job.id) == job
+
+    def test_queues_of_any_prefixes_live_side_by_side(self, store: Store) -> None:
+        for prefix in ("_", "__", "_1", "a_", "a_edge_", "a_slot_", "pg_", "order", "x" * 40):
+            with Rowcall(store.url, table_prefix=prefix) as jobs:
+
+                @jobs.task
+                def send(ctx: Context) -> list[object]:
+                    return ctx.blockers
+
+                first = send.using(tags=["red"], key="k").enqueue()
+                last = send.using(after=first).enqueue()
+                assert jobs.drain().succeeded == 2
+                assert jobs.get(last.id).result == [[]]
+                assert [job.id for job in jobs.list(tag="red").jobs] == [first.id] == [1]
+                assert jobs.timeline(last.id)
+
+    def test_a_prefix_with_capitals_is_refused(self, store: Store) -> None:
+        said = "must not have capitals, which databases do not tell apart: use 'shop_', not 'Shop_'"
+        with pytest.raises(InvalidOption, match=said) as caught:
+            Rowcall(store.url, table_prefix="Shop_")
+        assert caught.value.option == "table_prefix"
 
     def test_without_auto_migrate_missing_tables_are_said_to_be_missing(self, open_queue: OpenQueue) -> None:
         careful = open_queue(auto_migrate=False)
