@@ -70,6 +70,24 @@ def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: R
     assert seen == [[1, 2]]
 
 
+def test_a_slot_that_a_cancelled_batch_leaves_is_taken_by_what_is_buffered(
+    jobs: Rowcall, dispatcher: Dispatcher
+) -> None:
+    @jobs.task(batch=2, batch_wait=600)
+    def take(items: list[int]) -> None: ...
+
+    @jobs.task
+    def plain() -> None: ...
+
+    take.enqueue(1)
+    plain.enqueue()
+    of_batch, buffered = claimed(jobs, 2)
+    dispatcher.accept([of_batch], [buffered])
+    assert dispatcher.buffered == 1
+    dispatcher.cancel(of_batch, CancelRequested("not needed"))
+    assert ended_of(dispatcher, 2) == [of_batch, buffered]
+
+
 def test_a_running_batch_is_told_to_stop_when_nobody_waits_for_any_of_it(jobs: Rowcall, dispatcher: Dispatcher) -> None:
     let_go, began = threading.Event(), threading.Event()
 

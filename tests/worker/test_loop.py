@@ -303,6 +303,38 @@ def test_a_full_queue_of_last_attempts_behind_a_slow_job_costs_no_busy_loop(
         all_ended(jobs)
 
 
+def test_a_job_that_needs_a_slot_behind_an_open_batch_costs_no_busy_loop(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    @jobs.task
+    async def quick() -> None: ...
+
+    @jobs.task(batch=2, batch_wait=600)
+    def pair(items: list[str]) -> None:
+        ran.extend(items)
+
+    @jobs.task(max_attempts=1)
+    def last() -> None:
+        ran.append("last")
+
+    quick.using(priority=10).enqueue_many([{}] * 1000)
+    pair.using(priority=5).enqueue("one")
+    last.enqueue()
+    transactions = Transactions(monkeypatch)
+    with jobs.worker(concurrency=1, lease=0.5):
+        eventually(lambda: jobs.stats().by_status["succeeded"] == 1000)
+        some_beats(jobs, 3)
+        rounds = len(transactions.rounds)
+        some_beats(jobs, 10)
+        assert len(transactions.rounds) - rounds <= 1
+        assert ran == []
+        pair.enqueue("two")
+        all_ended(jobs)
+    assert ran == ["one", "two", "last"]
+
+
 def test_tasks_may_be_declared_while_the_worker_runs(jobs: Rowcall) -> None:
     waiting = jobs.enqueue("newcomer")
     with jobs.worker(lease=0.5):

@@ -68,7 +68,8 @@ class Dispatcher:
 
     @property
     def free_slots(self) -> int:
-        return self._concurrency - len(self._running)
+        with self._lock:  # not between the end of a run and the start of the next in its slot
+            return self._concurrency - len(self._running)
 
     @property
     def buffered(self) -> int:
@@ -110,6 +111,9 @@ class Dispatcher:
             self._buffer.extend(buffered)
         for run in started:
             self._start(run)
+        self._fill_slots()
+
+    def _fill_slots(self) -> None:
         while (run_next := self._next_into_free_slot()) is not None:
             self._start(run_next)
 
@@ -256,6 +260,7 @@ class Dispatcher:
             run.stop(because)
             run.give_up(because)
             self._put_ended(run)
+            self._fill_slots()
             self._ring()
             return
         if run.stopped_because is not None:
@@ -321,7 +326,7 @@ class Dispatcher:
             if self._limited_queues:
                 self._in_queue[run.ready.queue] -= 1
             run_next = self._pop_buffered()
-            quiet = len(self._buffer) > self.quiet_above
+            quiet = run_next is not None and len(self._buffer) > self.quiet_above
         if not quiet:
             self._ring()
         if run_next is None:

@@ -36,6 +36,7 @@ MARK_AFTER_SECONDS = 1.0
 DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server sooner
 STALE_SECONDS = 5 * AHEAD_SECONDS
 SWEEP_SECONDS = 1.0
+LEAST_REACH = 16
 
 
 class Loop:
@@ -78,6 +79,8 @@ class Loop:
         self._pause_seconds = 0.0
         self._unknown_types: set[str] = set()
         self._barren: set[tuple[str, str]] = set()
+        self._slot_wanted = False
+        self._reach = MOST_BUFFERED
         self._unsure = False
         self._sure_at = math.inf
         self._stuck_seconds = 0.0
@@ -134,8 +137,8 @@ class Loop:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to settle, nothing running and nothing known to be due."""
-        tried = self._again_at == math.inf
-        if self.unsettled or self._maybe_work or not tried or self._due_in() == 0 or self._dispatcher.busy:
+        waits = self._slot_wanted or self._again_at != math.inf
+        if self.unsettled or self._maybe_work or waits or self._due_in() == 0 or self._dispatcher.busy:
             return False
         if self._dispatcher.abandoned:
             return False  # a process that is about to die may hold a slot that others wait for
@@ -176,7 +179,7 @@ class Loop:
 
     def _is_round_due(self) -> bool:
         if self._room() > 0:
-            return self._maybe_work or self._due_in() == 0
+            return self._maybe_work or self._due_in() == 0 or (self._slot_wanted and self._dispatcher.free_slots > 0)
         return not self.stopping and self._wakes_in() == 0  # a schedule ticks whether there is room for its job or not
 
     def _make_sure(self) -> None:
@@ -188,16 +191,16 @@ class Loop:
 
     def _may_gather(self) -> bool:
         """Whether the lanes have enough to do for what ended to wait for more: larger groups, fewer commits."""
-        if (
-            not self._outcomes.any_unsettled
-            or self.stopping
-            or self._dispatcher.buffered <= self._pace.buffer_size // 2
-        ):
+        if not self._outcomes.any_unsettled or self.stopping:
             return False
-        return not self._outcomes.is_full and time.monotonic() - self._gathering_since < AHEAD_SECONDS
+        if self._slot_wanted:  # nothing is claimed before a slot is free
+            busy = self._dispatcher.free_slots <= 0
+        else:
+            busy = self._dispatcher.buffered > self._pace.buffer_size // 2
+        return busy and not self._outcomes.is_full and time.monotonic() - self._gathering_since < AHEAD_SECONDS
 
     def _gather(self) -> None:
-        self._dispatcher.quiet_above = self._pace.buffer_size // 2
+        self._dispatcher.quiet_above = -1 if self._slot_wanted else self._pace.buffer_size // 2
         self._bell.arm()
         if self._may_gather():
             self._lookout.pause(AHEAD_SECONDS)
@@ -231,21 +234,26 @@ class Loop:
         self._outage.over("loop")
         self._outcomes.written(runs, taken.settled, taken.cancelled)
         self._gathering_since = time.monotonic()
-        self._turn += 1
         self._looked_since_round = False
         self._remember(taken.look)
         self._swept_at = time.monotonic()
         self._maybe_work = taken.more
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         self._try_again(taken.left)
-        # ready, and yet not for us now (only a free slot will do, or a name that cannot be spelled): no reason to hurry
+        # ready, and yet not for us now (a name that cannot be spelled, for one): no reason to hurry
         taken_any = bool(taken.started or taken.buffered or taken.riding)
         if taken.unread:
             self._outcomes.failed_unread([self._unread_run(one, taken.look.now_ms) for one in taken.unread])
         self._barren = set() if taken_any or taken.unread or not appetite.wants_any else set(taken.look.ready)
+        if appetite.room > 0:
+            self._slot_wanted = taken.slot_wanted
+            # where the buffer ends early, do not read far beyond its end
+            near = max(LEAST_REACH, 2 * len(taken.buffered))
+            self._reach = near if taken.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
         if not taken.look.registered:
             self.lost = True
         if taken_any:
+            self._turn += 1  # not after a round that took nothing: each queue keeps its turn until it has had it
             self._dispatch(taken)
             self._lookout.working()
         elif self._told:
@@ -287,7 +295,7 @@ class Loop:
         return run
 
     def _appetite(self) -> Appetite:
-        slots, buffer = (0, 0) if self.stopping else (self._dispatcher.free_slots, self._buffer_room())
+        slots, buffer = self._free()
         queues = self._settings.queues
         return Appetite(
             worker=self._worker,
@@ -306,12 +314,16 @@ class Loop:
         )
 
     def _room(self) -> int:
-        if self.stopping:
-            return 0
-        return self._dispatcher.free_slots + self._buffer_room() + sum(self._dispatcher.rides().values())
+        return sum(self._free()) + (0 if self.stopping else sum(self._dispatcher.rides().values()))
 
-    def _buffer_room(self) -> int:
-        return max(0, self._pace.buffer_size - self._dispatcher.buffered)
+    def _free(self) -> tuple[int, int]:
+        """Return the number of free slots, and the room in the buffer: none while a job waits for a slot."""
+        if self.stopping:
+            return 0, 0
+        slots = self._dispatcher.free_slots
+        if self._slot_wanted and slots <= 0:
+            return 0, 0
+        return slots, max(0, min(self._reach, self._pace.buffer_size - self._dispatcher.buffered))
 
     def _observe(self, finished: int, now: float) -> None:
         if self._busy_since is not None:
@@ -353,7 +365,11 @@ class Loop:
         wanted = wanted_types(appetite, look)
         limits = appetite.queues or {}
         self._maybe_work = any(
-            limits.get(queue) != 0 and (queue, kind) not in self._barren for queue in wanted for kind in wanted[queue]
+            limits.get(queue) != 0
+            and (queue, kind) not in self._barren
+            and (appetite.room > 0 or appetite.rides.get(kind, 0) > 0)
+            for queue in wanted
+            for kind in wanted[queue]
         )
         self._warn_of_unknown(look)
 
@@ -421,7 +437,7 @@ class Loop:
         if deadline is not None:
             seconds = min(seconds, deadline)
         self._bell.arm()
-        if self._dispatcher.has_ended:
+        if self._dispatcher.has_ended or (not listening and self._room() > 0):
             return
         if not listening:
             self._lookout.pause(self._lookout.until_full(seconds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 
 import msgspec
 
@@ -53,7 +54,8 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 class Taken(msgspec.Struct):
     """What a round brought; those in `riding` join the batch of one that was started, and those in `unread` have
     failed, as their rows cannot be read. `more` says that another round would find something at once, `stuck` that
-    what is due is in somebody else's hands, `left` that so is the limit of some jobs, for a moment.
+    what is due is in somebody else's hands, `left` that so is the limit of some jobs, for a moment. `slot_wanted` says
+    that the next job of some queue cannot wait in the buffer and needs a free slot: nothing behind it was claimed.
     """
 
     look: Look
@@ -67,6 +69,7 @@ class Taken(msgspec.Struct):
     more: bool = False
     stuck: bool = False
     left: bool = False
+    slot_wanted: bool = False
 
 
 def round_of_work(
@@ -143,7 +146,7 @@ def _take_shares(
 ) -> Plan[list[str]]:
     """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
     already = len(taken.started), len(taken.buffered), len(taken.riding)
-    plenty = []
+    plenty: list[str] = []
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
@@ -156,6 +159,9 @@ def _take_shares(
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
             else:
                 seated = _seat_all(appetite, taken, ready)
+            if taken.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
+                plenty = []
+                break
             if (seated or admission.held > held or admission.unread.jobs) and len(found) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
@@ -244,17 +250,20 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
 def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:
     """Those that there is room for. Where no task takes batches, by slices: a call for each would be felt."""
     if appetite.batches or taken.rides:
-        return [job for job in ready if _seat(appetite, taken, job)]
-    slots, room = appetite.slots - len(taken.started), appetite.buffer - len(taken.buffered)
-    started = ready[: max(0, slots)]
-    waiting = [job for job in ready[len(started) :] if job.bufferable][: max(0, room)]
+        return list(takewhile(partial(_seat, appetite, taken), ready))
+    slots = max(0, appetite.slots - len(taken.started))
+    started, waiting = ready[:slots], ready[slots:]
+    end = next((number for number, job in enumerate(waiting) if not job.bufferable), None)
+    if end is not None:
+        taken.slot_wanted = True
+        waiting = waiting[:end]
     taken.started += started
     taken.buffered += waiting
     return [*started, *waiting]
 
 
 def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
-    """Whether there is room for it: `at_once` if it must not wait in the buffer."""
+    """Seat it, unless it needs a free slot and there is none: `at_once` if it must not wait in the buffer."""
     if taken.rides and taken.rides.get(job.type):
         taken.rides[job.type] -= 1
         taken.riding.append(job)
@@ -262,12 +271,9 @@ def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -
         taken.started.append(job)
         if job.type in appetite.batches:
             taken.rides[job.type] = appetite.batches[job.type] - 1
-    elif _may_wait(appetite, taken, job) and not at_once:
+    elif job.bufferable and job.type not in appetite.batches and not at_once:
         taken.buffered.append(job)
     else:
+        taken.slot_wanted = True
         return False
     return True
-
-
-def _may_wait(appetite: Appetite, taken: Taken, job: Ready) -> bool:
-    return len(taken.buffered) < appetite.buffer and job.bufferable and job.type not in appetite.batches

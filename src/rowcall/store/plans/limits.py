@@ -146,7 +146,9 @@ class Admission:
             rooms = [self._rooms[entry.key] for entry in entries]
             if any(room.is_full for room in rooms):
                 full.append(job)
-            elif seat(job, any(room.numbers.rate is not None for room in rooms)):
+            elif not seat(job, any(room.numbers.rate is not None for room in rooms)):
+                break  # what is behind it must not overtake it
+            else:
                 admitted.append(job)
                 for room in rooms:
                     room.take()

@@ -52,6 +52,7 @@ from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
+from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
@@ -126,6 +127,7 @@ __all__ = [
     "TestMigrations",
     "TestModel",
     "TestNeeded",
+    "TestOrder",
     "TestPace",
     "TestPausing",
     "TestPlainSql",

@@ -85,10 +85,6 @@ class Book:
         waiting = [entry for entry in self.entries.values() if entry.status == "pending" and entry.queue == queue]
         return [entry.id for entry in sorted(waiting, key=lambda entry: (-entry.priority, entry.id))]
 
-    def in_turn(self, queue: str) -> list[int]:
-        """What is pending in a queue, in order."""
-        return self.ready(queue)
-
     def may_be_buffered(self, job_id: int) -> bool:
         entry = self.entries[job_id]
         return not entry.was_lost and entry.used + 1 < entry.max_attempts

@@ -217,12 +217,10 @@ class QueueMachine(RuleBasedStateMachine):
         worker, queue = _pick(self.workers, pick // 2), self._busy_queue(pick)
         taken = worker.claim(slots=slots, buffer=buffer, queues=[queue])
         self.book.stage()
-        ready, in_turn = self.book.ready(queue), self.book.in_turn(queue)
+        ready = self.book.ready(queue)
         assert [one.id for one in taken.started] == ready[:slots]
-        buffered = [one.id for one in taken.buffered]
-        assert len(buffered) <= buffer
-        assert buffered == [job_id for job_id in in_turn if job_id in buffered]
-        assert all(self.book.may_be_buffered(job_id) for job_id in buffered)
+        may_wait = list(itertools.takewhile(self.book.may_be_buffered, ready[slots:]))
+        assert [one.id for one in taken.buffered] == may_wait[:buffer]
         for one in (*taken.started, *taken.buffered):
             claim = WorkerClaim(one, worker, next(self.tokens))
             self.book.claim(one.id, worker.name, claim.token, lease=None, started=one in taken.started)
