@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
+from rowcall import Rowcall, StoreUnavailable
+from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import ledger
 from rowcall.worker.ledger import NO_PLACE, PAIRS, Ledger, cannot_be_kept
@@ -19,6 +22,27 @@ from rowcall.worker.ledger import Ledger
 held = Ledger(sys.argv[1], "worker-x")
 held.mark_started(7, 3, 12.5)
 print("held", flush=True)
+signal.pause()
+"""
+
+
+FORK = """
+import os, signal, sys, threading
+from rowcall.worker.ledger import Ledger
+held = Ledger(sys.argv[1], "worker-x")
+read, write = os.pipe()
+def grow():
+    for _ in range(6):
+        held.reserve(os.path.getsize(held.path) // 24)
+growing = threading.Thread(target=grow)
+growing.start()
+for _ in range(10):
+    if os.fork() == 0:
+        os.close(write)
+        os.read(read, 1)  # until the parent dies
+        os._exit(0)
+growing.join()
+print("forked", flush=True)
 signal.pause()
 """
 
@@ -62,6 +86,96 @@ def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
     held.free([slow, NO_PLACE])
     held.close()
     assert held.mark_started(1, 2) == NO_PLACE
+
+
+def test_the_file_grows_and_keeps_what_was_written(tmp_path: Path) -> None:
+    held = Ledger(str(tmp_path), "worker-x")
+    first = [held.mark_started(number, 1) for number in range(1, PAIRS + 1)]
+    held.reserve(5 * PAIRS)
+    more = [held.mark_started(number, 1) for number in range(PAIRS + 1, 6 * PAIRS + 1)]
+    assert NO_PLACE not in more
+    assert len({*first, *more}) == 6 * PAIRS
+    assert set(ledger.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, 6 * PAIRS + 1)}
+    held.close()
+
+
+def test_a_thread_that_writes_while_the_file_grows_is_heard(tmp_path: Path) -> None:
+    held = Ledger(str(tmp_path), "worker-x")
+
+    def mark() -> None:
+        for number in range(1, PAIRS + 1):
+            assert held.mark_started(number, 1) != NO_PLACE
+
+    thread = threading.Thread(target=mark)
+    thread.start()
+    for _ in range(6):
+        held.reserve(os.path.getsize(held.path) // 24)
+    thread.join()
+    assert set(ledger.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, PAIRS + 1)}
+    held.close()
+
+
+def test_a_child_that_is_forked_while_the_file_grows_does_not_keep_the_lock(tmp_path: Path) -> None:
+    with PythonProcess("-c", FORK, str(tmp_path)) as process:
+        process.wait_for("forked")
+        process.kill()
+        assert ledger.is_dead(str(tmp_path / "worker-x"))
+
+
+def test_a_full_disk_keeps_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Ledger(str(tmp_path), "worker-x")
+    fill_the_disk(monkeypatch)
+    with pytest.raises(StoreUnavailable, match=r"cannot grow to 384 KB \(No space left on device\)"):
+        held.reserve(PAIRS + 1)
+    held.reserve(PAIRS)
+    assert held.mark_started(7, 3) != NO_PLACE
+    assert ledger.started_jobs(held.path) == {(7, 3): 0.0}
+    held.close()
+
+
+def test_no_handler_starts_that_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ledger, "PAIRS", 4)
+    monkeypatch.setattr(ledger, "_SIZE", 5 * 24)
+    calls: list[int] = []
+    with Rowcall(tmp_path / "queue.db") as jobs:
+
+        @jobs.task(batch=10, batch_wait=0)
+        def take(items: list[int]) -> None:
+            calls.append(len(items))
+
+        made = take.enqueue_many([{"item": number} for number in range(10)])
+        full = fill_the_disk(monkeypatch)
+        with jobs.worker(concurrency=1):
+            eventually(lambda: full.refused > 1)
+            eventually(lambda: all(jobs.get(job.id).status == "pending" for job in made))
+            assert calls == []
+            full.freed = True
+            eventually(lambda: all(jobs.get(job.id).status == "succeeded" for job in made))
+        assert calls == [10]
+        assert {jobs.get(job.id).attempt for job in made} == {1}
+    assert "cannot grow" in caplog.text
+
+
+class FullDisk:
+    """A file system that has no room for a file to grow, until it is freed."""
+
+    def __init__(self) -> None:
+        self.freed = False
+        self.refused = 0
+
+    def allocate(self, fd: int, start: int, size: int) -> None:
+        if start and not self.freed:
+            self.refused += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.ftruncate(fd, start + size)
+
+
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    disk = FullDisk()
+    monkeypatch.setattr(os, "posix_fallocate", disk.allocate)
+    return disk
 
 
 def test_what_was_written_before_the_machine_started_anew_says_nothing(tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ class Dispatcher:
         with self._lock:
             return self._gathering.rides()
 
+    def reserve(self, claimed: int) -> None:
+        """Let the liveness file have room for these beside all that may not have begun yet."""
+        if self.ledger is not None:
+            with self._lock:
+                held = len(self._buffer) + len(self._members() if self.batches else self._running)
+            self.ledger.reserve(held + claimed)
+
     def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
         if not self.anything.is_set():
             self.anything.set()

@@ -31,7 +31,7 @@ PAIRS = 8192
 NO_PLACE = 0
 KEPT_SECONDS = 24 * 3600
 _NEW = ".new"
-_SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are
+_SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are; it may grow
 
 
 def _boot() -> bytes:
@@ -57,13 +57,29 @@ class Ledger:
             self._fd = open_file(made, database, os.O_EXCL)
             if fcntl is not None:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _allocate(self._fd)
+            _allocate(self._fd, 0, _SIZE)
             os.rename(made, self.path)
             self._map = mmap.mmap(self._fd, _SIZE)
             _open_ledgers.add(self)
         self._map[: len(_BOOT)] = _BOOT
         self._free = deque(range(1, PAIRS + 1))
         self._closed = False
+
+    def reserve(self, count: int) -> None:
+        """Let the file have room for this many more jobs, or raise `StoreUnavailable`."""
+        if len(self._free) >= count or self._closed:
+            return
+        size = len(self._map)
+        grown = max(2 * size, size + count * _PAIR.size)
+        try:
+            _allocate(self._fd, size, grown)
+            with forking.lock:
+                # a thread that still writes to the former map writes to the same pages
+                self._map = mmap.mmap(self._fd, grown)
+        except OSError as error:
+            what = f"{self.path} cannot grow to {grown // 1024} KB ({error.strerror}), and no more jobs can be started"
+            raise StoreUnavailable(what, "Free some space, or lower the concurrency or the batch size") from error
+        self._free.extend(range(size // _PAIR.size, grown // _PAIR.size))
 
     def mark_started(self, job_id: int, lease: int, started_at: float = 0.0) -> int:
         """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled.
@@ -105,12 +121,12 @@ def cannot_be_kept(folder: str, error: OSError) -> StoreUnavailable:
     return StoreUnavailable(what, "It must be a folder beside the database, which Rowcall makes by itself")
 
 
-def _allocate(fd: int) -> None:
+def _allocate(fd: int, start: int, end: int) -> None:
     # a hole in the file would be filled at the first write to the map, and a full disk then kills the process
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, 0, _SIZE)
+        os.posix_fallocate(fd, start, end - start)
     else:
-        os.write(fd, bytes(_SIZE))
+        os.pwrite(fd, bytes(end - start), start)
 
 
 def _close_inherited() -> None:
@@ -165,10 +181,10 @@ def started_jobs(path: str | None) -> dict[tuple[int, int], float] | None:
         return None
     try:
         with open(path, "rb") as file:
-            data = file.read(_SIZE)
+            data = file.read()
     except OSError:
         return None
-    if len(data) != _SIZE or not data.startswith(_BOOT):
+    if len(data) < _SIZE or len(data) % _PAIR.size or not data.startswith(_BOOT):
         return None
     return {
         (job_id, lease): at for job_id, lease, at in _PAIR.iter_unpack(data[_PAIR.size :]) if (job_id, lease) != (0, 0)

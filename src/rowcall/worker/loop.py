@@ -271,6 +271,8 @@ class Loop:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
         if self._busy_since is None:
             self._busy_since = time.monotonic()
+        # where this fails, nothing of it has started, and all of it is given back
+        self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
         run_of = self._runs_at(taken.look.now_ms)
         self._dispatcher.accept(
             [run_of(ready, False) for ready in taken.started],

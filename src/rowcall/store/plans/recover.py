@@ -14,7 +14,7 @@ from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
-UNKNOWN_AT_MOST = 10_000  # more than one claim ever takes
+UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest batch in each slot
 
 
 class Recovery(NamedTuple):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from rowcall import Context, Limit, Rowcall
-from rowcall.task import ContextTask
+from rowcall.task import ContextTask, Task
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
@@ -21,6 +21,7 @@ LONGEST_HOLD_SECONDS = 60.0
 
 class Declared(NamedTuple):
     lasting: ContextTask[[float], None]
+    many: Task[..., None]
 
 
 def declare(jobs: Rowcall, notes: Notes) -> Declared:
@@ -53,6 +54,12 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         """Runs until it is cancelled."""
         noted(ctx, lambda: eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS))
 
+    @jobs.task(batch=1000, batch_wait=0)
+    def many(ctx: Context, items: list[int]) -> None:
+        """Notes how many jobs it was given, in the place of an id, and runs until it is cancelled."""
+        notes.write("started", len(items))
+        eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS)
+
     @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -78,7 +85,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         """Runs on past its timeout."""
         noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
 
-    return Declared(lasting)
+    return Declared(lasting, many)
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

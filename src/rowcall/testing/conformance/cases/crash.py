@@ -13,6 +13,7 @@ import pytest
 
 from rowcall import Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
+from rowcall.testing.conformance.hands import watcher
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.program import declare
 from rowcall.testing.conformance.store import Store
@@ -46,6 +47,17 @@ class TestCrash:
         for job_id in ids:
             assert [(one.attempt, one.status) for one in real.attempts(job_id)] == [(1, "lost"), (2, "succeeded")]
         assert {note.pid for note in notes.read("ended")} == {other.pid}
+
+    def test_all_begun_jobs_of_large_batches_are_counted(
+        self, real: Rowcall, store: Store, start_program: StartProgram, notes: Notes
+    ) -> None:
+        jobs = 9000
+        declare(real, notes).many.enqueue_many([{"item": number} for number in range(jobs)])
+        victim = start_program("work", "--concurrency", "10")
+        eventually(lambda: sum(note.job_id for note in notes.read("started")) == jobs, message="all began")
+        victim.kill()
+        eventually(lambda: watcher(real).check() == jobs, message="all recovered")
+        assert store.execute("select count(*) from rowcall_job where status = 'pending' and attempt = 1") == [(jobs,)]
 
     def test_nothing_is_lost_and_each_attempt_is_accounted_for(
         self, real: Rowcall, start_program: StartProgram, notes: Notes
