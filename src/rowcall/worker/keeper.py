@@ -14,6 +14,7 @@ from rowcall.queue.core import Core
 from rowcall.store.dialect import Peer
 from rowcall.store.plans.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker import ledger
+from rowcall.worker.lease import Lease
 from rowcall.worker.outage import Outage
 from rowcall.worker.sweeper import Sweeper
 
@@ -31,6 +32,7 @@ class Heart:
         self.interval_seconds = lease_seconds / BEATS_PER_LEASE
         self._lost = lost
         self._outage = outage
+        self.lease = Lease(lease_seconds, core.clock.monotonic)
         self._stopped = threading.Event()
         self._beaten_at = core.clock.monotonic()
         self._thread: threading.Thread | None = None
@@ -58,11 +60,15 @@ class Heart:
                 worker = self.worker
                 try:
                     beat = self._core.dialect.beat(worker, self._core.now_ms())
+                    sent_at = self._core.clock.monotonic()
                     registered = connection.write_one_statement(beat)
                     self._beaten_at = self._core.clock.monotonic()
                     self._outage.over("heart")
-                    if not registered and worker == self.worker:
-                        self._lost()
+                    if worker == self.worker:
+                        if registered:
+                            self.lease.renew(sent_at)
+                        else:
+                            self._lost()
                 except RowcallError as error:
                     self._outage.noticed("heart", error)
                 except Exception:  # without a heart, the others would take this worker for lost

@@ -20,6 +20,7 @@ from rowcall.wake.news import News
 from rowcall.wake.watch import Bell
 from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.lease import Lease
 from rowcall.worker.lookout import lookout_for
 from rowcall.worker.outage import Outage
 from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
@@ -50,6 +51,7 @@ class Loop:
         bell: Bell,
         register: Callable[[], str],
         worker: str,
+        lease: Lease,
         outage: Outage,
         meter: Meter | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class Loop:
         self._register = register
         self._outage = outage
         self._worker = worker
+        self._lease = lease
         self._pace = Pace()
         self._completion = Completion(core)
         self._connection = core.database.connect()
@@ -151,6 +154,8 @@ class Loop:
             self._gather()
             return
         try:
+            if self._lease.may_be_over:
+                self._renew_lease()
             if self.lost:
                 self._start_again()
             if self._unsure or time.monotonic() > self._sure_at:
@@ -283,11 +288,12 @@ class Loop:
     def _runs_at(self, now_ms: int) -> Callable[[Ready, bool], Run]:
         """Makes runs of what was claimed together; the second argument is whether it waits in the buffer."""
         core, worker, ledger, completion = self._core, self._worker, self._dispatcher.ledger, self._completion
+        lease = self._lease
         monotonic, tasks, tracing = core.clock.monotonic, core.tasks, core.tracing
 
         def run_of(ready: Ready, buffered: bool) -> Run:
             task = tasks[ready.type]
-            return Run(ready, task, worker, now_ms, monotonic, ledger, completion, tracing, buffered)
+            return Run(ready, task, worker, now_ms, monotonic, ledger, completion, tracing, buffered, lease)
 
         return run_of
 
@@ -473,6 +479,14 @@ class Loop:
             run.marked = True
 
     # being declared lost
+
+    def _renew_lease(self) -> None:
+        """Check that the worker is still registered; until then no handler begins."""
+        sent_at = self._core.clock.monotonic()
+        if self._connection.write(self._core.dialect.beat(self._worker, self._core.now_ms())):
+            self._lease.renew(sent_at)
+        else:
+            self.lost = True
 
     def _start_again(self) -> None:
         """Others took us for dead. What we hold is no longer ours: stop it, and begin anew under another name."""

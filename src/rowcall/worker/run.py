@@ -35,6 +35,7 @@ from rowcall.store.dialect import Ready
 from rowcall.store.plans.settle import Then
 from rowcall.task import Declared
 from rowcall.worker.completion import Completion
+from rowcall.worker.lease import Lease
 from rowcall.worker.ledger import NO_PLACE, Ledger
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
@@ -43,6 +44,10 @@ ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was no
 
 Stop = TimedOut | Released | CancelRequested | Lost
 """Why nobody waits for a handler any more. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
+
+
+class LeaseInDoubt(Exception):
+    """The worker was out of touch for its whole lease: the job is released, not begun."""
 
 
 class Run:
@@ -80,6 +85,7 @@ class Run:
         completion: Completion | None = None,
         tracing: Tracing | None = None,
         buffered: bool = False,
+        lease: Lease | None = None,
     ) -> None:
         self.ready = ready
         self.task = task
@@ -91,6 +97,7 @@ class Run:
         self._monotonic = monotonic
         self.ledger = ledger
         self._completion = completion
+        self._lease = lease
 
     @property
     def worker(self) -> str:
@@ -138,8 +145,10 @@ class Run:
         return self.arguments()
 
     def begin(self) -> None:
-        """Before its handler is called, where it is called."""
+        """Before its handler is called, where it is called. `LeaseInDoubt` if the job may be another worker's."""
         started_at = self._monotonic()
+        if self._lease is not None and started_at > self._lease.ends_at:
+            raise LeaseInDoubt
         if self.ledger is not None:
             self.place = self.ledger.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
@@ -260,6 +269,9 @@ class Run:
         stopped = self.stopped_because
         if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
             self.transition = self._decide(stopped)
+            return
+        if isinstance(error, LeaseInDoubt):
+            self.transition = self._decide(Released(started=False))
             return
         if isinstance(error, PayloadUnfit):
             error = self.task.failures.unfit(error, error.code)

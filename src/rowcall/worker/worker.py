@@ -202,6 +202,7 @@ class Worker:
                 self._bell,
                 self._register,
                 self.name,
+                self._heart.lease,
                 self._outage,
                 self._endpoint.meter if self._endpoint is not None else None,
             )
@@ -228,6 +229,7 @@ class Worker:
             lock_path=ledger.path if ledger is not None else None,
             served=self._settings.served,
         )
+        registered_at = self._core.clock.monotonic()
         try:
             self._core.write(lambda: self._core.dialect.register(registration, self._core.now_ms()))
         except BaseException:
@@ -236,6 +238,7 @@ class Worker:
             raise
         former, self._ledger, self.name = self._ledger, ledger, name
         self._heart.worker = self._watcher.worker = name
+        self._heart.lease.renew(registered_at)
         assert self._dispatcher is not None
         self._dispatcher.ledger, self._dispatcher.worker = ledger, name
         if former is not None:

@@ -60,6 +60,23 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         notes.write("started", len(items))
         eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS)
 
+    @jobs.task(limit=Limit("narrow", concurrency=3))
+    def narrow(ctx: Context, until: str) -> None:
+        """Runs until a file exists or it is cancelled."""
+        noted(ctx, lambda: eventually(lambda: os.path.exists(until) or ctx.cancelled, within=LONGEST_HOLD_SECONDS))
+
+    @jobs.task
+    def stopping(ctx: Context) -> None:
+        """Stops the whole worker at the first attempt, until somebody lets it go on."""
+
+        def stop() -> None:
+            if ctx.job.attempt == 1:
+                threading.Event().wait(0.1)  # so that the worker has settled what ended, and is in no transaction
+                os.kill(os.getpid(), signal.SIGSTOP)
+                threading.Event().wait(0.1)  # it takes a moment
+
+        noted(ctx, stop)
+
     @jobs.task
     def deadly(ctx: Context) -> None:
         noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))

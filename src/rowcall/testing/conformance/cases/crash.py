@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -11,7 +12,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from rowcall import Rowcall, Status
+from rowcall import Rowcall, Status, StoreUnavailable
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.hands import watcher
 from rowcall.testing.conformance.notes import Notes
@@ -125,6 +126,62 @@ class TestCrash:
         assert (job.status, job.attempt, attempts) == (Status.SUCCEEDED, 2, [(1, "lost"), (2, "succeeded")])
         by_second = [note.pid for note in notes.read("started") if note.attempt == 2]
         assert by_second == [other.pid]
+
+    def test_a_worker_that_was_stopped_begins_nothing_of_its_buffer(
+        self, real: Rowcall, start_program: StartProgram, notes: Notes, tmp_path: Path
+    ) -> None:
+        gate = tmp_path / "gate"
+        sleeper = start_program("work", "--concurrency", "1", "--lease", "1")
+
+        def is_stopped_with_a_buffer() -> bool:
+            gate.unlink(missing_ok=True)
+            with real.transaction():
+                for _ in range(6):
+                    real.enqueue("narrow", {"until": str(gate)})
+                real.enqueue("stopping", priority=1)
+                for _ in range(200):  # quick ones before it, for a buffer of some size
+                    real.enqueue("quick", priority=2)
+            os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if real.list(status="running", type="narrow").jobs and self._can_write(real):
+                return True
+            gate.touch()
+            sleeper.send(signal.SIGCONT)
+            eventually(lambda: real.stats().by_status["succeeded"] % 207 == 0, message="another try")
+            return False
+
+        eventually(is_stopped_with_a_buffer, within=60, message="a stopped worker with a buffer")
+        names = {worker.name for worker in real.workers()}
+        narrow = {job.id for job in real.list(type="narrow", limit=500).jobs if job.status == "pending"}
+        narrow |= {job.id for job in real.list(status="running", type="narrow").jobs}
+        other = start_program("work", "--concurrency", "8", "--lease", "1")
+
+        def started() -> list[int]:
+            return [note.pid for note in notes.read("started") if note.job_id in narrow]
+
+        eventually(lambda: len(started()) == 3, message="three of them, as many as may run at once")
+        sleeper.send(signal.SIGCONT)
+        eventually(
+            lambda: {one.pid for one in real.workers() if one.name not in names} == {sleeper.pid, other.pid},
+            message="a new name",
+        )
+        assert started() == [other.pid] * 3
+        gate.touch()
+        eventually(lambda: real.stats().by_status["succeeded"] % 207 == 0, message="all succeeded")
+        at_once = most = 0
+        for note in notes.read():
+            if note.job_id in narrow:
+                at_once += 1 if note.event == "started" else -1
+                most = max(most, at_once)
+        assert most <= 3
+        assert sorted(note.job_id for note in notes.read("started") if note.job_id in narrow) == sorted(narrow)
+
+    def _can_write(self, jobs: Rowcall) -> bool:
+        """Whether the stopped process does not hold a lock that all others wait for."""
+        try:
+            jobs.delete(jobs.enqueue("nobody's").id)
+        except StoreUnavailable:
+            return False
+        return True
 
     def test_what_a_killed_process_had_claimed_by_hand_comes_back_with_its_lease(
         self, real: Rowcall, start_program: StartProgram, notes: Notes

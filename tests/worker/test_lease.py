@@ -1,0 +1,117 @@
+"""No handler begins while the worker's lease may be over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.clock import SystemClock
+from rowcall.lifecycle import Released
+from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.testing import FakeClock, eventually
+from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.lease import Lease
+from rowcall.worker.run import Run
+from tests.worker.support import all_ended, claimed, ended
+
+
+def test_it_is_renewed_from_when_the_heartbeat_was_sent() -> None:
+    clock = FakeClock(monotonic=100)
+    lease = Lease(15, clock.monotonic)
+    assert lease.may_be_over
+    lease.renew(95)
+    assert not lease.may_be_over
+    lease.renew(90)  # an earlier one whose reply came later
+    clock.advance(10)
+    assert not lease.may_be_over
+    clock.advance(0.001)
+    assert lease.may_be_over
+
+
+def test_the_clock_goes_on_while_the_machine_is_suspended() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= SystemClock().monotonic() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "batch"])
+def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: str) -> None:
+    called: list[object] = []
+
+    @jobs.task(name="sync")
+    def in_thread() -> None:
+        called.append(1)
+
+    @jobs.task(name="async")
+    async def on_loop() -> None:
+        called.append(1)
+
+    @jobs.task(name="batch", batch=2)
+    def together(items: list[int]) -> None:
+        called.append(items)
+
+    made = [jobs.enqueue(kind, {"item": 1} if kind == "batch" else {}, max_attempts=1) for _ in range(2)]
+    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=2), None))
+    lease = Lease(15, time.monotonic)  # never renewed
+    first, second = (
+        Run(ready, jobs.tasks[kind], "w", taken.look.now_ms, time.monotonic, lease=lease) for ready in taken.started
+    )
+    dispatcher = Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+    if kind == "batch":
+        dispatcher.accept([first], [], [second])
+    else:
+        dispatcher.accept([first], [second])
+    eventually(lambda: not (dispatcher.busy or dispatcher.buffered))
+    runs = dispatcher.take_ended()
+    assert {run.ready.id for run in runs} == {job.id for job in made}
+    for run in runs:
+        assert run.transition is not None
+        assert (run.transition.move, run.transition.attempt_recorded) == ("release", False)
+        assert run.started_at == 0
+    assert called == []
+    dispatcher.close()
+
+
+def test_a_run_that_was_told_to_stop_before_its_thread_came_to_it_is_not_called(jobs: Rowcall) -> None:
+    called: list[int] = []
+
+    @jobs.task
+    def late() -> None:
+        called.append(1)
+
+    late.enqueue()
+    (run,) = claimed(jobs, 1)
+    run.stop(Released())
+    dispatcher = Dispatcher(1, lambda: None, None)
+    dispatcher.accept([run], [])
+    eventually(lambda: dispatcher.has_ended)
+    assert run.transition is not None
+    assert run.transition.move == "release"
+    assert called == []
+    dispatcher.close()
+
+
+def test_a_worker_that_was_out_of_touch_and_is_still_registered_goes_on(tmp_path: Path) -> None:
+    clock, go, began = FakeClock(), threading.Event(), threading.Event()
+    with Rowcall(tmp_path / "queue.db", clock=clock) as jobs:
+
+        @jobs.task
+        def hold() -> None:
+            began.set()
+            go.wait()
+
+        held = hold.enqueue()
+        with jobs.worker(concurrency=1):
+            began.wait()
+            (before,) = jobs.workers()
+            clock.advance_monotonic(3600)
+            hold.enqueue_many([{}] * 20)
+            go.set()
+            all_ended(jobs)
+            (after,) = jobs.workers()
+        assert after.name == before.name
+        assert ended(jobs, held).status == "succeeded"
+        assert jobs.stats().by_status["succeeded"] == 21
