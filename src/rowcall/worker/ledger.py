@@ -55,11 +55,16 @@ class Ledger:
         made = f"{self.path}{_NEW}"  # nobody tries its lock before it is taken
         with forking.lock:
             self._fd = open_file(made, database, os.O_EXCL)
-            if fcntl is not None:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _allocate(self._fd, 0, _SIZE)
-            os.rename(made, self.path)
-            self._map = mmap.mmap(self._fd, _SIZE)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _allocate(self._fd, 0, _SIZE)
+                self._map = mmap.mmap(self._fd, _SIZE)
+                os.rename(made, self.path)
+            except BaseException:
+                os.close(self._fd)
+                os.unlink(made)
+                raise
             _open_ledgers.add(self)
         self._map[: len(_BOOT)] = _BOOT
         self._free = deque(range(1, PAIRS + 1))

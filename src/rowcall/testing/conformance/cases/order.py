@@ -44,8 +44,8 @@ class TestOrder:
         wait.enqueue_many([{"name": "later"}] * 3000)
         with jobs.worker(concurrency=4):
             eventually(lambda: len(started) > 100)
-            before = len(started)
             wait.using(priority=1000, max_attempts=1).enqueue("urgent")
+            before = len(started)
             eventually(lambda: "urgent" in started)
         # four slots and 50 ms of buffer, of the claim before and of one that was under way
         assert started.index("urgent") - before < 100
