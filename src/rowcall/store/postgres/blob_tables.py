@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _BLOB = """
 create table <blob> (
-  touched_at <prefix>moment not null,
+  touched_at <prefix>moment_type not null,
   size bigint not null,
   digest text collate "C" primary key,
   data bytea not null

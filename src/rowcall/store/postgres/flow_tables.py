@@ -12,7 +12,7 @@ _EDGE = """
 create table <edge> (
   blocker_id bigint not null,
   job_id bigint not null,
-  resolved_at <prefix>moment,
+  resolved_at <prefix>moment_type,
   place integer not null,
   of_chain smallint not null default 0,
   unsure smallint not null default 0,
@@ -37,9 +37,9 @@ create table <slot> (
 # starts under a limit of rate, numbered in the order of their times
 _START = """
 create table <start> (
-  number <prefix>number not null,
-  at <prefix>moment not null,
-  until <prefix>moment not null,
+  number <prefix>number_type not null,
+  at <prefix>moment_type not null,
+  until <prefix>moment_type not null,
   limit_key text collate "C" not null,
   primary key (limit_key, number)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
@@ -47,7 +47,7 @@ create table <start> (
 
 # when those that are held by a limit of rate may be looked at again
 _GATE = """
-create table <gate> (limit_key text collate "C" primary key, opens_at <prefix>moment not null) with (fillfactor = 50)
+create table <gate> (limit_key text collate "C" primary key, opens_at <prefix>moment_type not null) with (fillfactor = 50)
 """
 
 _QUOTA = """
@@ -55,8 +55,8 @@ create table <quota> (
   name text collate "C" primary key,
   concurrency integer,
   rate integer,
-  per_ms <prefix>number,
-  changed_at <prefix>moment not null
+  per_ms <prefix>number_type,
+  changed_at <prefix>moment_type not null
 )
 """
 
@@ -65,7 +65,7 @@ create table <pause> (
   kind text not null constraint <prefix>kind_is_known check (kind in ('queue', 'task')),
   name text collate "C" not null,
   actor text,
-  at <prefix>moment not null,
+  at <prefix>moment_type not null,
   primary key (kind, name)
 )
 """
@@ -77,14 +77,14 @@ create table <schedule> (
   payload jsonb not null default '{}',
   options jsonb not null default '{}',
   cron text,
-  every_ms <prefix>number,
+  every_ms <prefix>number_type,
   zone text not null default 'UTC',
   catch_up text not null default 'one',
   paused smallint not null default 0,
   actor text,
-  changed_at <prefix>moment not null,
-  next_run_at <prefix>moment,
-  last_run_at <prefix>moment,
+  changed_at <prefix>moment_type not null,
+  next_run_at <prefix>moment_type,
+  last_run_at <prefix>moment_type,
   last_job_id bigint,
   problem text
 ) with (fillfactor = 50)
@@ -95,7 +95,7 @@ create table <schedule> (
 _WAITER = """
 create unlogged table <waiter> (
   job_id bigint not null,
-  until <prefix>moment not null,
+  until <prefix>moment_type not null,
   name text collate "C" not null,
   primary key (name, job_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)

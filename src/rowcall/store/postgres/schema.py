@@ -209,11 +209,11 @@ create table <worker> (
   queues text not null,
   concurrency integer not null,
   version text not null,
-  lease_ms <prefix>number not null,
+  lease_ms <prefix>number_type not null,
   lock_path text,
-  started_at <prefix>moment not null,
-  beat <prefix>number not null default 0,
-  beat_at <prefix>moment not null,
+  started_at <prefix>moment_type not null,
+  beat <prefix>number_type not null default 0,
+  beat_at <prefix>moment_type not null,
   listening boolean not null default false,
   served jsonb
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)
