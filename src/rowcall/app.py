@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -225,8 +224,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
 
     async def adrain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
         self.check_outside_block()
-        worker = Worker(self, settings(concurrency=concurrency, queues=queues))
-        return await asyncio.get_running_loop().run_in_executor(None, worker.drain)
+        return await Worker(self, settings(concurrency=concurrency, queues=queues)).adrain()
 
     def __enter__(self) -> Rowcall:
         return self

@@ -14,7 +14,8 @@ import msgspec
 
 from rowcall.blobs import BlobUnreadable, reference_of
 from rowcall.config import name_complaint, queue_complaint
-from rowcall.errors import InvalidOption, LeaseLost, seconds_of
+from rowcall.drivers.finishing import finish
+from rowcall.errors import InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.job import Job, Status
 from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.moments import time_of, time_or_none
@@ -96,6 +97,16 @@ class ByHand(Core):
         queues: Iterable[str] | None = None,
     ) -> list[Job]:
         jobs: list[Job] = []
+        try:
+            await finish(self._aclaim(jobs, worker, limit, lease, queues))
+        except asyncio.CancelledError:
+            await finish(self._arelease_all(jobs))
+            raise
+        return jobs
+
+    async def _aclaim(
+        self, jobs: list[Job], worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+    ) -> None:
         tries = 0
         while True:
             try:
@@ -109,13 +120,18 @@ class ByHand(Core):
                     jobs.extend(claimed)
             except Exception:
                 if jobs:
-                    return jobs
+                    return
                 raise
             if not _goes_on(taken, jobs, limit, tries):
-                return jobs
+                return
             if not (taken.started or taken.more):
                 tries += 1
                 await asyncio.sleep(LEFT_SECONDS)
+
+    async def _arelease_all(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            with contextlib.suppress(RowcallError):  # else its lease runs out
+                await self.arelease(job)
 
     def complete(self, job: Job, result: object = None) -> None:
         """The job succeeded. `LeaseLost` if it is no longer yours."""

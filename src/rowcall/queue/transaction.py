@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
+from rowcall.drivers.finishing import finish
 from rowcall.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.job import Job
 from rowcall.queue.options import EnqueueOptions
@@ -85,9 +86,10 @@ class Transaction:
         try:
             await ground.hop(lambda: self._begin(ground))
         except BaseException:
-            # if this was cancelled, the thread may still be about to begin: then it takes that back next
-            ground.threads.submit(self._take_back, ground)
-            ground.dismiss()
+            try:
+                await ground.hop(lambda: self._take_back(ground))  # it was cancelled, and has begun all the same
+            finally:
+                ground.dismiss()
             raise
         _innermost.set(self)
         return self
@@ -96,11 +98,12 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ground = self._leave()
-        if not ground.is_alive:  # nor is its thread, in a forked child
-            self._end(ground, kept=kind is None)
-            return
         try:
-            await ground.hop(lambda: self._end(ground, kept=kind is None))
+            # in a forked child there is no thread any more, and in a coroutine that is being closed no event loop
+            if not ground.is_alive or kind is GeneratorExit:
+                self._end(ground, kept=kind is None)
+            else:
+                await ground.hop(lambda: self._end(ground, kept=kind is None))
         finally:
             ground.dismiss()
 
@@ -210,7 +213,7 @@ class Ground:
         return self._threads
 
     async def hop(self, step: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, step)
+        return await finish(asyncio.get_running_loop().run_in_executor(self.threads, step))
 
     @property
     def is_alive(self) -> bool:

@@ -55,23 +55,25 @@ class ChildAttempt:
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        with self._completing():
-            completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
+        with self._completing() as done:
+            completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
-        with self._completing():
-            await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then)
+        with self._completing() as done:
+            await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
 
     @contextlib.contextmanager
-    def _completing(self) -> Iterator[None]:
+    def _completing(self) -> Iterator[Callable[[], None]]:
         self._ask(Asked("complete"))
         try:
-            yield
+            yield self._note_completion
         except BaseException:
             if not self._completed:
                 self._send(NotCompleted())
             raise
+
+    def _note_completion(self) -> None:
         self._completed = True
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:

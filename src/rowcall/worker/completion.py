@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from rowcall.errors import InvalidOption
@@ -30,22 +32,37 @@ class Completion:
         self.blobs = core.blobs
 
     def complete(
-        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
+        self,
+        ready: Ready,
+        result: str | None,
+        waited_ms: int,
+        age_ms: int,
+        connection: object,
+        then: Then | None,
+        completed: Callable[[], None],
     ) -> None:
+        """`completed` is called when all is written, even if the task that awaits it is cancelled at that moment."""
         loan, dialect = self._core.lend(connection)
         if then is not None and not loan.run(dialect.holds_together()):
             raise torn(_GOING_ON)
         stored = self.blobs.stored(ready.type, result)
-        loan.run(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
+        loan.run(_telling(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
 
     async def acomplete(
-        self, ready: Ready, result: str | None, waited_ms: int, age_ms: int, connection: object, then: Then | None
+        self,
+        ready: Ready,
+        result: str | None,
+        waited_ms: int,
+        age_ms: int,
+        connection: object,
+        then: Then | None,
+        completed: Callable[[], None],
     ) -> None:
         loan, dialect = await self._core.alend(connection)
         if then is not None and not await loan.arun(dialect.holds_together()):
             raise torn(_GOING_ON)
         stored = await self.blobs.astored(ready.type, result)
-        await loan.arun(self._plan(dialect, ready, stored, waited_ms, age_ms, then))
+        await loan.arun(_telling(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """What a handler wants to go on with, as it will be written."""
@@ -77,3 +94,8 @@ class Completion:
         now_ms = self._core.now_ms()
         plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms, then)
         return on_loan(dialect, [result, then.payload if then is not None else None], plan)
+
+
+def _telling(plan: Plan[None], completed: Callable[[], None]) -> Plan[None]:
+    yield from plan
+    completed()

@@ -174,22 +174,30 @@ class Run:
 
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        given = result_to_json(self.ready.type, result)
-        with self.completing():
-            self._completion.complete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
+        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        with self.completing() as done:
+            self._completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
-        given = result_to_json(self.ready.type, result)
-        with self.completing():
-            await self._completion.acomplete(self.ready, given, self.waited_ms, self._age_ms(), connection, self.then)
+        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        with self.completing() as done:
+            await self._completion.acomplete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
 
     @contextlib.contextmanager
-    def completing(self) -> Iterator[None]:
-        """Mark the run before its lease moves: on a connection in autocommit mode that is seen by others at once."""
+    def completing(self) -> Iterator[Callable[[], None]]:
+        """Mark the run before its lease moves: on a connection in autocommit mode that is seen by others at once.
+
+        The mark is taken back after an exception, unless what this gives was called before: then all was written.
+        """
         before, self.completed = self.completed, True
+
+        def done() -> None:
+            nonlocal before
+            before = True
+
         try:
-            yield
+            yield done
         except BaseException:
             self.completed = before
             raise

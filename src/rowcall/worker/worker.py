@@ -13,6 +13,7 @@ from types import TracebackType
 from rowcall.config import VERSION
 from rowcall.context import logger
 from rowcall.drivers.beside import make_folder
+from rowcall.drivers.finishing import finish_in_thread
 from rowcall.errors import RowcallError
 from rowcall.job import Summary
 from rowcall.lifecycle import Move, Released
@@ -138,6 +139,14 @@ class Worker:
             released=counts[Move.RELEASE],
         )
 
+    async def adrain(self) -> Summary:
+        """`drain`, in a thread. Cancelled, it claims nothing more, and ends when its handlers have."""
+        try:
+            return await finish_in_thread(self.drain, cancelled=self.ask_to_stop)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
     @property
     def stop_asked(self) -> bool:
         return self._stop_asked.is_set()
@@ -158,13 +167,20 @@ class Worker:
 
     async def __aenter__(self) -> Worker:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.start, loop)
+        try:
+            await finish_in_thread(lambda: self.start(loop))
+        except BaseException:
+            await finish_in_thread(self.stop)  # it was cancelled, and has started all the same
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self.stop)
+        if kind is GeneratorExit:  # the event loop is gone, and all handlers with it
+            self.stop(0.0)
+        else:
+            await finish_in_thread(self.stop)
 
     def check_place(self) -> None:
         """Refuse, before anything is started, what would keep every worker on this host from starting."""

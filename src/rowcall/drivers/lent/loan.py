@@ -7,15 +7,19 @@ import contextlib
 import weakref
 from typing import Literal, Protocol, TypeVar
 
+from rowcall.drivers.finishing import finish
 from rowcall.drivers.runner import arun, run
 from rowcall.errors import InvalidOption, RowcallError
-from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.statement import Plan, Row, Statement, no_row
 
 T = TypeVar("T")
 
 
 Family = Literal["sqlite", "postgresql"]
 Whereabouts = Statement[Row]
+
+LOCK_PATIENCE_SECONDS = 5.0
+_FAIL = Statement("select 1 / 0", (), no_row)
 
 
 class Guard(Protocol):
@@ -74,6 +78,14 @@ class AsyncKind(Kind, Protocol):
         """Before `key` is asked for."""
 
     async def execute(self, statement: Statement[object]) -> list[Row]: ...
+
+
+def patience_on(guard: Guard) -> float | None:
+    """How long a cancelled call goes on before its statement is cancelled: on a server it may wait for any lock.
+
+    SQLite has time limits of its own, and a statement that runs in a thread cannot be cancelled.
+    """
+    return LOCK_PATIENCE_SECONDS if guard.database == "postgresql" else None
 
 
 class Loan:
@@ -142,20 +154,32 @@ class AsyncLoan(Loan):
             await self._kind.ready()
             if self._kind.key not in self._seen:
                 await self._look()
-            return await arun(plan, self._kind.execute)
+            return await self._finish(plan)
         except RowcallError:
             raise
         except Exception as error:
             raise self.explained(error) from error
 
+    async def _finish(self, plan: Plan[T]) -> T:
+        return await finish(self._whole(plan), patience_seconds=patience_on(self._guard))
+
+    async def _whole(self, plan: Plan[T]) -> T:
+        try:
+            return await arun(plan, self._kind.execute)
+        except asyncio.CancelledError:
+            # a statement was given up, and the server may have run it all the same: nothing of this may be committed
+            with contextlib.suppress(Exception):
+                await self._kind.execute(_FAIL)
+            raise
+
     async def _look(self) -> None:
         known, loop = self._guard.is_ready, asyncio.get_running_loop()
         if not known:
             await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
-        complaint = await arun(self._guard.check(self._whereabouts), self._kind.execute)
+        complaint = await self._finish(self._guard.check(self._whereabouts))
         if complaint is not None and known:
             await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
-            complaint = await arun(self._guard.check(self._whereabouts), self._kind.execute)
+            complaint = await self._finish(self._guard.check(self._whereabouts))
         if complaint is not None:
             raise InvalidOption("connection", complaint)
         self._seen.add(self._kind.key)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from rowcall.drivers.lent.loan import Guard, Loan, Seen
+from rowcall.drivers.finishing import finish
+from rowcall.drivers.lent.loan import Guard, Loan, Seen, patience_on
 from rowcall.drivers.lent.of_sqlite3 import bound_files
 from rowcall.errors import RowcallError
 from rowcall.store.statement import Parameter
@@ -37,6 +38,7 @@ class Short:
     def __init__(self, guard: Guard, seen: Seen) -> None:
         self._guard = guard
         self._seen = seen
+        self._patience_seconds = patience_on(guard)
 
     def insert_by_file(self, connection: object, sql: str, parameters: Parameters) -> Written | None:
         """On a connection of the standard library, whose last id is ours as no other thread can have written since."""
@@ -63,7 +65,7 @@ class Short:
         if way is None or way.key(connection) not in self._seen:
             return None
         try:
-            return await way.insert(connection, sql, parameters)
+            return await finish(way.insert(connection, sql, parameters), patience_seconds=self._patience_seconds)
         except RowcallError:
             raise
         except Exception as error:

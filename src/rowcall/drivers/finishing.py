@@ -1,0 +1,112 @@
+"""Awaiting what must not be cut off: it ends first, and only then the task learns that it was cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Future = asyncio.Future[Any]
+
+
+async def finish(
+    work: Awaitable[T], *, cancelled: Callable[[], None] | None = None, patience_seconds: float | None = None
+) -> T:
+    """Await `work` to its end, even if this task is cancelled meanwhile; then raise the cancellation.
+
+    `cancelled` is called once, when the task is cancelled. `patience_seconds` later `work` is cancelled after all.
+
+    `work` runs in this very task: what depends on the task (`asyncio.current_task()`, context variables) stays as it
+    is, and an event loop that cancels all tasks when it is closed does not cut `work` off either. `work` must not rely
+    on `asyncio.timeout`, which cancels the task that it is in.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    driver = _Driver(cancelled, patience_seconds)
+    try:
+        return await driver.drive(work.__await__())
+    finally:
+        if driver.timer is not None:
+            driver.timer.cancel()
+        if driver.cancellation is not None and task.cancelling() > before:
+            raise driver.cancellation
+
+
+async def finish_in_thread(step: Callable[[], T], *, cancelled: Callable[[], None] | None = None) -> T:
+    """`finish` a step in a thread of its own: those of the event loop may all be busy, or have ended."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="rowcall-step")
+    try:
+        return await finish(asyncio.get_running_loop().run_in_executor(thread, step), cancelled=cancelled)
+    finally:
+        thread.shutdown(wait=False)
+
+
+class _Driver:
+    def __init__(self, cancelled: Callable[[], None] | None, patience_seconds: float | None) -> None:
+        self._cancelled = cancelled
+        self._patience_seconds = patience_seconds
+        self._future: Future | None = None
+        self._is_cancelled = False
+        self.cancellation: asyncio.CancelledError | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    @types.coroutine
+    def drive(self, work: Generator[Any, Any, T]) -> Generator[Any, None, T]:
+        while True:
+            try:
+                future = self._future = work.send(None)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            try:
+                yield None if future is None else _Wait(future, self)
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:
+                # the future is over and tells `work` how; only a cancellation of the task is told here
+                if isinstance(error, asyncio.CancelledError) and (future is None or not future.cancelled()):
+                    self.cancellation = error
+
+    def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._is_cancelled:
+            return
+        self._is_cancelled = True
+        if self._cancelled is not None:
+            self._cancelled()
+        if self._patience_seconds is not None:
+            self.timer = loop.call_later(self._patience_seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+
+class _Wait:
+    """What a task waits for in place of a future. As the task cannot cancel it, it is cancelled when the wait is over.
+
+    This is all that a task asks of what it awaits.
+    """
+
+    def __init__(self, future: Future, driver: _Driver) -> None:
+        self._future = future
+        self._driver = driver
+        self._asyncio_future_blocking = True
+        future._asyncio_future_blocking = False
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._future.get_loop()
+
+    def add_done_callback(self, callback: Callable[[Future], object], *, context: Any = None) -> None:
+        self._future.add_done_callback(callback, context=context)
+
+    def cancel(self, msg: object = None) -> bool:
+        self._driver.cancel(self._future.get_loop())
+        return False
+
+    def cancelled(self) -> bool:
+        return self._future.cancelled()

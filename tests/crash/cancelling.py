@@ -1,0 +1,183 @@
+"""Cancel a call at its n-th suspension, for n = 1, 2, 3, … until it ends by itself.
+
+A step in a thread can be cancelled at three moments, and all three are forced: before a thread has picked it up, while
+it runs, and when it has ended but the caller has not yet gone on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import enum
+import functools
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+MOST_SUSPENSIONS = 200
+DEADLINE_SECONDS = 20.0
+
+
+class Moment(enum.Enum):
+    NOT_BEGUN = "before a thread has picked the step up"
+    RUNNING = "while the step runs"
+    ENDED = "after the step has ended"
+
+
+Way = tuple[Moment, int]
+"""The moment, and how many times the task is cancelled then."""
+
+WAYS: tuple[Way, ...] = (Moment.NOT_BEGUN, 1), (Moment.NOT_BEGUN, 3), (Moment.RUNNING, 3), (Moment.ENDED, 1)
+
+
+class Blow(NamedTuple):
+    """At which suspension a call is cancelled, in which moment of a step in a thread, and how many times."""
+
+    suspension: int
+    moment: Moment
+    times: int
+
+    def __str__(self) -> str:
+        return f"cancelled {self.times} times at suspension {self.suspension}, {self.moment.value}"
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose next step in a thread can be held at a moment, until `release` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held_at: Moment | None = None
+        self._steps: list[concurrent.futures.Future[Any]] = []
+        self._released = threading.Event()
+
+    def run_in_executor(
+        self, executor: concurrent.futures.Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
+        moment, released = self.held_at, self._released
+        step: concurrent.futures.Future[T] = concurrent.futures.Future()
+        begun = threading.Event()
+
+        def run() -> None:
+            if moment is Moment.NOT_BEGUN:
+                released.wait()
+            is_wanted = step.set_running_or_notify_cancel()
+            begun.set()
+            if not is_wanted:
+                return
+            if moment is Moment.RUNNING:
+                released.wait()
+            try:
+                step.set_result(func(*args))
+            except BaseException as error:
+                step.set_exception(error)
+
+        self._steps.append(step)
+        super().run_in_executor(executor, run)
+        if moment is Moment.RUNNING:
+            begun.wait()
+        if moment is Moment.ENDED:
+            concurrent.futures.wait([step])
+        return asyncio.wrap_future(step, loop=self)
+
+    def release(self) -> None:
+        self._released.set()
+        self._released = threading.Event()
+
+    def wait_for_steps(self) -> None:
+        """Until no thread is at work on what was begun here."""
+        steps, self._steps = self._steps, []
+        unfinished = concurrent.futures.wait(steps, timeout=DEADLINE_SECONDS).not_done
+        assert not unfinished, "a step in a thread is stuck"
+
+
+def run(story: Callable[[], Awaitable[T]]) -> T:
+    async def whole() -> T:
+        return await story()
+
+    with asyncio.Runner(loop_factory=SteppedLoop) as runner:
+        return runner.run(whole())
+
+
+class Cancelled(Generic[T]):
+    """Await a call; cancel this task when the call is suspended for the n-th time."""
+
+    def __init__(self, call: Awaitable[T], blow: Blow) -> None:
+        self._call = call
+        self._blow = blow
+        self.was_cancelled = False
+        self._is_over = False
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert isinstance(loop, SteppedLoop)
+        assert task is not None
+        call: Any = self._call.__await__()
+        go_on: Callable[[], Any] = functools.partial(call.send, None)
+        suspensions = 0
+        while True:
+            loop.held_at = self._blow.moment if suspensions == self._blow.suspension - 1 else None
+            try:
+                waited_for = go_on()
+            except StopIteration as stop:
+                self._is_over = True
+                result: T = stop.value
+                return result
+            except BaseException:
+                self._is_over = True
+                raise
+            finally:
+                loop.held_at = None
+            suspensions += 1
+            if suspensions == self._blow.suspension:
+                loop.call_soon(self._cancel, loop, task, self._blow.times)
+            try:
+                sent = yield waited_for
+                go_on = functools.partial(call.send, sent)
+            except BaseException as error:
+                go_on = functools.partial(call.throw, error)
+
+    def _cancel(self, loop: SteppedLoop, task: asyncio.Task[Any], times: int) -> None:
+        if self._is_over:  # it would hit whatever comes after the call
+            return
+        self.was_cancelled = True
+        task.cancel()
+        if times > 1:
+            loop.call_soon(self._cancel, loop, task, times - 1)
+        else:
+            loop.release()
+
+
+async def cancelled_once(call: Awaitable[object], blow: Blow) -> bool:
+    """Whether the call was cancelled before it ended by itself. A cancellation is never swallowed."""
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = Cancelled(call, blow)
+    try:
+        await cancelled
+    except asyncio.CancelledError:
+        assert cancelled.was_cancelled
+        while task.cancelling():
+            task.uncancel()
+        return True
+    assert not cancelled.was_cancelled, f"the cancellation was swallowed: {blow}"
+    return False
+
+
+async def blows(cancel: Callable[[Blow], Awaitable[bool]], ways: Iterable[Way] = WAYS) -> AsyncIterator[Blow]:
+    """Each way to cancel the call once, after it was done: the caller looks at what is left behind."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SteppedLoop)
+    for moment, times in ways:
+        for suspension in range(1, MOST_SUSPENSIONS):
+            blow = Blow(suspension, moment, times)
+            went_on = await cancel(blow)
+            loop.release()
+            loop.wait_for_steps()
+            yield blow
+            if not went_on:
+                break
+        else:
+            raise AssertionError(f"the call is still suspended after {MOST_SUSPENSIONS} times")
