@@ -12,7 +12,7 @@ import enum
 import functools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Generic, NamedTuple, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -54,7 +54,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         self._released = threading.Event()
 
     def run_in_executor(
-        self, executor: concurrent.futures.Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: concurrent.futures.Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         moment, released = self.held_at, self._released
         step: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -101,19 +101,18 @@ def run(story: Callable[[], Awaitable[T]]) -> T:
         return runner.run(whole())
 
 
-class Cancelled(Generic[T]):
-    """Await a call; cancel this task when the call is suspended for the n-th time."""
+class Counted(Generic[T]):
+    """Await a call; `reached` is called when the call has been suspended so many times."""
 
-    def __init__(self, call: Awaitable[T], blow: Blow) -> None:
+    def __init__(self, call: Awaitable[T], blow: Blow, reached: Callable[[], object]) -> None:
         self._call = call
         self._blow = blow
-        self.was_cancelled = False
-        self._is_over = False
+        self._reached = reached
+        self.is_over = False
 
     def __await__(self) -> Generator[Any, Any, T]:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
         assert isinstance(loop, SteppedLoop)
-        assert task is not None
         call: Any = self._call.__await__()
         go_on: Callable[[], Any] = functools.partial(call.send, None)
         suspensions = 0
@@ -121,49 +120,74 @@ class Cancelled(Generic[T]):
             loop.held_at = self._blow.moment if suspensions == self._blow.suspension - 1 else None
             try:
                 waited_for = go_on()
-            except StopIteration as stop:
-                self._is_over = True
-                result: T = stop.value
-                return result
-            except BaseException:
-                self._is_over = True
+            except BaseException as error:
+                self.is_over = True
+                if isinstance(error, StopIteration):
+                    result: T = error.value
+                    return result
                 raise
             finally:
                 loop.held_at = None
             suspensions += 1
             if suspensions == self._blow.suspension:
-                loop.call_soon(self._cancel, loop, task, self._blow.times)
+                self._reached()
             try:
                 sent = yield waited_for
                 go_on = functools.partial(call.send, sent)
             except BaseException as error:
                 go_on = functools.partial(call.throw, error)
 
-    def _cancel(self, loop: SteppedLoop, task: asyncio.Task[Any], times: int) -> None:
-        if self._is_over:  # it would hit whatever comes after the call
-            return
-        self.was_cancelled = True
-        task.cancel()
-        if times > 1:
-            loop.call_soon(self._cancel, loop, task, times - 1)
-        else:
-            loop.release()
-
 
 async def cancelled_once(call: Awaitable[object], blow: Blow) -> bool:
     """Whether the call was cancelled before it ended by itself. A cancellation is never swallowed."""
-    task = asyncio.current_task()
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert isinstance(loop, SteppedLoop)
     assert task is not None
-    cancelled = Cancelled(call, blow)
+    was_cancelled = False
+
+    def cancel(times: int) -> None:
+        nonlocal was_cancelled
+        if counted.is_over:  # it would hit whatever comes after the call
+            return
+        was_cancelled = True
+        task.cancel()
+        if times > 1:
+            loop.call_soon(cancel, times - 1)
+        else:
+            loop.release()
+
+    counted = Counted(call, blow, lambda: loop.call_soon(cancel, blow.times))
     try:
-        await cancelled
+        await counted
     except asyncio.CancelledError:
-        assert cancelled.was_cancelled
+        assert was_cancelled
         while task.cancelling():
             task.uncancel()
         return True
-    assert not cancelled.was_cancelled, f"the cancellation was swallowed: {blow}"
+    assert not was_cancelled, f"the cancellation was swallowed: {blow}"
     return False
+
+
+async def left_behind(call: Awaitable[object], blow: Blow) -> bool:
+    """Whether the call is still suspended. Awaited last, as closing the event loop is what cancels it then."""
+    loop, reached = asyncio.get_running_loop(), asyncio.Event()
+    assert isinstance(loop, SteppedLoop)
+
+    async def whole() -> None:
+        await Counted(call, blow, reached.set)
+
+    async def release() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            loop.release()
+
+    work = asyncio.create_task(whole())
+    waiting = [work, asyncio.create_task(reached.wait()), asyncio.create_task(release())]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        work.result()
+    return not work.done()
 
 
 async def blows(cancel: Callable[[Blow], Awaitable[bool]], ways: Iterable[Way] = WAYS) -> AsyncIterator[Blow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import itertools
 import os
@@ -20,7 +21,7 @@ from rowcall import Context, Flow, Job, Rowcall, Transaction
 from rowcall.task import Enqueuer
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected, database_with_tables
-from tests.crash.cancelling import Blow, blows, cancelled_once, run
+from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_behind, run
 from tests.descriptors import open_descriptors
 from tests.support import eventually
 
@@ -572,3 +573,65 @@ def test_a_cancelled_call_leaves_nothing_behind(world: World, name: str) -> None
         await world.check_pool()
 
     run(story)
+
+
+@pytest.mark.parametrize("name", ["block", "block_that_goes_on", "claim", "drain", "worker"])
+def test_a_call_whose_event_loop_is_closed_leaves_nothing_behind(world: World, name: str) -> None:
+    """`asyncio.run` cancels all that still runs at its end."""
+    _, prepare = CASES[name]
+    for moment in Moment:
+        for suspension in itertools.count(1):
+            world.begin()
+            blow = Blow(suspension, moment, 1)
+            made, check = prepare(world)
+            world.was_cancelled = run(functools.partial(left_behind, made, blow))
+            world.check_locks()
+            check()
+            if not world.was_cancelled:
+                break
+    run(world.check_pool)
+
+
+def test_a_block_whose_coroutine_is_closed_is_undone(world: World) -> None:
+    """As when an event loop ends, and its tasks are neither awaited nor cancelled."""
+    with closing(asyncio.new_event_loop()) as loop:
+        entered: asyncio.Future[None] = loop.create_future()
+
+        async def in_a_block() -> None:
+            async with world.jobs.transaction() as tx:
+                await tx.aenqueue("send", {"to": "a"}, queue=world.queue)
+                entered.set_result(None)
+                await loop.create_future()
+
+        block = in_a_block()
+        task = loop.create_task(block)
+        loop.run_until_complete(entered)
+        block.close()
+        world.check_locks()
+        assert world.found == []
+        task.cancel()
+        loop.run_until_complete(asyncio.wait([task]))
+        assert isinstance(task.exception(), RuntimeError)  # there was nothing left to cancel
+
+
+def test_a_cancelled_drain_ends_however_much_there_is_to_do(world: World) -> None:
+    """Its handlers finish what they do, and nothing more is claimed."""
+    begun = threading.Event()
+
+    @world.jobs.task(queue=world.queue)
+    def again() -> None:
+        again.enqueue()
+        begun.set()
+
+    again.enqueue()
+
+    async def story() -> None:
+        draining = asyncio.create_task(world.jobs.adrain(queues=[world.queue]))
+        await asyncio.to_thread(begun.wait)
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+
+    run(story)
+    world.check_worker()
+    assert set(world.statuses) == {"succeeded", "pending"}
