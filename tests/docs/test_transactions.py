@@ -21,7 +21,7 @@ from tests.docs.pages import DOCS, ROOT
 from tests.support import PythonProcess
 
 PAGE = DOCS / "transactions.md"
-ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "mia", "ned", "pia", "rob", "sue"}
+ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "liz", "mia", "ned", "pia", "rob", "sue"}
 
 Follow = Callable[..., str]
 

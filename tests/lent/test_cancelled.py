@@ -218,7 +218,7 @@ def test_a_call_whose_event_loop_is_closed_is_whole(kind: Kind, desks: tuple[Des
     """`asyncio.run` cancels all tasks at its end, and one of them commits nevertheless."""
     for suspension in itertools.count(1):
         lending = Lending(kind, *desks)
-        went_on = run(functools.partial(_left_behind, lending, Blow(suspension, Moment.RUNNING, 1)))
+        went_on = run(functools.partial(_left_behind, lending, Blow(suspension, Moment.ENDED, 1)))
         check_whole(lending.jobs, lending.desk, lending.queue, 1)
         assert lending.notes == 2
         if not went_on:
