@@ -79,17 +79,17 @@ class _Driver:
         if self._cancelled is not None:
             self._cancelled()
         if self._patience_seconds is not None:
-            self.timer = loop.call_later(self._patience_seconds, self._give_up)
+            self.timer = loop.call_later(self._patience_seconds, self._give_up, loop)
 
-    def _give_up(self) -> None:
-        if self._future is not None:
-            self._future.cancel()
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._future is None or not self._future.cancel():  # `work` is about to go on to what it waits for next
+            self.timer = loop.call_later(0, self._give_up, loop)
 
 
 class _Wait:
-    """What a task waits for in place of a future. As the task cannot cancel it, it is cancelled when the wait is over.
+    """What a task awaits in place of a future, with all that a task asks of one.
 
-    This is all that a task asks of what it awaits.
+    As `cancel` refuses, a task that is cancelled meanwhile receives the cancellation when the future is done.
     """
 
     def __init__(self, future: Future, driver: _Driver) -> None:

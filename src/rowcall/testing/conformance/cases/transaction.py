@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -203,6 +204,27 @@ class TestTransaction:
 
         asyncio.run(story())
         assert self.written(jobs) == ["after"]
+
+    def test_a_block_that_is_cancelled_at_its_end_is_over(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        async def in_a_block(to: str, at_its_end: asyncio.Event) -> None:
+            async with jobs.transaction():
+                await send.aenqueue_many([{"to": to}, {"to": to}])
+                at_its_end.set()
+
+        async def story() -> None:
+            for number in range(8):
+                at_its_end = asyncio.Event()
+                task = asyncio.create_task(in_a_block(str(number), at_its_end))
+                await at_its_end.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await send.aenqueue("after")
+
+        asyncio.run(story())
+        counts = Counter(map(str, self.written(jobs)))
+        assert counts.pop("after") == 1
+        assert set(counts.values()) <= {2}
 
     def test_many_blocks_at_once_take_turns(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
