@@ -97,7 +97,13 @@ class World:
         assert self.jobs.workers() == []
         assert [name for name in open_descriptors() - self.files if "worker-" in name] == []
         names = {thread.name for thread in threading.enumerate()}
-        assert not names & {"rowcall-loop", "rowcall-heart", "rowcall-watcher", "rowcall-janitor"}, names
+        assert not names & {
+            "rowcall-loop",
+            "rowcall-heart",
+            "rowcall-watcher",
+            "rowcall-janitor",
+            "rowcall-canceller",
+        }, names
 
     def close(self) -> None:
         self.jobs.close()
