@@ -10,7 +10,12 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from rowcall.blobs import BlobStore
 from rowcall.clock import Clock, SystemClock
-from rowcall.config import DEFAULT_BLOB_THRESHOLD, DEFAULT_PAYLOAD_LIMIT, configure
+from rowcall.config import (
+    DEFAULT_BLOB_THRESHOLD,
+    DEFAULT_MISMATCH_GRACE_SECONDS,
+    DEFAULT_PAYLOAD_LIMIT,
+    configure,
+)
 from rowcall.context import Context
 from rowcall.errors import DuplicateTask, UnknownTask
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
@@ -94,6 +99,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         clock: Clock | None = None,
         tracing: bool = False,
         retention: Retention | None = None,
+        mismatch_grace: float | timedelta = DEFAULT_MISMATCH_GRACE_SECONDS,
     ) -> None:
         config = configure(
             url,
@@ -110,6 +116,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
             blobs=blobs,
             blob_threshold=blob_threshold,
             payload_limit=payload_limit,
+            mismatch_grace=mismatch_grace,
         )
         super().__init__(config, clock or SystemClock())
         self.tracing = tracing_of(tracing)
@@ -131,11 +138,16 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         return lambda function: self._declare(declare(function, given))
 
     def _declare(self, declared: Declared) -> Task[..., object] | ContextTask[..., object]:
-        if declared.name in self.tasks:
-            raise DuplicateTask(declared.name)
+        aliases = declared.options.aliases
+        names = (declared.name, *aliases)
+        for name in names:
+            if name in self.tasks:
+                raise DuplicateTask(name)
         if declared.limits:
-            self.limits.declare_task(declared.name, declared.limits)
-        self.tasks[declared.name] = declared
+            for name in names:
+                self.limits.declare_task(name, declared.limits)
+        self.tasks.update(dict.fromkeys(names, declared))
+        self.aliases.update(dict.fromkeys(aliases, declared.name))
         declared.failures, declared.core = self.failures, self
         if declared.options.isolated:
             remember(declared)

@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from rowcall.blobs import BlobStore
-from rowcall.errors import InvalidOption
+from rowcall.errors import InvalidOption, seconds_of
 from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.job import EVERY_QUEUE
 from rowcall.retention import Retention
@@ -31,6 +32,7 @@ _LIMITS = (100, 1_000_000)
 PATH_ADVICE = " or pass a pathlib.Path"
 
 DEFAULT_POOL_SIZE = 4
+DEFAULT_MISMATCH_GRACE_SECONDS = 600.0
 MOST_POOLED = 100
 DEFAULT_BLOB_THRESHOLD = 256 * 1024
 DEFAULT_PAYLOAD_LIMIT = 64 * 1024 * 1024
@@ -65,6 +67,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     blobs: BlobStore | None = None
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
+    mismatch_grace_seconds: float = DEFAULT_MISMATCH_GRACE_SECONDS
 
     @property
     def in_memory(self) -> bool:
@@ -87,6 +90,7 @@ def configure(
     blobs: BlobStore | None = None,
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
+    mismatch_grace: float | timedelta = DEFAULT_MISMATCH_GRACE_SECONDS,
 ) -> Config:
     problems: list[InvalidOption] = []
     place: str | Server = ""
@@ -112,6 +116,11 @@ def configure(
     if complaint := _limit_complaint(traceback_limit):
         problems.append(InvalidOption("traceback_limit", complaint))
     problems += _blob_problems(blobs, blob_threshold, payload_limit)
+    mismatch_grace_seconds = 0.0
+    try:
+        mismatch_grace_seconds = seconds_of("mismatch_grace", mismatch_grace)
+    except InvalidOption as error:
+        problems.append(error)
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -130,6 +139,7 @@ def configure(
         blobs=blobs,
         blob_threshold=blob_threshold,
         payload_limit=payload_limit,
+        mismatch_grace_seconds=mismatch_grace_seconds,
     )
 
 

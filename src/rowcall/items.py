@@ -14,6 +14,7 @@ import msgspec
 from rowcall.blobs import BLOB_KEY
 from rowcall.errors import InvalidArguments, InvalidOption
 from rowcall.payload import (
+    MISMATCH_CODE,
     Arguments,
     PayloadUnfit,
     decode_custom,
@@ -80,7 +81,7 @@ class ItemArguments(Arguments):
             try:
                 return [self._decoder.decode(text)], {}
             except msgspec.ValidationError as error:
-                raise PayloadUnfit("INVALID_INPUT:SCHEMA_MISMATCH", explain(error)) from error
+                raise PayloadUnfit(MISMATCH_CODE, explain(error)) from error
             except (msgspec.DecodeError, RecursionError) as error:
                 raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
         _, given = super().from_json(text)

@@ -12,6 +12,7 @@ import msgspec
 
 from rowcall.errors import Cancel, Control, Fail, Retry, Snooze
 from rowcall.job import Status
+from rowcall.payload import MISMATCH_CODE
 from rowcall.retry import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 
 
@@ -33,6 +34,7 @@ class Move(StrEnum):
     RECOVER = "recover"
     FAIL = "fail"
     LOSE = "lose"
+    REFUSE = "refuse"
     CANCEL = "cancel"
     EXPIRE = "expire"
     RESCHEDULE = "reschedule"
@@ -67,6 +69,7 @@ TABLE: tuple[Rule, ...] = (
     Rule(S.RUNNING, M.RECOVER, S.PENDING),
     Rule(S.RUNNING, M.FAIL, S.FAILED),
     Rule(S.RUNNING, M.LOSE, S.FAILED),
+    Rule(S.PENDING, M.REFUSE, S.FAILED),
     Rule(S.RUNNING, M.CANCEL, S.CANCELLED),
     Rule(S.BLOCKED, M.CANCEL, S.CANCELLED),
     Rule(S.SCHEDULED, M.CANCEL, S.CANCELLED),
@@ -137,6 +140,13 @@ class Unfit(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+class Mismatched(msgspec.Struct, frozen=True):
+    """Arguments that do not fit this worker's declaration of the task, and may fit another worker's."""
+
+    detail: str
+    grace_seconds: float
+
+
 class Reported(msgspec.Struct, frozen=True):
     """A failure told by hand: `jobs.fail(job, code, detail)`."""
 
@@ -162,7 +172,7 @@ class CancelRequested(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-Outcome = Succeeded | Raised | TimedOut | Unfit | Reported | Released | Lost | CancelRequested
+Outcome = Succeeded | Raised | TimedOut | Unfit | Mismatched | Reported | Released | Lost | CancelRequested
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -178,6 +188,8 @@ class Transition(msgspec.Struct, frozen=True):
     error_code: str | None = None
     error_detail: str | None = None
     traceback: str | None = None
+    hold_seconds: float | None = None
+    """How long the job waits for a worker that its arguments fit."""
 
 
 OUTCOMES = {
@@ -232,6 +244,17 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
             return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
+        case Mismatched(detail=detail, grace_seconds=grace_seconds):
+            return Transition(
+                Move.RELEASE,
+                Status.PENDING,
+                "released",
+                attempt_used=False,
+                attempt_recorded=True,
+                error_code=MISMATCH_CODE,
+                error_detail=detail or None,
+                hold_seconds=grace_seconds,
+            )
         case Released(started=started):
             return Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=started)
         case Lost(started=False):

@@ -18,6 +18,7 @@ RAW_KEY = "__raw__"
 MOST_NESTED = 200
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
+MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 _RESERVED = f"an object with the key {BLOB_KEY} could be taken for a reference to a large payload; use another name"
 
 
@@ -92,7 +93,7 @@ class Arguments:
         try:
             struct = self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise PayloadUnfit("INVALID_INPUT:SCHEMA_MISMATCH", explain(error)) from error
+            raise PayloadUnfit(MISMATCH_CODE, explain(error)) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
         kwargs = msgspec.structs.asdict(struct)

@@ -179,6 +179,8 @@ def declare(function: Callable[..., object], options: Options) -> Declared:
     name = options.name or getattr(function, "__name__", None)
     if not name or name == "<lambda>":
         raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+    if name in options.aliases:
+        raise InvalidOption("aliases", f"must be other names than the task's own, got {name!r}")
     if options.isolated:
         home_of(function)
     return Declared(name, function, options)

@@ -48,6 +48,9 @@ class Core:
         self.clock = clock
         self.dialect, self.database = open_store(config)
         self.tasks: dict[str, Declared] = {}
+        """The declared tasks by name, and by each of their aliases."""
+        self.aliases: dict[str, str] = {}
+        """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, Entry] = {}
         self.limits = KnownLimits()
         self.blobs = Blobs(self)

@@ -61,7 +61,8 @@ def home_of(function: Callable[..., object]) -> Home:
 
 def remember(declared: Declared) -> None:
     target = inspect.unwrap(declared.function)
-    declared_here[target.__module__, target.__qualname__, declared.name] = declared
+    for name in (declared.name, *declared.options.aliases):
+        declared_here[target.__module__, target.__qualname__, name] = declared
 
 
 def checked_isolation(value: object) -> bool:

@@ -55,6 +55,7 @@ class TaskOptions(Common, total=False):
     """The options of `@jobs.task(...)`."""
 
     name: str
+    aliases: Iterable[str]
     retry: RetryPolicy
     retention: Retention
     isolation: Literal["thread", "process"]
@@ -79,7 +80,7 @@ class EnqueueOptions(Common, total=False):
 
 
 _COMMON = set(Common.__annotations__)
-TASK_OPTIONS = _COMMON | {"name", "retry", "retention", "isolation", "memory_limit", "batch", "batch_wait"}
+TASK_OPTIONS = _COMMON | {"name", "aliases", "retry", "retention", "isolation", "memory_limit", "batch", "batch_wait"}
 ENQUEUE_OPTIONS = _COMMON | {"retry", "run_at", "expires_at", "after", "connection"}
 
 
@@ -87,6 +88,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Checked options; None means not given."""
 
     name: str | None = None
+    aliases: tuple[str, ...] = ()
     queue: str | None = None
     priority: int | None = None
     delay_ms: int | None = None
@@ -127,6 +129,7 @@ def checked(given: Mapping[str, object], allowed: set[str]) -> Options:
             raise InvalidOption(other, f"cannot be given together with {one}")
     return Options(
         name=_name("name", given.get("name")),
+        aliases=_aliases(given.get("aliases")),
         queue=_name("queue", given.get("queue"), queue_complaint),
         priority=_whole("priority", given.get("priority"), -(2**31), 2**31 - 1),
         delay_ms=_milliseconds("delay", given.get("delay")),
@@ -210,6 +213,20 @@ def _name(option: str, value: object, complaint_of: Callable[[object], str | Non
     if complaint := complaint_of(value):
         raise InvalidOption(option, complaint)
     return str(value)
+
+
+def _aliases(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption("aliases", f"must be a list of names, got {value!r}")
+    aliases = tuple(value)
+    for alias in aliases:
+        if complaint := name_complaint(alias):
+            raise InvalidOption("aliases", f"{alias!r}: {complaint}")
+    if len(set(aliases)) < len(aliases):
+        raise InvalidOption("aliases", f"must differ from each other, got {list(aliases)!r}")
+    return aliases
 
 
 def _one_of(option: str, value: object, known: tuple[str, ...]) -> str | None:

@@ -89,6 +89,8 @@ class Look(msgspec.Struct, frozen=True):
     edges_unsure: bool = False
     slots: bool = False
     waiters: bool = False
+    mismatched: bool = False
+    """Whether jobs wait for a worker that their arguments fit, where that is not learned otherwise at once."""
 
     @property
     def concerned(self) -> Concerned:
@@ -154,6 +156,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     traceback: str | None
     lost: int
     final: int
+    hold_ms: int | None = None
+    """How long the job waits for a worker that its arguments fit."""
 
 
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -165,6 +169,18 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     finished_age_ms: int
     result: str | None
     begins_chain: int = 0
+
+
+class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job that waits for a worker that its arguments fit, until a time."""
+
+    id: int
+    queue: str
+    type: str
+    payload: str
+    priority: int
+    place: int
+    until_ms: int
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,6 +265,7 @@ class Survey(msgspec.Struct, frozen=True):
     peers: list[Peer]
     any_lease_expired: bool
     any_orphan: bool
+    any_mismatched: bool
 
 
 class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
@@ -301,6 +318,22 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     def mark_started(self, rows: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]: ...
     def mark_progress(self, rows: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
         """Ids, leases, shares and messages, in the order of the ids; a sign of life of each."""
+
+    # jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
+    def mismatched(self, after_id: int, limit: int, now_ms: int | None) -> Plan[tuple[int, list[Mismatch]]]:
+        """The time, and such jobs in the order of their ids."""
+
+    def offered_jobs(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Ready]]:
+        """`ready_jobs`, of such jobs."""
+
+    def unhold_jobs(self, job_ids: Sequence[int]) -> Plan[None]:
+        """Jobs that are about to be marked as claimed, in the same transaction."""
+
+    def extend_mismatched(self, job_ids: Sequence[int], grace_ms: int, now_ms: int | None) -> Plan[None]:
+        """Let those that still wait do so for that long from now; jobs that somebody is at are left alone."""
+
+    def fail_mismatched(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Touched]]:
+        """Fail those whose time is over; jobs that somebody is at are left alone."""
 
     # settle
     def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[set[int]]: ...

@@ -10,11 +10,12 @@ import msgspec
 from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.moments import EPOCH, time_of
 from rowcall.payload import payload_from_row, tags_from_row, value_from_row
-from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Owned, Peer, Pin, Ready, Version
+from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Pin, Ready, Version
 from rowcall.store.flows import Touched
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])
+_mismatched = msgspec.json.Decoder(list[Mismatch])
 _owned = msgspec.json.Decoder(list[Owned])
 _ids = msgspec.json.Decoder(set[int])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
@@ -127,8 +128,8 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def look_from_row(row: Row) -> Look:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, waiters = cast(
-        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, *others = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int, int]", row
     )
     return Look(
         now_ms,
@@ -141,7 +142,7 @@ def look_from_row(row: Row) -> Look:
         bool(edges_open),
         bool(edges_unsure),
         bool(slots),
-        bool(waiters),
+        *map(bool, others),
     )
 
 
@@ -163,6 +164,11 @@ def peer_from_row(row: Row) -> Peer:
 
 def ready_from_row(row: Row) -> list[Ready]:
     return _ready.decode(cast("str", row[0]))
+
+
+def mismatched_from_row(row: Row) -> tuple[int, list[Mismatch]]:
+    now_ms, jobs = cast("tuple[int, str]", row)
+    return now_ms, _mismatched.decode(jobs)
 
 
 def owned_from_row(row: Row) -> list[Owned]:

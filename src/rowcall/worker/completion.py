@@ -30,6 +30,8 @@ class Completion:
         self._core = core
         self.progress = Progress(core)
         self.blobs = core.blobs
+        self.refused: set[int] = set()
+        """Jobs whose arguments did not fit this worker, as far as they may still wait for another one."""
 
     def complete(
         self,

@@ -15,6 +15,7 @@ from rowcall.store.dialect import Peer
 from rowcall.store.plans.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker import ledger
 from rowcall.worker.lease import Lease
+from rowcall.worker.mismatches import Mismatches
 from rowcall.worker.outage import Outage
 from rowcall.worker.sweeper import Sweeper
 
@@ -92,6 +93,7 @@ class Watcher:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self.sweeper = Sweeper(core)
+        self.mismatches: Mismatches | None = None
         self.worker = ""
 
     def start(self) -> None:
@@ -114,6 +116,8 @@ class Watcher:
                     survey_at = monotonic() + self._survey_seconds * random.uniform(0.8, 1.2)
                     self.check()
                     self._outage.over("watcher")
+                if self.mismatches is not None:
+                    self.mismatches.look()
                 if monotonic() >= tidy_at:
                     tidy_at = monotonic() + TIDY_SECONDS
                     self._core.database.tidy()
@@ -150,6 +154,9 @@ class Watcher:
         if survey.any_orphan:
             recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
         self.sweeper.look()
+        if self.mismatches is not None and survey.any_mismatched:
+            self.mismatches.any = True
+            self.mismatches.look()
         return recovered
 
     def _is_gone(self, peer: Peer, now: float) -> bool:

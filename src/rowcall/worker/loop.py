@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcall.context import logger
 from rowcall.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch
@@ -22,6 +22,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.dispatcher import Dispatcher
 from rowcall.worker.lease import Lease
 from rowcall.worker.lookout import lookout_for
+from rowcall.worker.mismatches import Mismatches
 from rowcall.worker.outage import Outage
 from rowcall.worker.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
 from rowcall.worker.pace import AHEAD_SECONDS, MOST_BUFFERED, Pace
@@ -38,6 +39,7 @@ DECIDED_SECONDS = 12.0  # a transaction that was cut off is ended by the server 
 STALE_SECONDS = 5 * AHEAD_SECONDS
 SWEEP_SECONDS = 1.0
 LEAST_REACH = 16
+OFFERS_AT_ONCE = 500
 
 
 class Loop:
@@ -65,6 +67,9 @@ class Loop:
         self._lease = lease
         self._pace = Pace()
         self._completion = Completion(core)
+        self._offers: Sequence[int] = ()
+        self._passed_over: Sequence[int] = ()
+        self.mismatches = Mismatches(core, settings, self._completion.refused, self._offer)
         self._connection = core.database.connect()
         self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
         self._outcomes = Outcomes(core, dispatcher, self._connection, meter)
@@ -223,6 +228,9 @@ class Loop:
         runs, late = self._outcomes.group(), tuple(self._outcomes.late)
         now = self._core.clock.monotonic()
         self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
+        if runs and self._passed_over:  # what has ended may have made room for them
+            self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
+            self._passed_over = ()
         appetite = self._appetite()
         taken = self._connection.write(
             round_of_work(
@@ -242,7 +250,9 @@ class Loop:
         self._looked_since_round = False
         self._remember(taken.look)
         self._swept_at = time.monotonic()
-        self._maybe_work = taken.more
+        self._offers = self._offers[len(appetite.offers) :]
+        self._passed_over = [*self._passed_over, *taken.passed_over]
+        self._maybe_work = taken.more or bool(self._offers)
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         self._try_again(taken.left)
         # ready, and yet not for us now (a name that cannot be spelled, for one): no reason to hurry
@@ -319,7 +329,14 @@ class Loop:
             batches=self._dispatcher.batches,
             rides={} if self.stopping else self._dispatcher.rides(),
             limits=self._core.limits.declared,
+            aliases=self._core.aliases,
+            offers=self._offers[: min(slots + buffer, OFFERS_AT_ONCE)],
         )
+
+    def _offer(self, job_ids: Sequence[int]) -> None:
+        """Jobs that fit this worker and that another one refused; called by the watcher, again and again."""
+        self._offers, self._passed_over = job_ids, ()
+        self._bell.ring()
 
     def _room(self) -> int:
         return sum(self._free()) + (0 if self.stopping else sum(self._dispatcher.rides().values()))
@@ -379,6 +396,8 @@ class Loop:
             for queue in wanted
             for kind in wanted[queue]
         )
+            limits.get(queue) != 0 and (queue, kind) not in self._barren for queue in wanted for kind in wanted[queue]
+        ) or bool(self._offers)
         self._warn_of_unknown(look)
 
     def _glance(self) -> None:
@@ -406,6 +425,8 @@ class Loop:
 
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()
+        if look.mismatched:
+            self.mismatches.any = True
 
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""

@@ -16,6 +16,7 @@ from rowcall.lifecycle import (
     SUCCESS,
     CancelRequested,
     Lost,
+    Mismatched,
     Outcome,
     Raised,
     Released,
@@ -27,7 +28,7 @@ from rowcall.lifecycle import (
     Unfit,
     decide,
 )
-from rowcall.payload import PayloadUnfit, result_to_json
+from rowcall.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.queue.tracing import Processing, Tracing
@@ -286,10 +287,20 @@ class Run:
         elif isinstance(error, BaseException):
             error = self.task.failures.raised(error)
         if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
-            self.transition = self._decide(error)
+            self.transition = self._decide(self._unfit(error) if isinstance(error, Unfit) else error)
         else:
             self.failed_while_stopping = error
             self.transition = self._decide(stopped)
+
+    def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
+        """Arguments that do not fit here may fit another worker; what is not an object of arguments fits none."""
+        core = self.task.core
+        grace_seconds = core.config.mismatch_grace_seconds if core is not None else 0.0
+        if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
+            return unfit
+        if self._completion is not None:
+            self._completion.refused.add(self.ready.id)
+        return Mismatched(unfit.detail, grace_seconds)
 
     def give_up(self, outcome: Stop) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""

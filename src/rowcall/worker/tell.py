@@ -24,6 +24,9 @@ def tell(run: Run) -> None:
             _log(run, logging.WARNING, f"attempt {ready.attempt} of {ready.max_attempts} failed, {after}", transition)
         case Move.FAIL:
             _log(run, logging.ERROR, f"failed for good at attempt {ready.attempt} of {ready.max_attempts}", transition)
+        case Move.RELEASE if transition.hold_seconds is not None:
+            waits = f"it waits up to {transition.hold_seconds:g} s for a worker that its arguments fit"
+            _log(run, logging.WARNING, f"does not fit this worker's version of the task; {waits}", transition)
         case Move.CANCEL:
             by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"
             _log(run, logging.INFO, f"was cancelled {by}", transition)

@@ -222,6 +222,7 @@ class Worker:
                 self._outage,
                 self._endpoint.meter if self._endpoint is not None else None,
             )
+            self._watcher.mismatches = self._loop.mismatches
         except BaseException:
             self._leave()
             self._bell.close()

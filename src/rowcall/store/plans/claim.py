@@ -41,6 +41,10 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     rides: Mapping[str, int] = {}
     """How many more jobs of these types are wanted by batches that have a slot already."""
     limits: DeclaredLimits = DeclaredLimits()
+    aliases: Mapping[str, str] = {}
+    """The tasks that have other names, too, by those."""
+    offers: Sequence[int] = ()
+    """Jobs that another worker refused, and that fit this one."""
 
     @property
     def room(self) -> int:
@@ -64,6 +68,10 @@ class Taken(msgspec.Struct):
     riding: list[Ready] = []
     unread: list[Unreadable] = []
     rides: dict[str, int] = {}
+    offered: dict[str, list[Ready]] = {}
+    """What there is of the offers and was not looked at yet, by queue."""
+    passed_over: list[int] = []
+    """Offers that there was no room for, in this worker or under a limit."""
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
     more: bool = False
@@ -127,6 +135,9 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
     taken = Taken(look, stuck=stuck, rides=dict(appetite.rides))
     wanted = wanted_types(appetite, look)
+    if appetite.offers:
+        yield from _take_offers(dialect, appetite, look, taken, now_ms)
+        wanted.update({queue: [] for queue in taken.offered if queue not in wanted})
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
         queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, admission, now_ms)
@@ -150,8 +161,11 @@ def _take_shares(
     for position, queue in enumerate(queues):
         share = share_of(appetite, queue, taken, len(queues) - position)
         if share > 0:
-            found = yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)
+            found = (yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)) if wanted[queue] else []
             ready = admission.unread.readable(found)
+            offered = taken.offered.pop(queue, [])
+            if offered:
+                ready = sorted([*offered, *ready], key=_in_order)[:share]
             held = admission.held
             if appetite.limits.concern(ready):
                 seated = yield from admission.admit(dialect, ready, partial(_seat, appetite, taken))
@@ -159,10 +173,12 @@ def _take_shares(
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
             else:
                 seated = _seat_all(appetite, taken, ready)
+            if offered:
+                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in seated}, taken)
             if taken.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
                 plenty = []
                 break
-            if (seated or admission.held > held or admission.unread.jobs) and len(found) == share:
+            if (seated or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -217,17 +233,33 @@ def _mark_riders(dialect: Dialect, appetite: Appetite, riders: Sequence[Ready], 
     )
 
 
+def _take_offers(dialect: Dialect, appetite: Appetite, look: Look, taken: Taken, now_ms: int | None) -> Plan[None]:
+    for job in (yield from dialect.offered_jobs(appetite.offers, now_ms)):
+        if _is_wanted(appetite, look, job.queue, job.type):
+            taken.offered.setdefault(job.queue, []).append(job)
+
+
+def _unhold(dialect: Dialect, offered: Sequence[int], seated: set[int], taken: Taken) -> Plan[None]:
+    taken.passed_over += [job_id for job_id in offered if job_id not in seated]
+    if ours := [job_id for job_id in offered if job_id in seated]:
+        yield from dialect.unhold_jobs(ours)
+
+
 def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
     """The types with ready jobs that this claimer may take, by queue."""
     wanted: dict[str, list[str]] = {}
     for queue, kind in look.ready:
-        if appetite.queues is not None and queue not in appetite.queues:
-            continue
-        if look.paused and is_paused(queue, kind, look.paused):
-            continue
-        if appetite.types is None or kind in appetite.types:
+        if _is_wanted(appetite, look, queue, kind):
             wanted.setdefault(queue, []).append(kind)
     return wanted
+
+
+def _is_wanted(appetite: Appetite, look: Look, queue: str, kind: str) -> bool:
+    if appetite.queues is not None and queue not in appetite.queues:
+        return False
+    if look.paused and any(is_paused(queue, name, look.paused) for name in (kind, appetite.aliases.get(kind, kind))):
+        return False
+    return appetite.types is None or kind in appetite.types
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:
@@ -245,6 +277,10 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
         return share
     of_queue = sum(job.queue == queue for job in (*taken.started, *taken.buffered))
     return min(share, limit - of_queue)
+
+
+def _in_order(job: Ready) -> tuple[int, int, int]:
+    return -job.priority, job.place, job.id
 
 
 def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:

@@ -253,6 +253,7 @@ def settlement_of(ended: Ended) -> Settlement | Success:
         transition.traceback,
         int(transition.move is Move.RECOVER),
         int(transition.status in FINISHED),
+        None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
     )
 
 

@@ -17,6 +17,7 @@ from rowcall.store.dialect import (
     Glance,
     Inserted,
     Look,
+    Mismatch,
     NewJob,
     Owned,
     Ready,
@@ -175,6 +176,21 @@ class PostgresDialect(
             ours = {job.id for job in found}
             found += [job for job in sorted(rest, key=_by_priority) if job.id not in ours][: limit - len(found)]
         return sorted(found, key=_by_priority)
+
+    def mismatched(self, after_id: int, limit: int, now_ms: int | None) -> Plan[tuple[int, list[Mismatch]]]:
+        return only(Statement(self._sql.mismatched, (now_ms, after_id, limit), rows.mismatched_from_row))
+
+    def offered_jobs(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Ready]]:
+        return fetch(Statement(self._sql.offered_jobs, (now_ms, array(job_ids)), ready_from_row))
+
+    def unhold_jobs(self, job_ids: Sequence[int]) -> Plan[None]:
+        return execute(plain(self._sql.unhold_jobs, array(job_ids)))
+
+    def extend_mismatched(self, job_ids: Sequence[int], grace_ms: int, now_ms: int | None) -> Plan[None]:
+        return execute(plain(self._sql.extend_mismatched, now_ms, array(job_ids), grace_ms))
+
+    def fail_mismatched(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Touched]]:
+        return fetch(Statement(self._sql.fail_mismatched, (now_ms, array(job_ids)), rows.touched_from_row))
 
     def mark_claimed(
         self,

@@ -137,6 +137,7 @@ STATEMENTS = (
     "alter table <job> add column turn bigint",
     "alter table <job> add column limits text",
     "alter table <job> add column cancel_lease bigint",
+    "alter table <job> add column held_until timestamptz",
     _EDGE,
     # If all edges had one blocker, or one job, when they were analyzed, any index looks as good as any other, and a
     # wrong one is gone through whole for each edge.
@@ -164,6 +165,7 @@ STATEMENTS = (
     " where status = 'pending' and held is null and turn is not null",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
     " where status = 'pending' and held is not null",
+    "create index <prefix>job_mismatched on <job> (id) where status = 'pending' and held = 'mismatch'",
     # until now nothing gave a meaning to what plain SQL may have put there
     "update <job> set chain_id = null, chain_index = null where chain_id is not null or chain_index is not null",
     "update <job> set key = null where octet_length(key) > 1800",

@@ -7,6 +7,7 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE
+from rowcall.payload import MISMATCH_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,
@@ -46,6 +47,7 @@ _READY_COLUMNS = ", ".join(
     ]
 )
 _READY = "status = 'pending' and held is null"
+_MISMATCHED = "status = 'pending' and held = 'mismatch'"
 _PLACE = "coalesce(turn, id), id"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
 _OWNED_COLUMNS = (
@@ -134,7 +136,7 @@ def _look(registered: str, more: str = "") -> str:
           (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
-          exists (select from <waiter>)"""
+          exists (select from <waiter>), exists (select from <job> where {_MISMATCHED})"""
 
 
 class Sql:
@@ -272,6 +274,33 @@ class Sql:
         from (select <now> as now) as moment
         where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
 
+    # jobs that a worker refused
+    mismatched = f"""
+        select {milliseconds_of("(select <now>)")}, (
+          select coalesce(jsonb_agg(jsonb_build_array(id, queue, type, payload::text, priority, coalesce(turn, id),
+                                                      {milliseconds_after("coalesce(held_until, run_at)")})
+                                    order by id), '[]'::jsonb)::text
+          from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
+    offered_jobs = f"""
+        select {_READY_COLUMNS} from <job> as job
+        where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
+    unhold_jobs = "update <job> set held = null where id = any ($1::text::bigint[])"
+    extend_mismatched = f"""
+        update <job> set held_until = <now> + $3::bigint * interval '1 millisecond' where id = any (array(
+          select id from <job> where id = any ($2::text::bigint[]) and {_MISMATCHED} for update skip locked))"""
+    fail_mismatched = f"""
+        with failed as (
+          update <job> as job set status = 'failed', lease = {NEXT_LEASE}, held = null, finished_at = moment.now,
+            error_code = '{MISMATCH_CODE}',
+            error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+          from (select <now> as now) as moment
+          where id = any (array(
+            select id from <job>
+            where id = any ($2::text::bigint[]) and {_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
+            order by id for update skip locked))
+          returning id, queue, type, attempt)
+        select id, queue::text, type::text, attempt from failed"""
+
     # settle
     settle_plain = f"""
         update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null, result = null,
@@ -299,7 +328,8 @@ class Sql:
         with given as materialized (select $3::text::jsonb as document)
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
-        select job.id, job.attempt, {_field(3)}, {_BEGAN}, {_started(f"({_field(4)})::bigint")},
+        select job.id, job.attempt, {_field(3)}, {_BEGAN},
+               case when {_field(15)} is null then {_started(f"({_field(4)})::bigint")} end,
                {_finished(f"({_field(5)})::bigint")}, job.worker, {_field(10)}, {_field(11)}, {_field(12)},
                moment.now + ({_field(6)})::bigint * interval '1 millisecond'
         from (select <now> as now) as moment, <job> as job
@@ -313,7 +343,11 @@ class Sql:
           started_at = case when {_IS_FINAL} then {_started(f"({_field(4)})::bigint")} end,
           finished_at = case when {_IS_FINAL} then {_finished(f"({_field(5)})::bigint")} end,
           run_at = coalesce(moment.now + ({_field(6)})::bigint * interval '1 millisecond', job.run_at),
-          expires_at = case when ({_field(7)})::int = 1 and ({_field(8)})::int = 1 then null else job.expires_at end,
+          expires_at = case when ({_field(7)})::int = 1 and ({_field(8)})::int = 1 and {_field(15)} is null then null
+                            else job.expires_at end,
+          held = case when {_field(15)} is null then job.held else 'mismatch' end,
+          held_until = case when {_field(15)} is null or job.held_until > moment.now then job.held_until
+                            else moment.now + ({_field(15)})::bigint * interval '1 millisecond' end,
           result = ({_field(9)})::jsonb, error_code = {_field(10)}, error_detail = {_field(11)},
           traceback = {_field(12)}
         from (select <now> as now) as moment
@@ -350,7 +384,7 @@ class Sql:
           and database = (select oid from pg_database where datname = current_database())
           and pid <> pg_backend_pid()"""
     hint = f"select pg_notify('<channel>', '') where {LISTENING}"
-    survey = """
+    survey = f"""
         with recursive owner (name) as (
           (select worker from <job> where status = 'running' order by worker limit 1)
           union all
@@ -364,7 +398,8 @@ class Sql:
           exists (select from owner where not exists (select from <worker> where name = owner.name)
                   and exists (select from <job> where status = 'running' and worker = owner.name
                               and lease_until is null))
-          or exists (select from <job> where status = 'running' and worker is null and lease_until is null)"""
+          or exists (select from <job> where status = 'running' and worker is null and lease_until is null),
+          exists (select from <job> where {_MISMATCHED})"""
     seize = """
         select 1 from <worker> where name = $1::text and ($2::bigint is null or beat = $2::bigint)
         for update skip locked"""

@@ -9,10 +9,11 @@ from rowcall.lifecycle import (
     EXPIRED_CODE,
     LOST_CODE,
 )
+from rowcall.payload import MISMATCH_CODE
 from rowcall.store.postgres.schema import MOST_COUNT, milliseconds_of, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS, NEXT_LEASE
 
-_OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}'"
+_OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"
 _UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""

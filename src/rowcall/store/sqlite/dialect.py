@@ -18,6 +18,7 @@ from rowcall.store.dialect import (
     Glance,
     Inserted,
     Look,
+    Mismatch,
     NewJob,
     Owned,
     Ready,
@@ -162,6 +163,24 @@ class SqliteDialect(
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         return self.ready_jobs(queue, types, limit, now_ms)
 
+    def mismatched(self, after_id: int, limit: int, now_ms: int | None) -> Plan[tuple[int, list[Mismatch]]]:
+        return only(Statement(self._sql.mismatched, (now_ms, after_id, limit), rows.mismatched_from_row))
+
+    def offered_jobs(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Ready]]:
+        return only(Statement(self._sql.offered_jobs, (now_ms, as_json(job_ids)), rows.ready_from_row))
+
+    def unhold_jobs(self, job_ids: Sequence[int]) -> Plan[None]:
+        return execute(plain(self._sql.unhold_jobs, as_json(job_ids)))
+
+    def extend_mismatched(self, job_ids: Sequence[int], grace_ms: int, now_ms: int | None) -> Plan[None]:
+        return execute(plain(self._sql.extend_mismatched, now_ms, as_json(job_ids), grace_ms))
+
+    def fail_mismatched(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Touched]]:
+        parameters = (now_ms, as_json(job_ids))
+        failed = yield from fetch(Statement(self._sql.fail_mismatched, parameters, rows.touched_from_row))
+        yield from self._retag([job.id for job in failed])
+        return failed
+
     def mark_claimed(
         self,
         worker: str,
@@ -280,7 +299,8 @@ class SqliteDialect(
         peers = yield from fetch(Statement(self._sql.peers, (), rows.peer_from_row))
         expired = yield from self.lease_expired(1, now_ms)
         orphans = yield from self.orphans(1)
-        return Survey(peers, bool(expired), bool(orphans))
+        mismatched = yield from only(Statement(self._sql.any_mismatched, (), rows.number_from_row))
+        return Survey(peers, bool(expired), bool(orphans), bool(mismatched))
 
     def seize(self, worker: str, beat: int | None) -> Plan[bool]:
         return bool((yield from fetch(plain(self._sql.seize, worker, beat))))

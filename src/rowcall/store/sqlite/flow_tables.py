@@ -109,6 +109,7 @@ STATEMENTS = (
     _new_column("turn", "integer"),
     _new_column("limits", "text"),
     _new_column("cancel_lease", "integer"),
+    _new_column("held_until", "integer"),
     _EDGE,
     "create index <prefix>edge_by_job on <edge> (job_id, place)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
@@ -131,6 +132,7 @@ STATEMENTS = (
     " where status = 'pending' and held is null and turn is not null",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
     " where status = 'pending' and held is not null",
+    "create index <prefix>job_mismatched on <job> (id) where status = 'pending' and held = 'mismatch'",
     # until now nothing gave a meaning to what plain SQL may have put there
     "update <job> set chain_id = null, chain_index = null where chain_id is not null or chain_index is not null",
     "update <job> set key = null where length(cast(key as blob)) > 1800",

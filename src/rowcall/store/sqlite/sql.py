@@ -7,6 +7,7 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 from __future__ import annotations
 
 from rowcall.lifecycle import EXPIRED_CODE
+from rowcall.payload import MISMATCH_CODE
 from rowcall.store.sqlite.schema import TABLES, render
 from rowcall.store.sqlite.typed import LARGEST, next_of
 
@@ -30,6 +31,7 @@ _WAKE = """(select min(at) from (
             union all
             select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
             where paused = 0 and next_run_at is not null))"""
+_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = 'pending' and held = 'mismatch'"
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
 _OWNED_COLUMNS = f"id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type"
 
@@ -103,7 +105,7 @@ class Sql:
           (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
           (select json_group_array(json_array(kind, name)) from <pause>),
           exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-          exists (select 1 from <slot>), 0"""
+          exists (select 1 from <slot>), 0, 0"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
           (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
@@ -150,6 +152,29 @@ class Sql:
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
 
+    mismatched = f"""
+        select <now>, (
+          select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
+                                             coalesce(held_until, run_at)))
+          from (select * from {_MISMATCHED} and id > ?2 order by id limit ?3))"""
+    any_mismatched = f"select exists (select 1 from {_MISMATCHED})"
+    offered_jobs = f"""
+        select json_group_array(json_array({_READY_COLUMNS}))
+        from json_each(?2) as given cross join <job> as job on job.id = given.value
+        where job.status = 'pending' and job.held = 'mismatch'
+          and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+    unhold_jobs = "update <job> set held = null where id in (select value from json_each(?1))"
+    extend_mismatched = """
+        update <job> set held_until = <now> + ?3
+        where id in (select value from json_each(?2)) and status = 'pending' and held = 'mismatch'"""
+    fail_mismatched = f"""
+        update <job> set status = 'failed', lease = {next_of("lease")}, held = null, finished_at = <now>,
+          error_code = '{MISMATCH_CODE}',
+          error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+        where id in (select value from json_each(?2)) and status = 'pending' and held = 'mismatch'
+          and coalesce(held_until, run_at) <= <now>
+        returning id, queue, type, attempt"""
+
     live = """
         select json_group_array(job.id) from json_each(?1) as given
         cross join <job> as job
@@ -182,8 +207,9 @@ class Sql:
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
         select job.id, job.attempt, json_extract(given.value, '$[3]'), coalesce(job.claimed_at, job.created_at),
-               coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[4]')),
-                        job.started_at),
+               case when json_extract(given.value, '$[15]') is null then
+                 coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[4]')),
+                          job.started_at) end,
                max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[5]')), job.worker,
                json_extract(given.value, '$[10]'), json_extract(given.value, '$[11]'),
                json_extract(given.value, '$[12]'), <now> + json_extract(given.value, '$[6]')
@@ -199,7 +225,10 @@ class Sql:
           finished_at = case when given.final
             then max(coalesce(claimed_at, created_at), <now> - given.finished_age) end,
           run_at = coalesce(<now> + given.delay, run_at),
-          expires_at = case when given.returned and given.recorded then null else expires_at end,
+          expires_at = case when given.returned and given.recorded and given.hold is null then null
+                            else expires_at end,
+          held = case when given.hold is null then held else 'mismatch' end,
+          held_until = case when given.hold is null or held_until > <now> then held_until else <now> + given.hold end,
           result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as status, json_extract(value, '$[4]') as started_age,
@@ -207,7 +236,8 @@ class Sql:
                      json_extract(value, '$[7]') as returned, json_extract(value, '$[8]') as recorded,
                      json_extract(value, '$[9]') as result, json_extract(value, '$[10]') as code,
                      json_extract(value, '$[11]') as detail, json_extract(value, '$[12]') as traceback,
-                     json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final
+                     json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final,
+                     json_extract(value, '$[15]') as hold
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
     complete = f"""

@@ -9,12 +9,13 @@ from rowcall.lifecycle import (
     EXPIRED_CODE,
     LOST_CODE,
 )
+from rowcall.payload import MISMATCH_CODE
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 from rowcall.store.sqlite.typed import LARGEST, next_of
 
 _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
-_OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}'"
+_OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"
 _UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""

@@ -73,8 +73,13 @@ union all
 select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, '')
 from <job> where finished_at is not null and claimed_at is null
-  and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED')
+  and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'INVALID_INPUT:SCHEMA_MISMATCH')
 union all
 select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null, 'by limit ' || substr(held, 7)
 from <job> where status = 'pending' and held like 'limit:%'
+union all
+select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
+       'HELD', null, 'until a worker comes that the arguments fit, at the latest until '
+       || strftime('%Y-%m-%d %H:%M:%f', held_until / 1000.0, 'unixepoch') || ' UTC'
+from <job> as job where status = 'pending' and held = 'mismatch'
 """

@@ -23,7 +23,12 @@ class OpenQueue(Protocol):
     """Opens another queue on the same store, by the machine's clock or by one of the test's."""
 
     def __call__(
-        self, *, clock: Clock | None = None, auto_migrate: bool = True, retention: Retention | None = None
+        self,
+        *,
+        clock: Clock | None = None,
+        auto_migrate: bool = True,
+        retention: Retention | None = None,
+        mismatch_grace: float = 600,
     ) -> Rowcall: ...
 
 
@@ -40,9 +45,16 @@ def open_queue(store: Store) -> Iterator[OpenQueue]:
     with ExitStack() as opened:
 
         def open_one(
-            *, clock: Clock | None = None, auto_migrate: bool = True, retention: Retention | None = None
+            *,
+            clock: Clock | None = None,
+            auto_migrate: bool = True,
+            retention: Retention | None = None,
+            mismatch_grace: float = 600,
         ) -> Rowcall:
-            return opened.enter_context(Rowcall(store.url, clock=clock, auto_migrate=auto_migrate, retention=retention))
+            queue = Rowcall(
+                store.url, clock=clock, auto_migrate=auto_migrate, retention=retention, mismatch_grace=mismatch_grace
+            )
+            return opened.enter_context(queue)
 
         yield open_one
 

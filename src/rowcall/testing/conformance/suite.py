@@ -7,6 +7,7 @@ import pytest
 # before they are imported, so that their assertions say what they saw
 pytest.register_assert_rewrite("rowcall.testing.conformance.cases")
 
+from rowcall.testing.conformance.cases.aliases import TestAliases  # noqa: E402
 from rowcall.testing.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from rowcall.testing.conformance.cases.batches import TestBatches  # noqa: E402
 from rowcall.testing.conformance.cases.blockers import TestBlockers  # noqa: E402
@@ -50,6 +51,7 @@ from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHan
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
+from rowcall.testing.conformance.cases.mismatches import TestMismatches  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
 from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
@@ -81,6 +83,7 @@ from rowcall.testing.conformance.cases.turns import TestRetryOfAKey, TestTurns  
 from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
 
 __all__ = [
+    "TestAliases",
     "TestAsyncTwins",
     "TestBatches",
     "TestBlockers",
@@ -125,6 +128,7 @@ __all__ = [
     "TestLostWorkers",
     "TestMending",
     "TestMigrations",
+    "TestMismatches",
     "TestModel",
     "TestNeeded",
     "TestOrder",

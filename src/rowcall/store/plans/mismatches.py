@@ -1,0 +1,25 @@
+"""Jobs that wait for a worker that their arguments fit: some workers refused them, and their time may be over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowcall.job import Status
+from rowcall.lifecycle import Move, target
+from rowcall.payload import MISMATCH_CODE
+from rowcall.store.dialect import Dialect
+from rowcall.store.plans.books import broken
+from rowcall.store.plans.follow import follow
+from rowcall.store.statement import Plan
+
+
+def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
+    """Fail those of the jobs that still wait and whose time is over; return how many."""
+    failed = yield from dialect.fail_mismatched(job_ids, now_ms)
+    if failed:
+        tallies = broken(failed, target(Status.PENDING, Move.REFUSE), MISMATCH_CODE)
+        yield from dialect.tally(tallies, now_ms)
+        concerned = (yield from dialect.concerned())._replace(slots=False)  # they do not run
+        if any(concerned):
+            yield from follow(dialect, [job.id for job in failed], concerned, now_ms)
+    return len(failed)
