@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def jobs(path: Path) -> Iterator[Rowcall]:
-    with Rowcall(path) as jobs:
+    with Rowcall(path, mismatch_grace=0) as jobs:
 
         @jobs.task(max_attempts=5)
         def double(number: int) -> int:

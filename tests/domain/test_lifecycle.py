@@ -9,6 +9,7 @@ from rowcall.lifecycle import (
     TABLE,
     CancelRequested,
     Lost,
+    Mismatched,
     Move,
     Outcome,
     Raised,
@@ -49,6 +50,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "claim": "running",
         "reschedule": "scheduled",
         "complete": "succeeded",
+        "refuse": "failed",
         "cancel": "cancelled",
         "expire": "cancelled",
         "delete": None,
@@ -149,6 +151,16 @@ CANCELLED_BY_HAND = Transition(
     Move.CANCEL, Status.CANCELLED, "cancelled", error_code="CANCELLED:BY_HAND", error_detail="enough"
 )
 RELEASED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=True)
+REFUSED = Transition(
+    Move.RELEASE,
+    Status.PENDING,
+    "released",
+    attempt_used=False,
+    attempt_recorded=True,
+    error_code="INVALID_INPUT:SCHEMA_MISMATCH",
+    error_detail="no argument `loud`",
+    hold_seconds=600.0,
+)
 ONLY_BUFFERED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False)
 LOST = "attempt {} of 5 was lost with its worker"
 LATE = "the handler ran longer than its timeout of 3 s"
@@ -189,6 +201,7 @@ def retried_with(delay: float, code: str, detail: str) -> Transition:
         (raised(Cancel("why")), CANCELLED, CANCELLED),
         (raised(Unheard("hm")), *[failed_with("INTERNAL:Control", "hm", "Traceback …")] * 2),
         (Released(), RELEASED, RELEASED),
+        (Mismatched("no argument `loud`", 600.0), REFUSED, REFUSED),
         (Released(started=False), ONLY_BUFFERED, ONLY_BUFFERED),
         (CancelRequested("enough"), *[CANCELLED_BY_HAND] * 2),
         (

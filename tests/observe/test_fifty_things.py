@@ -24,7 +24,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     server = request.param == "postgres"
     url = str(request.getfixturevalue("postgres_url")) if server else f"sqlite:///{tmp_path}/app.db"
     clock = FakeClock(datetime.now(UTC).replace(microsecond=0))
-    with Rowcall(url, clock=clock) as jobs:
+    with Rowcall(url, clock=clock, mismatch_grace=0) as jobs:
         yield Scene(jobs, clock, url, tmp_path)
 
 

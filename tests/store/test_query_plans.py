@@ -83,6 +83,14 @@ def test_what_time_brings_is_read_in_the_order_of_its_index(
     assert SORTED not in plan
 
 
+def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Connection) -> None:
+    plan = plan_of(database, SQL.mismatched)
+    assert lines_about(plan, "rowcall_job") == ["SEARCH rowcall_job USING INDEX rowcall_job_mismatched (id>?)"], plan
+    for name in ("unhold_jobs", "extend_mismatched", "fail_mismatched"):
+        assert lines_about(plan_of(database, getattr(SQL, name)), "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
+    assert lines_about(plan_of(database, SQL.offered_jobs), "job") == [f"SEARCH job {BY_ID}"]
+
+
 @pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed"])
 def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name: str) -> None:
     assert f"SEARCH rowcall_job {BY_ID}" in plan_of(database, getattr(SQL, name))

@@ -10,7 +10,7 @@ from rowcall import Rowcall
 from rowcall.drivers.postgres import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
-from rowcall.worker import keeper, loop, server_lookout
+from rowcall.worker import keeper, loop, mismatches, server_lookout
 from rowcall.worker.settings import DEFAULT_LEASE_SECONDS
 
 FASTER = 20.0
@@ -24,6 +24,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
         (keeper, ("CHECK_SECONDS", "TIDY_SECONDS")),
         (loop, ("LONGEST_WAIT_SECONDS",)),
+        (mismatches, ("PAUSE_SECONDS",)),
         (server_lookout, ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):
         for name in names:

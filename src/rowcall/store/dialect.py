@@ -89,8 +89,6 @@ class Look(msgspec.Struct, frozen=True):
     edges_unsure: bool = False
     slots: bool = False
     waiters: bool = False
-    mismatched: bool = False
-    """Whether jobs wait for a worker that their arguments fit, where that is not learned otherwise at once."""
 
     @property
     def concerned(self) -> Concerned:
@@ -265,7 +263,6 @@ class Survey(msgspec.Struct, frozen=True):
     peers: list[Peer]
     any_lease_expired: bool
     any_orphan: bool
-    any_mismatched: bool
 
 
 class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):

@@ -128,8 +128,8 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def look_from_row(row: Row) -> Look:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, *others = cast(
-        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int, int]", row
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, waiters = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
     )
     return Look(
         now_ms,
@@ -142,7 +142,7 @@ def look_from_row(row: Row) -> Look:
         bool(edges_open),
         bool(edges_unsure),
         bool(slots),
-        *map(bool, others),
+        bool(waiters),
     )
 
 

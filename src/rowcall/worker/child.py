@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from rowcall.context import logger, running
 from rowcall.errors import Control, InvalidArguments
-from rowcall.payload import PayloadUnfit, result_to_json
+from rowcall.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.queue.failures import Failures
 from rowcall.queue.isolation import SCRIPT_MODULE, Home, declared_here
 from rowcall.queue.options import Options
@@ -167,8 +167,11 @@ def find(home: Home, task: str) -> Declared:
     if declared is not None:
         return declared
     function: object = module
-    for part in home.name.split("."):
-        function = getattr(function, part)
+    try:
+        for part in home.name.split("."):
+            function = getattr(function, part)
+    except AttributeError as error:  # this process has imported a newer version of the code than its worker
+        raise PayloadUnfit(MISMATCH_CODE, f"{home.module} has no function {home.name} any more") from error
     if isinstance(function, BaseTask):
         function = function.__wrapped__
     assert callable(function)

@@ -116,7 +116,7 @@ class Watcher:
                     survey_at = monotonic() + self._survey_seconds * random.uniform(0.8, 1.2)
                     self.check()
                     self._outage.over("watcher")
-                if self.mismatches is not None:
+                if self.mismatches is not None and self.mismatches.expected:
                     self.mismatches.look()
                 if monotonic() >= tidy_at:
                     tidy_at = monotonic() + TIDY_SECONDS
@@ -154,8 +154,7 @@ class Watcher:
         if survey.any_orphan:
             recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
         self.sweeper.look()
-        if self.mismatches is not None and survey.any_mismatched:
-            self.mismatches.any = True
+        if self.mismatches is not None:
             self.mismatches.look()
         return recovered
 

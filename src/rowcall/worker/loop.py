@@ -425,8 +425,6 @@ class Loop:
 
     def _remember(self, look: Look) -> None:
         self._look, self._looked_at = look, time.monotonic()
-        if look.mismatched:
-            self.mismatches.any = True
 
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
@@ -477,6 +475,7 @@ class Loop:
             case News.TOLD:
                 self._barren = set()
                 self._maybe_work = self._told = True
+                self.mismatches.expected = True
             case News.CHANGED:
                 self._barren = set()
                 self._glance()

@@ -33,14 +33,14 @@ class Mismatches:
         self._refused = refused
         self._offer = offer
         self._next_at = 0.0
-        self.any = False
-        """Whether there may be any: set by those who see one."""
+        self.expected = False
+        """Whether to look soon: there were some, or a notification came that may be of one."""
 
     def look(self) -> None:
-        """Look once, if there may be any; nothing is done if the last look was a moment ago."""
+        """Look once; nothing is done if the last look was a moment ago."""
         monotonic = self._core.clock.monotonic
         began_at = monotonic()
-        if not self.any or began_at < self._next_at:
+        if began_at < self._next_at:
             return
         self._look()
         now = monotonic()
@@ -67,7 +67,7 @@ class Mismatches:
                     overdue.append(job.id)
             after, more = (jobs[-1].id, True) if len(jobs) == PAGE else (0, False)
         self._refused -= refused_before - seen
-        self.any = bool(seen)
+        self.expected = bool(seen)
         for ids in _pages(late):
             core.write(partial(core.dialect.extend_mismatched, ids, extension_ms, core.now_ms()))
         if fitting:

@@ -89,6 +89,7 @@ COLUMNS = {
     "turn": "bigint",
     "limits": "text",
     "cancel_lease": "bigint",
+    "held_until": "timestamptz",
 }
 EXTREMES = {
     "lease": 4611686018427387903,

@@ -91,6 +91,14 @@ CASES = {
     ),
     "stage": Case(lambda size: statements_of(DIALECT.stage(size, None)), ["rowcall_job_due(run_at)", BY_ID]),
     "expire": Case(lambda size: statements_of(DIALECT.expire(size, None)), ["rowcall_job_expiry(expires_at)", BY_ID]),
+    "mismatched": Case(
+        lambda size: statements_of(DIALECT.mismatched(7, size, None)), ["rowcall_job_mismatched(id)"], writes=False
+    ),
+    "offered": Case(lambda size: statements_of(DIALECT.offered_jobs(ids(size), None)), ["rowcall_job_mismatched(id)"]),
+    "unhold": Case(lambda size: statements_of(DIALECT.unhold_jobs(ids(size))), [BY_ID]),
+    "fail mismatched": Case(
+        lambda size: statements_of(DIALECT.fail_mismatched(ids(size), None)), ["rowcall_job_mismatched(id)", BY_ID]
+    ),
     "settle without results": Case(lambda size: settle_successes(size, None), [BY_ID]),
     "settle with results": Case(lambda size: settle_successes(size, '{"a":1}'), [BY_ID]),
     "settle others, which are live": Case(settle_others, [BY_ID], position=0),

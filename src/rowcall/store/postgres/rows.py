@@ -27,8 +27,8 @@ def inserted_many_from_row(row: Row) -> list[Inserted]:
 
 
 def survey_from_row(row: Row) -> Survey:
-    peers, *others = cast("tuple[str, bool, bool, bool]", row)
-    return Survey([Peer(*peer) for peer in _peers.decode(peers)], *others)
+    peers, any_lease_expired, any_orphan = cast("tuple[str, bool, bool]", row)
+    return Survey([Peer(*peer) for peer in _peers.decode(peers)], any_lease_expired, any_orphan)
 
 
 def somebody_listens(found: list[Row]) -> bool:

@@ -136,7 +136,7 @@ def _look(registered: str, more: str = "") -> str:
           (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
-          exists (select from <waiter>), exists (select from <job> where {_MISMATCHED})"""
+          exists (select from <waiter>)"""
 
 
 class Sql:
@@ -384,7 +384,7 @@ class Sql:
           and database = (select oid from pg_database where datname = current_database())
           and pid <> pg_backend_pid()"""
     hint = f"select pg_notify('<channel>', '') where {LISTENING}"
-    survey = f"""
+    survey = """
         with recursive owner (name) as (
           (select worker from <job> where status = 'running' order by worker limit 1)
           union all
@@ -398,8 +398,7 @@ class Sql:
           exists (select from owner where not exists (select from <worker> where name = owner.name)
                   and exists (select from <job> where status = 'running' and worker = owner.name
                               and lease_until is null))
-          or exists (select from <job> where status = 'running' and worker is null and lease_until is null),
-          exists (select from <job> where {_MISMATCHED})"""
+          or exists (select from <job> where status = 'running' and worker is null and lease_until is null)"""
     seize = """
         select 1 from <worker> where name = $1::text and ($2::bigint is null or beat = $2::bigint)
         for update skip locked"""

@@ -299,8 +299,7 @@ class SqliteDialect(
         peers = yield from fetch(Statement(self._sql.peers, (), rows.peer_from_row))
         expired = yield from self.lease_expired(1, now_ms)
         orphans = yield from self.orphans(1)
-        mismatched = yield from only(Statement(self._sql.any_mismatched, (), rows.number_from_row))
-        return Survey(peers, bool(expired), bool(orphans), bool(mismatched))
+        return Survey(peers, bool(expired), bool(orphans))
 
     def seize(self, worker: str, beat: int | None) -> Plan[bool]:
         return bool((yield from fetch(plain(self._sql.seize, worker, beat))))

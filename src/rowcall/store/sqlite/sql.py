@@ -105,7 +105,7 @@ class Sql:
           (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
           (select json_group_array(json_array(kind, name)) from <pause>),
           exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-          exists (select 1 from <slot>), 0, 0"""
+          exists (select 1 from <slot>), 0"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
           (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
@@ -157,7 +157,6 @@ class Sql:
           select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
                                              coalesce(held_until, run_at)))
           from (select * from {_MISMATCHED} and id > ?2 order by id limit ?3))"""
-    any_mismatched = f"select exists (select 1 from {_MISMATCHED})"
     offered_jobs = f"""
         select json_group_array(json_array({_READY_COLUMNS}))
         from json_each(?2) as given cross join <job> as job on job.id = given.value

@@ -92,8 +92,8 @@ class TestBatches:
             assert jobs.get(job.id).error_code == "INVALID_OUTPUT:BATCH_LENGTH"
             assert f"of a batch of 2 returned {said}" in (jobs.get(job.id).error_detail or "")
 
-    def test_a_payload_that_does_not_fit_fails_alone(self, store: Store, jobs: Rowcall) -> None:
-        seen: list[list[int]] = []
+    def test_a_payload_that_does_not_fit_fails_alone(self, store: Store, open_queue: OpenQueue) -> None:
+        jobs, seen = open_queue(mismatch_grace=0), list[list[int]]()
 
         @jobs.task(batch=3)
         def take(items: list[int]) -> None:
