@@ -14,6 +14,7 @@ from rowcall.cli.output import NARROW_COLUMNS, ago, console, job_as_json, print_
 from rowcall.cli.scrubbed import scrubbed_job
 from rowcall.cli.target import app_argument, existing, json_option, url_option
 from rowcall.job import Job, Page, Status
+from rowcall.payload import MISMATCH_CODE
 from rowcall.store.plans.inspect import LONGEST_PAGE
 
 if TYPE_CHECKING:
@@ -120,5 +121,7 @@ def what(job: Job, missing: Mapping[str, str]) -> str:
     if job.error_code is None:
         return ""
     said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
+    if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
+        said = f"waits for a worker that its arguments fit; {job.worker} refused it: {job.error_detail}"
     first = said.splitlines()[0]
     return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."

@@ -146,7 +146,7 @@ def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int]
 
 
 def _described(jobs: Rowcall, queues: str | None, concurrency: int) -> str:
-    tasks = len(jobs.tasks)
+    tasks = len(jobs.tasks) - len(jobs.aliases)
     return (
         f"{tasks} {'task' if tasks == 1 else 'tasks'}, "
         f"{'all queues' if queues is None else f'queues {queues}'}, {concurrency} at once"

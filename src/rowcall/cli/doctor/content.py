@@ -56,6 +56,8 @@ def _service(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Fin
     yield from service.check_queues(raw.execute(render(_BY_QUEUE, prefix)).fetchall(), living)
     by_type = [(kind, count, waited_ms / 1000) for kind, count, waited_ms in raw.execute(render(_BY_TYPE, prefix))]
     yield from service.check_tasks(by_type, asked)
+    (mismatched,) = raw.execute(render(_MISMATCHED_COUNT, prefix)).fetchone()
+    yield from service.check_mismatched(mismatched, raw.execute(render(_MISMATCHED, prefix)).fetchone())
     newest = raw.execute(render(_NEWEST, prefix)).fetchone()
     yield service.check_future(newest[0] / 1000 if newest else 0.0)
 
@@ -167,6 +169,9 @@ _BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue"
 _BY_TYPE = f"""
 select type, count(*), <clock> - min(max(run_at, created_at)) from <job> {_READY} group by type
 """
+_HELD = "where status = 'pending' and held = 'mismatch'"
+_MISMATCHED_COUNT = f"select count(*) from <job> {_HELD}"
+_MISMATCHED = f"select id, type, worker, error_detail from <job> {_HELD} order by id limit 1"
 _PAUSED = "select kind, name, actor, max(0, <clock> - at) from <pause> order by kind, name"
 _KEPT_SLOTS = """
 select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker

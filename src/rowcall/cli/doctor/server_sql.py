@@ -154,6 +154,12 @@ where not exists (
 order by slot.job_id, slot.limit_key
 """
 
+_MISMATCHED = "where status = 'pending' and held = 'mismatch'"
+
+MISMATCHED_COUNT = f"select count(*) from <job> {_MISMATCHED}"
+
+MISMATCHED = f"select id, type::text, worker, error_detail from <job> {_MISMATCHED} order by id limit 1"
+
 PAUSED = """
 select kind, name, actor, greatest(0, date_part('epoch', <clock> - at)) from <pause> order by kind, name
 """

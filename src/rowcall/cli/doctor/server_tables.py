@@ -161,5 +161,7 @@ def _service(look: Look, asked: Asked) -> Iterator[Finding]:
     yield from service.check_limits(look.rows(server_sql.KEPT_SLOTS))
     yield from service.check_queues(look.rows(server_sql.BY_QUEUE), living)
     yield from service.check_tasks(look.rows(server_sql.BY_TYPE), asked)
+    (mismatched,) = look.row(server_sql.MISMATCHED_COUNT)
+    yield from service.check_mismatched(mismatched, next(iter(look.rows(server_sql.MISMATCHED)), None))
     newest = look.rows(server_sql.NEWEST)
     yield service.check_future(newest[0][0] if newest else 0.0)

@@ -159,6 +159,18 @@ def check_tasks(ready: Sequence[tuple[str, int, float]], asked: Asked) -> Iterat
         )
 
 
+def check_mismatched(waiting: int, sample: tuple[int, str, str | None, str | None] | None) -> Iterator[Finding]:
+    """Jobs that wait for a worker that their arguments fit, and one of them: its id, task, who refused it, and why."""
+    if sample is not None:
+        job_id, kind, worker, detail = sample
+        wait = "1 job waits" if waiting == 1 else f"{waiting:,} jobs wait"
+        yield warn(
+            "versions",
+            f"{wait} for a worker that the arguments fit; job {job_id} ({kind}) was refused by {worker}: {detail}",
+            "Start workers with the code that enqueued them; after mismatch_grace (10 minutes by default) they fail",
+        )
+
+
 def _listed(counts: Sequence[Count]) -> str:
     said = ", ".join(f"{name} ({count:,} waiting)" for name, count in counts[:MOST_SHOWN])
     return said if len(counts) <= MOST_SHOWN else f"{said} and {len(counts) - MOST_SHOWN} more"

@@ -162,15 +162,16 @@ class Sql:
         from json_each(?2) as given cross join <job> as job on job.id = given.value
         where job.status = 'pending' and job.held = 'mismatch'
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+    # by id: the plus keeps SQLite from going through all that are held
     unhold_jobs = "update <job> set held = null where id in (select value from json_each(?1))"
     extend_mismatched = """
         update <job> set held_until = <now> + ?3
-        where id in (select value from json_each(?2)) and status = 'pending' and held = 'mismatch'"""
+        where id in (select value from json_each(?2)) and status = 'pending' and +held = 'mismatch'"""
     fail_mismatched = f"""
         update <job> set status = 'failed', lease = {next_of("lease")}, held = null, finished_at = <now>,
           error_code = '{MISMATCH_CODE}',
           error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-        where id in (select value from json_each(?2)) and status = 'pending' and held = 'mismatch'
+        where id in (select value from json_each(?2)) and status = 'pending' and +held = 'mismatch'
           and coalesce(held_until, run_at) <= <now>
         returning id, queue, type, attempt"""
 
