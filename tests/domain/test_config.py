@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,14 @@ def test_what_was_given_is_what_is_configured() -> None:
     assert (configured(traceback_limit=None).traceback_limit, configured(traceback_limit=0).traceback_limit) == (0, 0)
     assert configured("sqlite:///:memory:").in_memory
     assert not config.in_memory
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(0, 0.0), (90, 90.0), (timedelta(minutes=5), 300.0)])
+def test_the_time_to_wait_for_a_worker_that_fits(given: float | timedelta, seconds: float) -> None:
+    assert configured(mismatch_grace=given).mismatch_grace_seconds == seconds
+
+
+@pytest.mark.parametrize("given", [-1, "soon", float("nan"), True])
+def test_a_time_that_is_none_is_refused(given: object) -> None:
+    with pytest.raises(InvalidOption, match="mismatch_grace"):
+        configured(mismatch_grace=given)

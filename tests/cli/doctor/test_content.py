@@ -267,3 +267,18 @@ def test_a_job_from_the_future(queue: Rowcall, folder: Path, examine: Examine) -
     queue.enqueue("hello")
     change(folder, "update rowcall_job set created_at = created_at + 3600000")
     assert "60 min in the future" in examine().what["clock of the rows"]
+
+
+def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> None:
+    queue.enqueue("hello", {"name": "ann", "loud": True})
+
+    @queue.task
+    def hello(name: str) -> None: ...
+
+    queue.drain()
+    said = r"1 job waits for a worker .* fit; job 1 \(hello\) was refused by .*: there is no argument `loud`"
+    assert re.fullmatch(said, examine().what["versions"])
+    assert "waits for a worker" in run("jobs", "app:jobs").stdout
+    shown = run("show", "app:jobs", "1").stdout
+    assert "there is no argument `loud`" in shown
+    assert "HELD" in shown

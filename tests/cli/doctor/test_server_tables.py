@@ -257,6 +257,19 @@ def test_queues_and_tasks_that_nobody_serves(
     assert "tasks" not in examine("--url", postgres_url).level
 
 
+def test_jobs_that_fit_no_worker(examine: Examine, server_queue: Rowcall) -> None:
+    @server_queue.task
+    def hello(name: str) -> None: ...
+
+    server_queue.enqueue("hello", {"name": "ann"})
+    assert "versions" not in examine().level
+    with Rowcall(server_queue.config.server.url) as newer:  # type: ignore[union-attr]
+        newer.enqueue("hello", {"name": "ann", "loud": True})
+    server_queue.drain()
+    said = r"1 job waits for a worker .* fit; job 2 \(hello\) was refused by .*: there is no argument `loud`"
+    assert re.fullmatch(said, examine().what["versions"])
+
+
 def test_workers_that_died_or_say_nothing(
     examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, folder: Path
 ) -> None:

@@ -1,0 +1,149 @@
+"""Jobs that do not fit one worker, where only an attempt can tell: in child processes, and with large payloads."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.store.statement import Statement, execute, no_row
+from rowcall.testing import eventually
+from rowcall.worker import mismatches
+from rowcall.worker.mismatches import Mismatches
+from rowcall.worker.settings import settings
+from tests.worker.support import Place
+
+OLD = "def greet(name: str) -> str:\n    return name\n"
+NEW = "def greet(name: str, loud: bool) -> str:\n    return name.upper() if loud else name\n"
+RENAMED = "def salute(name: str) -> str:\n    return name\n"
+
+
+class Module:
+    """A module that is replaced on the disk while the process that has imported it runs on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "replaced_module.py"
+        self._path.write_text(OLD)
+        self.greet = importlib.import_module("replaced_module").greet
+
+    def replace(self, text: str) -> None:
+        self._path.write_text(text)
+
+
+@pytest.fixture
+def module(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
+    monkeypatch.syspath_prepend(place.folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield Module(place.folder)
+    del sys.modules["replaced_module"]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each look, of which there are many a second."""
+    looks: list[None] = []
+    look = Mismatches._look
+
+    def counted(self: Mismatches) -> None:
+        look(self)
+        looks.append(None)
+
+    monkeypatch.setattr(Mismatches, "_look", counted)
+    monkeypatch.setattr(mismatches, "PAUSE_SECONDS", 0.01)
+    return looks
+
+
+def hold_all(jobs: Rowcall) -> None:
+    held = Statement("update rowcall_job set held = 'mismatch', held_until = run_at + 600000", (), no_row)
+    jobs.write(lambda: execute(held))
+
+
+def test_a_child_with_newer_code_runs_what_its_worker_does_not_know(jobs: Rowcall, module: Module) -> None:
+    jobs.task(isolation="process")(module.greet)
+    job = jobs.enqueue("greet", {"name": "ann"})
+    module.replace(OLD.replace("name: str", "name: str, loud: bool = True"))
+    assert jobs.drain(concurrency=1).succeeded == 1
+    assert jobs.get(job.id).result == "ann"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(NEW, "missing the argument `loud`"), (RENAMED, "replaced_module has no function greet any more")],
+)
+def test_what_does_not_fit_a_child_is_tried_once_by_its_worker(
+    jobs: Rowcall, module: Module, looks: list[None], text: str, said: str
+) -> None:
+    jobs.task(isolation="process")(module.greet)
+    job = jobs.enqueue("greet", {"name": "ann"})
+    module.replace(text)
+    with jobs.worker(concurrency=1):
+        eventually(lambda: jobs.get(job.id).error_code == "INVALID_INPUT:SCHEMA_MISMATCH")
+        seen = len(looks)
+        eventually(lambda: len(looks) > seen + 2)
+        assert len(jobs.attempts(job.id)) == 1
+    waiting = jobs.get(job.id)
+    assert (waiting.status, waiting.attempt) == ("pending", 0)
+    assert said in (waiting.error_detail or "")
+    module.replace(OLD)
+    assert jobs.drain(concurrency=1).succeeded == 1
+
+
+def test_an_isolated_task_has_aliases(jobs: Rowcall, module: Module) -> None:
+    jobs.task(name="new", aliases=["old"], isolation="process")(module.greet)
+    job = jobs.enqueue("old", {"name": "ann"})
+    assert jobs.drain(concurrency=1).succeeded == 1
+    assert jobs.get(job.id).result == "ann"
+
+
+def test_a_large_payload_is_tried_once_by_each_worker(tmp_path: Path, looks: list[None]) -> None:
+    with (
+        Rowcall(tmp_path / "app.db", blob_threshold=1024) as old,
+        Rowcall(tmp_path / "app.db", blob_threshold=1024) as new,
+    ):
+
+        @old.task(name="greet")
+        def greet(name: str) -> int:
+            return len(name)
+
+        @new.task(name="greet")
+        def greet_loudly(name: str, loud: bool) -> int:
+            return len(name)
+
+        job = greet_loudly.enqueue("a" * 5000, loud=True)
+        with old.worker():
+            eventually(lambda: old.get(job.id).error_code is not None)
+            seen = len(looks)
+            eventually(lambda: len(looks) > seen + 2)
+        assert [attempt.status for attempt in old.attempts(job.id)] == ["released"]
+        assert new.drain().succeeded == 1
+        assert new.get(job.id).result == 5000
+
+
+def test_a_worker_of_other_queues_leaves_it(jobs: Rowcall) -> None:
+    @jobs.task
+    def greet(name: str) -> None: ...
+
+    job = jobs.enqueue("greet", {"name": "ann"}, queue="mail")
+    hold_all(jobs)
+    assert jobs.drain(queues="other").total == 0
+    assert jobs.get(job.id).status == "pending"
+    assert jobs.drain(queues="mail").succeeded == 1
+
+
+def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall) -> None:
+    @jobs.task
+    def greet(name: str) -> None: ...
+
+    job = jobs.enqueue("greet", {"name": "ann"})
+    refused, offered = {job.id, 700}, list[int]()
+    mismatches = Mismatches(jobs, settings(), refused, offered.extend)
+    hold_all(jobs)
+    mismatches.look()
+    assert (refused, offered, mismatches.expected) == ({job.id}, [], True)
+    jobs.cancel(job.id)
+    mismatches._look()
+    assert (refused, mismatches.expected) == (set(), False)
