@@ -13,6 +13,7 @@ from rowcall import Rowcall
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.testing import eventually
 from rowcall.worker import mismatches
+from rowcall.worker.loop import Loop
 from rowcall.worker.mismatches import Mismatches
 from rowcall.worker.settings import settings
 from tests.worker.support import Place
@@ -147,3 +148,34 @@ def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall) -> None:
     jobs.cancel(job.id)
     mismatches._look()
     assert (refused, mismatches.expected) == (set(), False)
+
+
+def test_offers_that_there_is_no_room_for_do_not_keep_the_loop_busy(
+    jobs: Rowcall, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[None] = []
+    round_or_one_by_one = Loop._round_or_one_by_one
+
+    def counted(self: Loop) -> None:
+        rounds.append(None)
+        round_or_one_by_one(self)
+
+    monkeypatch.setattr(Loop, "_round_or_one_by_one", counted)
+
+    @jobs.task
+    def greet(name: str) -> None: ...
+
+    @jobs.task(batch=10, batch_wait=3600)
+    def gather(items: list[int]) -> None: ...
+
+    held = greet.enqueue("ann")
+    hold_all(jobs)
+    jobs.pause("default")
+    waiting = gather.using(queue="other").enqueue(1)
+    with jobs.worker(concurrency=1, grace=0):
+        eventually(lambda: jobs.get(waiting.id).status == "running")
+        jobs.resume("default")  # the batch that waits for more has the slot
+        seen, before = len(looks), len(rounds)
+        eventually(lambda: len(looks) > seen + 20)
+        assert len(rounds) - before <= 2 * (len(looks) - seen)
+        assert jobs.get(held.id).status == "pending"

@@ -158,8 +158,9 @@ def test_a_handler_says_how_it_ends(jobs: Rowcall) -> None:
 
 
 @pytest.mark.parametrize("payload", ["not json", "[1]", '{"number": "x"}', '{"number": 1, "more": 2}', "{}"])
-def test_a_payload_that_does_not_fit_fails_at_once(place: Place, jobs: Rowcall, payload: str) -> None:
-    ran: list[int] = []
+def test_a_payload_that_does_not_fit_fails_at_once(place: Place, payload: str) -> None:
+    """Where no other worker is waited for."""
+    jobs, ran = Rowcall(place.database, mismatch_grace=0), list[int]()
 
     @jobs.task
     def counts(number: int) -> None:
@@ -176,6 +177,7 @@ def test_a_payload_that_does_not_fit_fails_at_once(place: Place, jobs: Rowcall, 
     assert failed.attempt == 1
     assert jobs.get(fit.id).status == "succeeded"
     assert ran == [1]
+    jobs.close()
 
 
 def test_lines_logged_by_a_handler_carry_its_job(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:

@@ -231,7 +231,8 @@ class Loop:
         if runs and self._passed_over:  # what has ended may have made room for them
             self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
             self._passed_over = ()
-        appetite = self._appetite()
+        offers = self._offers
+        appetite = self._appetite(offers)
         taken = self._connection.write(
             round_of_work(
                 self._core.dialect,
@@ -250,9 +251,10 @@ class Loop:
         self._looked_since_round = False
         self._remember(taken.look)
         self._swept_at = time.monotonic()
-        self._offers = self._offers[len(appetite.offers) :]
+        if self._offers is offers:  # else the watcher has looked meanwhile
+            self._offers = offers[len(appetite.offers) :]
         self._passed_over = [*self._passed_over, *taken.passed_over]
-        self._maybe_work = taken.more or bool(self._offers)
+        self._maybe_work = taken.more or self._has_use_for_offers
         self._stuck_seconds = min(max(FIRST_STUCK_SECONDS, self._stuck_seconds * 2), 1.0) if taken.stuck else 0.0
         self._try_again(taken.left)
         # ready, and yet not for us now (a name that cannot be spelled, for one): no reason to hurry
@@ -312,7 +314,7 @@ class Loop:
         run.transition = unread.transition
         return run
 
-    def _appetite(self) -> Appetite:
+    def _appetite(self, offers: Sequence[int] = ()) -> Appetite:
         slots, buffer = self._free()
         queues = self._settings.queues
         return Appetite(
@@ -330,8 +332,12 @@ class Loop:
             rides={} if self.stopping else self._dispatcher.rides(),
             limits=self._core.limits.declared,
             aliases=self._core.aliases,
-            offers=self._offers[: min(slots + buffer, OFFERS_AT_ONCE)],
+            offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
         )
+
+    @property
+    def _has_use_for_offers(self) -> bool:
+        return bool(self._offers) and sum(self._free()) > 0
 
     def _offer(self, job_ids: Sequence[int]) -> None:
         """Jobs that fit this worker and that another one refused; called by the watcher, again and again."""
@@ -389,15 +395,13 @@ class Loop:
         appetite = self._appetite()
         wanted = wanted_types(appetite, look)
         limits = appetite.queues or {}
-        self._maybe_work = any(
+        self._maybe_work = self._has_use_for_offers or any(
             limits.get(queue) != 0
             and (queue, kind) not in self._barren
             and (appetite.room > 0 or appetite.rides.get(kind, 0) > 0)
             for queue in wanted
             for kind in wanted[queue]
         )
-            limits.get(queue) != 0 and (queue, kind) not in self._barren for queue in wanted for kind in wanted[queue]
-        ) or bool(self._offers)
         self._warn_of_unknown(look)
 
     def _glance(self) -> None:
@@ -529,6 +533,8 @@ class Loop:
         self._dispatcher.stop_all()
         self._dispatcher.abandon_all(Released())
         self._outcomes.forget(self._dispatcher.take_ended())
+        self._offers = self._passed_over = ()
+        self._completion.refused.clear()
         self.lost = self._told_lost = True
 
     def _give_back(self) -> None:

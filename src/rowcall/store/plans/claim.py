@@ -141,6 +141,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
         queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, admission, now_ms)
+    taken.passed_over += [job.id for jobs in taken.offered.values() for job in jobs]
     taken.left = admission.left
     taken.more |= admission.again or (admission.crowded and admission.moved)
     return taken

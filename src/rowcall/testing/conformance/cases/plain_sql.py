@@ -81,7 +81,12 @@ class TestPlainSql:
         assert (job.status, job.attempt, job.error_code) == (Status.FAILED, 1, "INVALID_INPUT:NOT_JSON")
 
     @pytest.mark.parametrize("payload", ["{}", '{"to": 5}', '{"to": "a", "unknown": 1}', '{"TO": "a"}'])
-    def test_a_payload_that_does_not_fit_fails_without_a_retry(self, real: Rowcall, store: Store, payload: str) -> None:
+    def test_a_payload_that_does_not_fit_fails_without_a_retry(
+        self, open_queue: OpenQueue, store: Store, payload: str
+    ) -> None:
+        real = open_queue(mismatch_grace=0)
+        real.migrate()
+
         @real.task
         def send(to: str) -> None: ...
 
