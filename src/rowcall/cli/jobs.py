@@ -122,6 +122,6 @@ def what(job: Job, missing: Mapping[str, str]) -> str:
         return ""
     said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
     if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
-        said = f"waits for a worker that its arguments fit; {job.worker} refused it: {job.error_detail}"
+        said = f"waits for a worker that fits: {job.error_detail}"
     first = said.splitlines()[0]
     return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."

@@ -278,7 +278,7 @@ def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> 
     queue.drain()
     said = r"1 job waits for a worker .* fit; job 1 \(hello\) was refused by .*: there is no argument `loud`"
     assert re.fullmatch(said, examine().what["versions"])
-    assert "waits for a worker" in run("jobs", "app:jobs").stdout
+    assert "waits for a worker that fits: there is no argument `loud`" in run("jobs", "app:jobs").stdout
     shown = run("show", "app:jobs", "1").stdout
     assert "there is no argument `loud`" in shown
     assert "HELD" in shown
