@@ -102,6 +102,8 @@ class Watcher:
 
     def stop(self) -> None:
         self._stopped.set()
+        if self.mismatches is not None:
+            self.mismatches.stopping = True
 
     def wait(self) -> None:
         _wait_for(self._thread)

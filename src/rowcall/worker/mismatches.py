@@ -33,6 +33,7 @@ class Mismatches:
         self._refused = refused
         self._offer = offer
         self._next_at = 0.0
+        self.stopping = False
         self.expected = False
         """Whether to look soon: there were some, or a notification came that may be of one."""
 
@@ -56,6 +57,8 @@ class Mismatches:
         overdue: list[int] = []
         after, more = 0, True
         while more:
+            if self.stopping:
+                return
             now_ms, jobs = core.read(core.dialect.mismatched(after, PAGE, core.now_ms()))
             for job in jobs:
                 seen.add(job.id)
