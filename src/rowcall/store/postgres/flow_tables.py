@@ -137,7 +137,7 @@ STATEMENTS = (
     "alter table <job> add column turn bigint",
     "alter table <job> add column limits text",
     "alter table <job> add column cancel_lease bigint",
-    "alter table <job> add column held_until <prefix>moment",
+    "alter table <job> add column held_until <prefix>moment_type",
     _EDGE,
     # If all edges had one blocker, or one job, when they were analyzed, any index looks as good as any other, and a
     # wrong one is gone through whole for each edge.
