@@ -17,6 +17,7 @@ from rowcall.worker.settings import Settings
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
 SHORTEST_EXTENSION_SECONDS = 60.0
+MOST_REMEMBERED = 10_000
 
 
 class Mismatches:
@@ -32,6 +33,7 @@ class Mismatches:
         self._queues = settings.queues
         self._refused = refused
         self._offer = offer
+        self._seen_refused: set[int] = set()
         self._next_at = 0.0
         self.stopping = False
         self.expected = False
@@ -50,7 +52,6 @@ class Mismatches:
     def _look(self) -> None:
         core = self._core
         extension_ms = round(1000 * max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
-        refused_before = set(self._refused)
         seen: set[int] = set()
         fitting: list[tuple[int, int, int]] = []
         late: list[int] = []
@@ -69,7 +70,7 @@ class Mismatches:
                 elif job.until_ms <= now_ms:
                     overdue.append(job.id)
             after, more = (jobs[-1].id, True) if len(jobs) == PAGE else (0, False)
-        self._refused -= refused_before - seen
+        self._forget_those_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
             core.write(partial(core.dialect.extend_mismatched, ids, extension_ms, core.now_ms()))
@@ -78,6 +79,13 @@ class Mismatches:
         failed = sum(core.write(partial(fail_overdue, core.dialect, ids, core.now_ms())) for ids in _pages(overdue))
         if failed:
             logger.error("failed %d jobs: no worker that their arguments fit claimed them in time", failed)
+
+    def _forget_those_gone(self, seen: set[int]) -> None:
+        """Only jobs that were seen before: what was refused just now may not be committed yet."""
+        self._refused -= self._seen_refused - seen
+        if len(self._refused) > MOST_REMEMBERED:
+            self._refused &= seen
+        self._seen_refused = self._refused & seen
 
     def _fits(self, job: Mismatch) -> bool:
         task = self._core.tasks.get(job.type)
