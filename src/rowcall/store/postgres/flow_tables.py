@@ -47,7 +47,10 @@ create table <start> (
 
 # when those that are held by a limit of rate may be looked at again
 _GATE = """
-create table <gate> (limit_key text collate "C" primary key, opens_at <prefix>moment_type not null) with (fillfactor = 50)
+create table <gate> (
+  limit_key text collate "C" primary key,
+  opens_at <prefix>moment_type not null
+) with (fillfactor = 50)
 """
 
 _QUOTA = """
