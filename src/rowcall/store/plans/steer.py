@@ -38,7 +38,8 @@ def rerun(
     yield from dialect.rerun([*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
     yield from dialect.tally([revived(job) for job in revivals], now_ms)
     yield from dialect.record_events([job.id for job in revivals], "MANUAL_RETRY", actor, None, now_ms)
-    waiting = [job.id for job in revivals if job.attempt == 0]  # what has run has had all that it waited for
+    # what has run has had all that it waited for, and what was completed from outside does without
+    waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
         yield from dialect.wait_anew(waiting, now_ms)
 

@@ -219,6 +219,13 @@ class TestCompletedByHand:
         with pytest.raises(WrongState):
             jobs.complete_chain(chain.id)
 
+    def test_its_last_step_runs_at_once_when_it_is_retried(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        jobs.complete_chain(chain.id)
+        assert jobs.retry(chain.steps[1].id).status is Status.PENDING
+        assert jobs.drain().succeeded == 1
+        assert [step.status for step in jobs.chain(chain.id).steps] == [Status.CANCELLED, Status.SUCCEEDED]
+
     def test_whoever_runs_a_step_of_it_is_no_longer_its_owner(self, jobs: Rowcall) -> None:
         @jobs.task
         def begin(ctx: Context) -> str:
