@@ -1,0 +1,101 @@
+"""Handlers that complete their jobs in transactions of their own, and writers that enqueue in theirs.
+
+Rows in tables of the app say what these transactions did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiosqlite
+import psycopg
+
+from rowcall import Context
+from tests.crash.storm.tasks import AGAIN, CALM, chance_of, jobs, lasts, noted
+from tests.crash.storm.terms import MAX_ATTEMPTS
+
+Connection = Any  # of sqlite3 or psycopg, or their async twins: alike as far as they are used here
+DATABASE_AWAY = (sqlite3.OperationalError, psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
+URL = os.environ.get("STORM_URL", "")
+FILE = URL.removeprefix("sqlite:///") if URL.startswith("sqlite") else None
+
+
+@contextlib.contextmanager
+def transaction() -> Iterator[Connection]:
+    """Commits at its end, unless an exception leaves it."""
+    if FILE is None:
+        with psycopg.connect(URL) as server:
+            yield server
+        return
+    with contextlib.closing(sqlite3.connect(FILE, isolation_level=None, timeout=10)) as file:
+        file.execute("begin immediate")
+        try:
+            yield file
+        except BaseException:
+            file.execute("rollback")
+            raise
+        file.execute("commit")
+
+
+@contextlib.asynccontextmanager
+async def async_transaction() -> AsyncIterator[Connection]:
+    if FILE is None:
+        async with await psycopg.AsyncConnection.connect(URL) as server:
+            yield server
+        return
+    async with aiosqlite.connect(FILE, isolation_level=None, timeout=10) as file:
+        await file.execute("begin immediate")
+        try:
+            yield file
+        except BaseException:
+            await file.execute("rollback")
+            raise
+        await file.execute("commit")
+
+
+def _inserted(ctx: Context) -> str:
+    return f"insert into storm_effect values ({ctx.job.id}, {ctx.job.lease})"
+
+
+def _endings(ctx: Context) -> tuple[bool, bool]:
+    """Whether the transaction is rolled back, and whether the handler raises in the end."""
+    chance = chance_of(ctx.job)
+    return (False, False) if CALM else (chance.random() < 0.15, chance.random() < 0.15)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def effect(ctx: Context, more: int = 0) -> None:
+    rolls_back, raises = _endings(ctx)
+    with noted(ctx.job), contextlib.suppress(Undone):
+        if more:
+            ctx.continue_with(effect, more=more - 1)
+        with transaction() as connection:
+            connection.execute(_inserted(ctx))
+            ctx.complete(more, connection=connection)
+            if rolls_back:
+                raise Undone
+    if raises:
+        raise LookupError("after the commit")
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+async def effect_async(ctx: Context) -> None:
+    rolls_back, raises = _endings(ctx)
+    with noted(ctx.job), contextlib.suppress(Undone):
+        async with async_transaction() as connection:
+            await connection.execute(_inserted(ctx))
+            await ctx.acomplete("x" * round(10_000 * lasts(chance_of(ctx.job))), connection=connection)
+            if rolls_back:
+                raise Undone
+    if raises:
+        raise LookupError("after the commit")

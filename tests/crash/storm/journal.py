@@ -1,0 +1,168 @@
+"""What the database itself records: triggers copy every change of a job into tables that outlive pruning.
+
+They write in the transaction that makes the change, so that what a worker believes does not count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.observe.places import Place
+
+
+class Change(NamedTuple):
+    """An insert, update or delete of a job. Of one job they are in the order in which they were committed."""
+
+    seq: int
+    op: str
+    job_id: int
+    type: str
+    key: str | None
+    old_status: str | None
+    status: str | None
+    old_attempt: int
+    attempt: int
+    max_attempts: int
+    old_lease: int
+    lease: int
+    old_lost: int
+    lost: int
+    worker: str | None
+    error_code: str | None
+    chain_id: int | None
+    chain_index: int | None
+    run_at: int
+    created_at: int
+
+
+class Edge(NamedTuple):
+    blocker_id: int
+    of_chain: int
+    job_id: int
+    on_failure: str
+
+
+class Start(NamedTuple):
+    limit_key: str
+    at: int
+
+
+class Effect(NamedTuple):
+    """A row that a handler wrote in the transaction in which it completed its job."""
+
+    job_id: int
+    lease: int
+
+
+class Attempt(NamedTuple):
+    job_id: int
+    attempt: int
+    status: str
+    worker: str | None
+    started: int
+
+
+TABLES = """
+create table storm_change ({seq}, op text, job_id bigint, type text, key text, old_status text, status text,
+  old_attempt bigint, attempt bigint, max_attempts bigint, old_lease bigint, lease bigint, old_lost bigint, lost bigint,
+  worker text, error_code text, chain_id bigint, chain_index bigint, run_at bigint, created_at bigint);
+create table storm_edge (blocker_id bigint, of_chain bigint, job_id bigint, on_failure text);
+create table storm_start (limit_key text, at bigint);
+create table storm_effect (job_id bigint, lease bigint);
+create table storm_order (job_id bigint)
+"""
+
+_COLUMNS = ", ".join(Change._fields[1:])
+_INSERTED = """'insert', new.id, new.type, new.key, null, new.status, 0, new.attempt, new.max_attempts, 0, new.lease,
+  0, new.lost, new.worker, new.error_code, new.chain_id, new.chain_index, {run_at}, {created_at}"""
+_UPDATED = """'update', new.id, new.type, new.key, old.status, new.status, old.attempt, new.attempt, new.max_attempts,
+  old.lease, new.lease, old.lost, new.lost, new.worker, new.error_code, new.chain_id, new.chain_index,
+  {run_at}, {created_at}"""
+_DELETED = """'delete', old.id, old.type, old.key, old.status, null, old.attempt, old.attempt, old.max_attempts,
+  old.lease, old.lease, old.lost, old.lost, old.worker, old.error_code, old.chain_id, old.chain_index, 0, 0"""
+_RECORD = f"insert into storm_change ({_COLUMNS}) {{}} ;"
+_IS_NEWS = " or ".join(
+    f"new.{column} is distinct from old.{column}" for column in ("status", "attempt", "lease", "chain_id", "key")
+)
+
+
+def _sqlite() -> list[str]:
+    times = {"run_at": "new.run_at", "created_at": "new.created_at"}
+
+    def trigger(event: str, table: str, body: str) -> str:
+        name = f"storm_{table}_{event.split()[0]}"
+        return f"create trigger {name} after {event} on rowcall_{table} begin {body} end"
+
+    changed = f"select {_UPDATED.format(**times)} where {_IS_NEWS.replace('is distinct from', 'is not')}"
+    return [
+        *TABLES.format(seq="seq integer primary key autoincrement").split(";\n"),
+        trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})")),
+        trigger("update", "job", _RECORD.format(changed)),
+        trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
+        trigger(
+            "insert",
+            "edge",
+            "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
+        ),
+        trigger("insert", "start", "insert into storm_start values (new.limit_key, new.at);"),
+    ]
+
+
+def _postgres() -> list[str]:
+    milliseconds = "(extract(epoch from new.{0}) * 1000)::bigint"
+    times = {name: milliseconds.format(name) for name in ("run_at", "created_at")}
+    at = milliseconds.format("at")
+
+    def trigger(event: str, table: str, body: str, when: str = "true") -> list[str]:
+        name = f"storm_{table}_{event}"
+        return [
+            f"create function {name}() returns trigger language plpgsql as $$ begin {body} return null; end $$",
+            f"create trigger {name} after {event} on rowcall_{table} for each row when ({when})"
+            f" execute function {name}()",
+        ]
+
+    return [
+        *TABLES.format(seq="seq bigint generated always as identity primary key").split(";\n"),
+        *trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})")),
+        *trigger("update", "job", _RECORD.format(f"values ({_UPDATED.format(**times)})"), _IS_NEWS),
+        *trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
+        *trigger(
+            "insert",
+            "edge",
+            "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
+        ),
+        *trigger("insert", "start", f"insert into storm_start values (new.limit_key, {at});"),
+    ]
+
+
+def install(place: Place) -> None:
+    """Once the tables of the queue are there."""
+    for statement in _sqlite() if place.url.startswith("sqlite") else _postgres():
+        place.ask(statement)
+
+
+def changes_in(place: Place) -> list[Change]:
+    return [Change(*row) for row in place.ask(f"select seq, {_COLUMNS} from storm_change order by seq")]
+
+
+def edges_in(place: Place) -> list[Edge]:
+    return [Edge(*row) for row in place.ask("select blocker_id, of_chain, job_id, on_failure from storm_edge")]
+
+
+def starts_in(place: Place) -> list[Start]:
+    return [Start(*row) for row in place.ask("select limit_key, at from storm_start")]
+
+
+def effects_in(place: Place) -> list[Effect]:
+    return [Effect(*row) for row in place.ask("select job_id, lease from storm_effect")]
+
+
+def attempts_in(place: Place) -> list[Attempt]:
+    """Those that the queue tells of, oldest first: of jobs that are still there."""
+    started = "case when started_at is null then 0 else 1 end"
+    return [
+        Attempt(*row)
+        for row in place.ask(
+            f"select job_id, attempt, status, worker, {started} from rowcall_attempts order by job_id, seq"
+        )
+    ]

@@ -1,0 +1,107 @@
+"""What a storm must not leave behind once all is calm: rows that nobody needs, counts that are wrong, stuck jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from rowcall import Job, Rowcall
+from rowcall.blobs import BlobUnreadable, reference_of
+from tests.crash.storm.records import Problems
+from tests.observe import slow
+from tests.observe.places import Place, jobs_of
+
+UNFINISHED = """
+    select id, type, queue, status, held, worker from rowcall_job where status in ('pending', 'scheduled', 'running')"""
+NONE_OF = {
+    "jobs that are not finished": UNFINISHED,
+    "slots": "select limit_key, job_id, lease from rowcall_slot",
+    "workers": "select name from rowcall_worker",
+    "gates of a rate": "select limit_key from rowcall_gate",
+    "pins of blobs": "select token, digest from rowcall_blob_pin",
+    "edges of deleted jobs": "select * from rowcall_edge where job_id not in (select id from rowcall_job)",
+    "open edges of jobs that do not wait": """
+        select edge.* from rowcall_edge as edge join rowcall_job as job on job.id = edge.job_id
+        where edge.state = 'open' and job.status <> 'blocked' and edge.on_failure <> 'wait'""",
+    "open edges of blockers that succeeded": """
+        select edge.* from rowcall_edge as edge join rowcall_job as blocker on blocker.id = edge.blocker_id
+        where edge.state = 'open' and edge.of_chain = 0 and blocker.status = 'succeeded'""",
+    "attempts of deleted jobs": "select * from rowcall_attempt where job_id not in (select id from rowcall_job)",
+    "events of deleted jobs": "select * from rowcall_event where job_id not in (select id from rowcall_job)",
+    "references of deleted jobs": "select * from rowcall_blob_ref where job_id not in (select id from rowcall_job)",
+}
+
+
+def rows_left(place: Place) -> Problems:
+    for what, sql in NONE_OF.items():
+        found = place.ask(sql)
+        if found:
+            yield f"{len(found)} {what} are left: {found[:10]}"
+
+
+def blobs_left(jobs: Rowcall, place: Place, stored: set[str]) -> Problems:
+    """Every blob that a row refers to is there, noted as needed by that job, and there is no other."""
+    needed: set[tuple[str, int]] = set()
+    for job_id, payload, result in place.ask(_TEXTS[place.url.partition(":")[0]]):
+        for text in (payload, result):
+            reference = reference_of(text)
+            if reference is not None:
+                needed.add((reference.digest, int(job_id)))
+                try:
+                    jobs.blobs.fetched(text)
+                except BlobUnreadable as error:
+                    yield f"a blob of job {job_id} cannot be read: {error}"
+    noted = {(str(digest), int(job_id)) for digest, job_id in place.ask("select digest, job_id from rowcall_blob_ref")}
+    if needed != noted:
+        yield f"references that are noted and not needed, or needed and not noted: {sorted(needed ^ noted)[:10]}"
+    if {digest for digest, _ in needed} != stored:
+        yield f"blobs {sorted({digest for digest, _ in needed} ^ stored)[:10]} are not needed, or not there"
+
+
+_TEXTS = {
+    "sqlite": "select id, payload, result from rowcall_job",
+    "postgresql": "select id, payload::text, result::text from rowcall_job",
+}
+
+
+def wrong_answers(jobs: Rowcall, place: Place) -> Problems:
+    """Counts are compared with a slow count over all rows."""
+    rows = jobs_of(place)
+    tags = _tags(place)
+    wanted = slow.Wanted(status="succeeded", queue=None, type=None, tag="storm")
+    answers: list[Callable[[], None]] = [
+        lambda: slow.check_counts(jobs, rows, round(time.time() * 1000)),
+        lambda: slow.check_retries(jobs, rows),
+        lambda: slow.check_errors(jobs, rows),
+        lambda: slow.check_page(jobs, rows, tags, wanted, 7),
+    ]
+    for check in answers:
+        try:
+            check()
+        except AssertionError as error:
+            yield f"an answer is not what a slow count says: {error}"
+
+
+def _tags(place: Place) -> dict[int, set[str]]:
+    return {int(job_id): {"storm"} for (job_id,) in place.ask("select id from rowcall_job where tags is not null")}
+
+
+def odd_timelines(jobs: Rowcall, some: list[Job]) -> Problems:
+    """A timeline tells of the same claims, starts and ends as the attempts do."""
+    for job in some:
+        attempts, events = jobs.attempts(job.id), jobs.timeline(job.id)
+        told = Counter(event.event for event in events)
+        claimed = Counter(event.detail for event in events if event.event == "CLAIMED")
+        statuses = Counter(attempt.status for attempt in attempts)
+        right = (
+            told["ENQUEUED"] == 1
+            and claimed == Counter(f"attempt {attempt.attempt}" for attempt in attempts)
+            and told["STARTED"] == sum(attempt.started_at is not None for attempt in attempts)
+            and told["SUCCEEDED"] == statuses["succeeded"]
+            and told["RECOVERED"] == statuses["lost"]
+            and told["RELEASED"] == statuses["released"]
+            and told["SNOOZED"] == statuses["snoozed"]
+        )
+        if not right:
+            yield f"job {job.id}: {[(event.at, event.event, event.detail) for event in events]} tells of {attempts}"

@@ -1,0 +1,34 @@
+"""What the tasks of a storm were declared with, for those who declare them and for those who check."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rowcall import Limit
+
+SPOTS = Limit("spots", concurrency=2, by="spot")
+CELLS = Limit("cells", concurrency=2)
+LATE = Limit("late", concurrency=1)
+PACED = Limit("paced", rate=4, per=0.5, by="lane")
+CONCURRENCY = {limit.name: limit.concurrency for limit in (SPOTS, CELLS, LATE) if limit.concurrency is not None}
+
+MAX_ATTEMPTS = 6
+BLOB_THRESHOLD = 2_000
+KEY_WINDOW_SECONDS = 1.5
+
+NEVER = "never"  # enqueued only in transactions that are rolled back
+EFFECTS = frozenset({"effect", "effect_async"})
+ONE_ACTIVE = frozenset({"keyed", "keyed_or_raise"})
+ONE_WAITING = frozenset({"keyed_or_replace"})
+ONE_KEPT = frozenset({"keyed_for_good"})
+ONE_IN_WINDOW = frozenset({"keyed_for_a_while"})
+
+
+class Ticking(NamedTuple):
+    task: str
+    every_ms: int
+    catch_up: str
+
+
+SCHEDULES = (Ticking("tick_all", 400, "all"), Ticking("tick_one", 300, "one"), Ticking("tick_skip", 500, "skip"))
+SKIPPED_AFTER_MS = 60_000

@@ -1,0 +1,51 @@
+"""Everything is switched on, and everything goes wrong at once; what was recorded outside tells whether it held.
+
+The seed of a storm is printed with it. `ROWCALL_TEST_STORM_SEED=7` begins with that one, `ROWCALL_TEST_STORMS=20` runs
+as many, one seed after another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall.testing.postgres import PostgresServer
+from tests.crash.storm.faults import PostgresTarget, SqliteTarget
+from tests.crash.storm.storm import Storm
+
+SEED = int(os.environ.get("ROWCALL_TEST_STORM_SEED", "1"))
+STORMS = int(os.environ.get("ROWCALL_TEST_STORMS", "1"))
+FAULTS = 30
+MOST_SHOWN = 10
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("seed", range(SEED, SEED + STORMS)),
+]
+
+
+@pytest.fixture
+def postgres_target(private_postgres: PostgresServer) -> Iterator[PostgresTarget]:
+    target = PostgresTarget(private_postgres)
+    yield target
+    target.close()
+
+
+def test_on_sqlite(tmp_path: Path, seed: int) -> None:
+    run(Storm(SqliteTarget(tmp_path), tmp_path, seed))
+
+
+def test_on_postgresql(postgres_target: PostgresTarget, tmp_path: Path, seed: int) -> None:
+    run(Storm(postgres_target, tmp_path, seed))
+
+
+def run(storm: Storm) -> None:
+    outcome = storm.run(FAULTS)
+    print(outcome.summary)
+    shown = "\n\n".join(outcome.problems[:MOST_SHOWN])
+    assert not outcome.problems, f"{len(outcome.problems)} problems:\n\n{shown}"
