@@ -259,7 +259,7 @@ def _owned(job: Job) -> Job:
 
 def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
     """A claimed job as its handler sees it."""
-    claimed_at = time_of(claimed_at_ms)
+    claimed_at = time_of(max(claimed_at_ms, ready.created_at_ms))
     return Job(
         id=ready.id,
         type=ready.type,

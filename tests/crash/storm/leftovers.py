@@ -96,6 +96,7 @@ def odd_timelines(jobs: Rowcall, some: list[Job]) -> Problems:
         statuses = Counter(attempt.status for attempt in attempts)
         right = (
             told["ENQUEUED"] == 1
+            and events[0].event == "ENQUEUED"
             and claimed == Counter(f"attempt {attempt.attempt}" for attempt in attempts)
             and told["STARTED"] == sum(attempt.started_at is not None for attempt in attempts)
             and told["SUCCEEDED"] == statuses["succeeded"]

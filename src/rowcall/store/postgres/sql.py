@@ -254,8 +254,8 @@ class Sql:
           order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
     mark_claimed = f"""
         update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {NEXT_LEASE}, worker = $2::text,
-          claimed_at = moment.now,
-          started_at = case when id = any ($3::text::bigint[]) then moment.now end,
+          claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read
+          started_at = case when id = any ($3::text::bigint[]) then greatest(moment.now, created_at) end,
           lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
           error_code = null, error_detail = null, traceback = null

@@ -135,7 +135,8 @@ class Sql:
           order by run_at limit ?2)"""
     mark_claimed = f"""
         update <job> set status = 'running', attempt = {next_of("attempt")}, lease = {next_of("lease")}, worker = ?2,
-          claimed_at = <now>, started_at = case when ?5 then <now> end, lease_ms = ?4, lease_until = <now> + ?4,
+          claimed_at = max(<now>, created_at), started_at = case when ?5 then max(<now>, created_at) end,
+          lease_ms = ?4, lease_until = <now> + ?4,
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
           error_code = null, error_detail = null, traceback = null
         where id in (select value from json_each(?3))"""

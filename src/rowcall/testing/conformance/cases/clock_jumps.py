@@ -81,3 +81,12 @@ class TestClockJumps:
         assert jobs.dequeue("hand") is None
         clock.jump(HOUR)
         assert jobs.dequeue("hand") is not None
+
+    def test_a_claim_is_never_told_before_the_enqueue(self, jobs: Rowcall, clock: FakeClock) -> None:
+        job = jobs.enqueue("send")
+        clock.jump(-HOUR)
+        claimed = jobs.dequeue("hand")
+        assert claimed is not None
+        found = jobs.get(job.id)
+        assert claimed.claimed_at == found.claimed_at == found.started_at == job.created_at
+        assert [event.event for event in jobs.timeline(job.id)] == ["ENQUEUED", "CLAIMED", "STARTED"]

@@ -37,6 +37,7 @@ class Book:
             queue=queue,
             priority=priority,
             max_attempts=max_attempts,
+            created_at=now,
             run_at=now + timedelta(seconds=delay),
             pauses=pauses,
             expires_at=None if expires_in is None else now + timedelta(seconds=expires_in),
@@ -92,7 +93,7 @@ class Book:
     def claim(self, job_id: int, worker: str, token: int, *, lease: int | None, started: bool = True) -> None:
         entry, now = self.entries[job_id], self._now()
         assert entry.status == "pending", f"job {job_id} was claimed while it was {entry.status}"
-        entry.begin(worker, now, token, started=started)
+        entry.begin(worker, max(now, entry.created_at), token, started=started)
         if lease is not None:
             entry.lease = timedelta(seconds=lease)
             entry.lease_until = now + entry.lease

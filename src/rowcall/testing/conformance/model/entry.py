@@ -10,7 +10,9 @@ BY_HAND = "CANCELLED:BY_HAND"
 
 @dataclass
 class Try:
-    """One attempt, as `jobs.attempts` shows it; however clocks are set, it never ends before it was claimed."""
+    """One attempt, as `jobs.attempts` shows it; however clocks are set, it is never claimed before its
+    job was enqueued, and never ends before it was claimed.
+    """
 
     number: int
     status: str
@@ -39,6 +41,7 @@ class Entry:
     queue: str
     priority: int
     max_attempts: int
+    created_at: datetime
     run_at: datetime
     pauses: Pauses
     expires_at: datetime | None
