@@ -20,7 +20,7 @@ from rowcall.store.sqlite import steer_sql as sqlite_steering
 from tests.store.databases import migrated, parameters_of
 from tests.store.postgres.databases import migrated as migrated_server
 
-PREFIXES = ("rowcall_", "My_App_", "x" * 40)
+PREFIXES = ("rowcall_", "my_app_", "x" * 40)
 PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
 

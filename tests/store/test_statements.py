@@ -12,7 +12,7 @@ from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.sql import Sql, statements
 from tests.store.databases import migrated, parameters_of
 
-PREFIXES = ("rowcall_", "q", "My_App_2_", "x" * 40)
+PREFIXES = ("rowcall_", "q", "my_app_2_", "x" * 40)
 
 
 def statements_of_pages(prefix: str) -> list[str]:

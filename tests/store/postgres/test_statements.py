@@ -14,7 +14,7 @@ from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.sql import Sql, statements
 from tests.store.postgres.databases import migrated
 
-PREFIXES = ("rowcall_", "q", "My_App_", "_x1_", "x" * 40)
+PREFIXES = ("rowcall_", "q", "my_app_", "_x1_", "x" * 40)
 # what psycopg, asyncpg and any other driver can send without being taught
 PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
