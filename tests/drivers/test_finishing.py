@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -111,6 +112,43 @@ def test_a_time_limit_is_an_ordinary_time_out_after_the_work(run: Run) -> None:
             await limited()
         assert notes == ["ended"]
         await asyncio.sleep(0)  # nothing of the cancellation is left
+
+    run(story())
+
+
+def test_a_task_that_has_cancelled_itself_before_is_told_after_the_work(run: Run) -> None:
+    async def story() -> None:
+        notes = list[str]()
+
+        async def work() -> None:
+            await asyncio.sleep(0.001)
+            notes.append("ended")
+
+        async def cancels_itself() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel("with a message")
+            await finish(work())
+            notes.append("went on")
+
+        with pytest.raises(asyncio.CancelledError, match="with a message"):
+            await asyncio.create_task(cancels_itself())
+        assert notes == ["ended"]
+
+    run(story())
+
+
+def test_a_task_that_was_told_before_is_not_told_again(run: Run) -> None:
+    async def story() -> None:
+        async def told() -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            return await finish(asyncio.sleep(0, "done"))
+
+        assert await asyncio.create_task(told()) == "done"
 
     run(story())
 

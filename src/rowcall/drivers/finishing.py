@@ -25,7 +25,8 @@ async def finish(
     """
     task = asyncio.current_task()
     assert task is not None
-    before = task.cancelling()
+    # a task that cancels itself is told at its next suspension, which is in here
+    before = task.cancelling() - int(getattr(task, "_must_cancel", False))
     driver = _Driver(cancelled, patience_seconds)
     try:
         return await driver.drive(work.__await__())
