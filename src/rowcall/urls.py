@@ -21,6 +21,8 @@ _FIRST_NAME = re.compile(r"[\w.~-]*")
 _PARAMETER = re.compile(r"[A-Za-z_]{1,40}")
 _VALUE = re.compile(r"[\w.:,/%+~-]*")
 _SECRET_NAME = re.compile(r"pass|secret|_key$", re.IGNORECASE)
+_ESCAPED_COLON = re.compile(r"%(?:25)*3a", re.IGNORECASE)  # by which a user and a password were escaped together
+_OPTIONS = re.compile(r"(?<=[?#]).+", re.DOTALL)
 _KNOWN = frozenset(
     [
         "host",
@@ -79,15 +81,17 @@ def shown(url: str) -> str:
     if not mark or not _SCHEME.fullmatch(scheme):
         return HIDDEN
     if scheme == "sqlite":
-        return f"sqlite://{HIDDEN}" if looks_secret(rest) else url
+        return f"sqlite://{HIDDEN}" if looks_secret(rest) else _OPTIONS.sub(HIDDEN, url)
     if scheme not in _SERVERS:
         return f"{scheme}://{HIDDEN}"
     userinfo, at, place = rest.rpartition("@")  # to the last one: a password may hold more of them
     user = userinfo.partition(":")[0]
-    if not _USER.fullmatch(user) or SECRET.search(unquote(userinfo)):
+    if not _USER.fullmatch(user) or _ESCAPED_COLON.search(user) or SECRET.search(unquote(userinfo)):
         return f"{scheme}://{HIDDEN}"
     found = _PLACE.match(place) or _FIRST_NAME.match(place)
     assert found is not None
+    if _ESCAPED_COLON.search(found[0]):
+        return f"{scheme}://{user}{at}{HIDDEN}"
     return f"{scheme}://{user}{at}{found[0]}{_shown_query(place[found.end() :])}"
 
 
@@ -100,7 +104,8 @@ def is_clear(url: str) -> bool:
     userinfo, at, place = rest.rpartition("@")
     if at and re.search(r"[@/?#\s]", userinfo):
         return "?" in userinfo and is_clear(url[: url.index("?")])  # an @ in the query
-    return bool(at) or _HOSTS.match(place) is not None
+    hosts = _HOSTS.match(place)
+    return bool(at) or (hosts is not None and not _ESCAPED_COLON.search(hosts[0]))
 
 
 def looks_secret(text: str) -> bool:
@@ -111,7 +116,7 @@ def looks_secret(text: str) -> bool:
 def redacted(text: str, url: str) -> str:
     """Return a text without anything that `shown` hides of the URL: libpq quotes what it cannot make sense of."""
     seen = set(_words(shown(url)))
-    for word in sorted({*_words(url), *_words(unquote(url))} - seen, key=len, reverse=True):
+    for word in sorted({*_words(url), *_words(unquote(url))} - seen, key=lambda word: (-len(word), word)):
         # a short word is part of many others
         pattern = re.escape(word) if len(word) > 2 else rf"(?<!\w){re.escape(word)}(?!\w)"
         text = re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE)
@@ -135,7 +140,7 @@ def _shown_query(rest: str) -> str:
 
 def _shown_parameter(parameter: str, after_secret: bool) -> str:
     name, mark, value = parameter.partition("=")
-    if name in _KNOWN and _VALUE.fullmatch(value):
+    if name in _KNOWN and _VALUE.fullmatch(value) and not _ESCAPED_COLON.search(value):
         return parameter
     if not _PARAMETER.fullmatch(name) or (after_secret and name not in _KNOWN and not _SECRET_NAME.search(name)):
         return HIDDEN
