@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
+from rowcall.queue import transaction
 from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
 from tests.support import PythonProcess
@@ -99,6 +100,35 @@ def test_on_a_server_other_writes_go_on_beside_it(on_server: Rowcall) -> None:
         on_server.enqueue("inside")
         assert on_server.cancel(job.id).status == "cancelled"
     assert types(on_server) == ["waiting", "inside"]
+
+
+def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
+    on_server: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def enqueue_beside() -> None:
+        async with on_server.transaction():
+            await on_server.aenqueue("beside", key="same")
+
+    async def story() -> None:
+        async with on_server.transaction():
+            await on_server.aenqueue("inside")
+            await on_server.aenqueue("beside", key="same")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.create_task(enqueue_beside()), 0.2)
+            await on_server.aenqueue("after")
+
+    monkeypatch.setattr(transaction, "LOCK_PATIENCE_SECONDS", 0.05)
+    asyncio.run(story())
+    assert sorted(job.type for job in on_server.list().jobs) == ["after", "beside", "inside"]
+
+
+def test_what_comes_after_an_interrupted_plan_is_not_interrupted(on_server: Rowcall) -> None:
+    begun = on_server.database.begin()
+    first, second = (execute(Statement("select 1", (), no_row)) for _ in range(2))
+    begun.run(first)
+    begun.interrupt(first)
+    begun.run(second)
+    begun.roll_back()
 
 
 def test_other_threads_wait_no_longer_than_busy_timeout_allows(jobs: Rowcall) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rowcall.drivers.lent.loan import Loan, Whereabouts
 from rowcall.drivers.lent.short import Written
@@ -41,6 +41,9 @@ class Transaction(Protocol):
     """
 
     def run(self, plan: Plan[T]) -> T: ...
+    def interrupt(self, plan: Plan[Any]) -> None:
+        """End a plan that another thread runs here: on a server it may wait for any lock. Then it has failed."""
+
     def mark(self, name: str) -> None: ...
     def forget_mark(self, name: str) -> None: ...
     def back_to(self, mark: str) -> None:

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Future = asyncio.Future[Any]
 
+LOCK_PATIENCE_SECONDS = 5.0
+"""How long a statement on a server may wait for a lock after its task was cancelled."""
+
 
 async def finish(
     work: Awaitable[T], *, cancelled: Callable[[], None] | None = None, patience_seconds: float | None = None

@@ -183,6 +183,11 @@ class Session:
         except psycopg.Error as error:
             raise self._explained(error) from error
 
+    def interrupt(self) -> None:
+        """From another thread: cancel the statement that is running."""
+        with contextlib.suppress(psycopg.Error):
+            self._raw.cancel()
+
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
         self._to_be_told = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rowcall.drivers.postgres_connection import Session
 from rowcall.store.statement import Plan, Statement, execute, no_row
@@ -20,9 +21,21 @@ class PostgresTransaction:
     def __init__(self, session: Session, give_back: Callable[[], None]) -> None:
         self._session = session
         self._give_back = give_back
+        self._running: Plan[Any] | None = None
+        self._interrupting = threading.Lock()
 
     def run(self, plan: Plan[T]) -> T:
-        return self._session.read(plan)
+        self._running = plan
+        try:
+            return self._session.read(plan)
+        finally:
+            with self._interrupting:  # else what comes next could be interrupted
+                self._running = None
+
+    def interrupt(self, plan: Plan[Any]) -> None:
+        with self._interrupting:
+            if self._running is plan:
+                self._session.interrupt()
 
     def mark(self, name: str) -> None:
         self._say(f"savepoint {name}")

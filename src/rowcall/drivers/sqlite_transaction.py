@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rowcall.drivers.sqlite_connection import SqliteConnection
 from rowcall.errors import StoreUnavailable
@@ -24,6 +24,9 @@ class SqliteTransaction:
             plan.close()
             raise StoreUnavailable("SQLite has rolled the transaction back by itself", "Begin anew")
         return self._connection.run(plan)
+
+    def interrupt(self, plan: Plan[Any]) -> None:
+        """Nothing waits in here: the only lock there is was taken at the beginning."""
 
     def mark(self, name: str) -> None:
         self._say(f"savepoint {name}")

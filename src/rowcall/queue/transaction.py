@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from rowcall.drivers.finishing import finish
+from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
 from rowcall.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.job import Job
 from rowcall.queue.options import EnqueueOptions
@@ -114,7 +114,7 @@ class Transaction:
     async def arun(self, plan: Plan[T]) -> T:
         ground = self._known_ground()
         ground.check(self)
-        return await ground.hop(lambda: ground.run(self, plan))
+        return await ground.arun(self, plan)
 
     def belongs_to(self, core: Core) -> bool:
         return self._jobs is core
@@ -212,8 +212,8 @@ class Ground:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="rowcall-transaction")
         return self._threads
 
-    async def hop(self, step: Callable[[], T]) -> T:
-        return await finish(asyncio.get_running_loop().run_in_executor(self.threads, step))
+    async def hop(self, step: Callable[[], T], *, cancelled: Callable[[], None] | None = None) -> T:
+        return await finish(asyncio.get_running_loop().run_in_executor(self.threads, step), cancelled=cancelled)
 
     @property
     def is_alive(self) -> bool:
@@ -245,6 +245,25 @@ class Ground:
         with self.lock:
             self.check(block)
             return self.do(lambda transaction: transaction.run(plan))
+
+    async def arun(self, block: Transaction, plan: Plan[T]) -> T:
+        """`run`, in the thread. A plan that waits for a lock after its task was cancelled is interrupted."""
+        loop = asyncio.get_running_loop()  # it does not run when `asyncio.run` cancels what is left
+        timer: asyncio.TimerHandle | None = None
+
+        def cancelled() -> None:
+            nonlocal timer
+            timer = loop.call_later(LOCK_PATIENCE_SECONDS, self._interrupt, plan)
+
+        try:
+            return await self.hop(lambda: self.run(block, plan), cancelled=cancelled)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _interrupt(self, plan: Plan[T]) -> None:
+        assert self.transaction is not None
+        threading.Thread(target=self.transaction.interrupt, args=[plan], daemon=True).start()  # it asks the server
 
     def do(self, step: Callable[[database.Transaction], T]) -> T:
         assert self.transaction is not None

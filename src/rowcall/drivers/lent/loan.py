@@ -7,7 +7,7 @@ import contextlib
 import weakref
 from typing import Literal, Protocol, TypeVar
 
-from rowcall.drivers.finishing import finish
+from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
 from rowcall.drivers.runner import arun, run
 from rowcall.errors import InvalidOption, RowcallError
 from rowcall.store.statement import Plan, Row, Statement, no_row
@@ -18,7 +18,6 @@ T = TypeVar("T")
 Family = Literal["sqlite", "postgresql"]
 Whereabouts = Statement[Row]
 
-LOCK_PATIENCE_SECONDS = 5.0
 _FAIL = Statement("select 1 / 0", (), no_row)
 
 
