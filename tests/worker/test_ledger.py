@@ -26,6 +26,30 @@ signal.pause()
 """
 
 
+FORK_DURING_THE_CHECK = """
+import fcntl, os, sys, threading
+from rowcall.worker import ledger
+read, write = os.pipe()
+locked, forked, flock = threading.Event(), threading.Event(), fcntl.flock
+def slow_flock(fd, how):
+    flock(fd, how)
+    locked.set()
+    forked.wait(0.3)
+fcntl.flock = slow_flock
+checking = threading.Thread(target=lambda: print("checked", ledger.is_dead(sys.argv[1]), flush=True))
+checking.start()
+locked.wait()
+if os.fork() == 0:
+    os.close(write)
+    os.read(read, 1)
+    os._exit(0)
+forked.set()
+checking.join()
+fcntl.flock = flock
+print("after the fork", ledger.is_dead(sys.argv[1]), flush=True)
+"""
+
+
 FORK = """
 import os, signal, sys, threading
 from rowcall.worker.ledger import Ledger
@@ -113,6 +137,13 @@ def test_a_thread_that_writes_while_the_file_grows_is_heard(tmp_path: Path) -> N
     thread.join()
     assert set(ledger.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, PAIRS + 1)}
     held.close()
+
+
+def test_a_child_that_is_forked_during_the_check_does_not_keep_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "worker-x").touch()
+    with PythonProcess("-c", FORK_DURING_THE_CHECK, str(tmp_path / "worker-x")) as process:
+        process.wait_for("checked True")
+        process.wait_for("after the fork True")
 
 
 def test_a_child_that_is_forked_while_the_file_grows_does_not_keep_the_lock(tmp_path: Path) -> None:

@@ -166,18 +166,19 @@ def is_dead(path: str | None) -> bool:
     """Whether the owner of a ledger has surely died. False where that cannot be told from here."""
     if path is None or fcntl is None:
         return False
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except (OSError, ValueError):  # ValueError: a NUL in a path that plain SQL wrote
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(fd)
+    with forking.lock:  # a child that is forked meanwhile would keep the lock
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except (OSError, ValueError):  # ValueError: a NUL in a path that plain SQL wrote
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(fd)
 
 
 def started_jobs(path: str | None) -> dict[tuple[int, int], float] | None:
