@@ -207,7 +207,7 @@ class FlowsSql:
           update <job> as job set payload = {_of_job(1)}::jsonb, run_at = {_NEW_RUN_AT},
             expires_at = coalesce({time_of(_of_job(4))},
                                   moment.now + {_of_job(5)}::bigint * interval '1 millisecond'),
-            limits = {_of_job(6)}, held = null,
+            limits = {_of_job(6)}, held = null, held_until = null,
             status = case when job.status = 'blocked' then 'blocked' when {_NEW_RUN_AT} > moment.now then 'scheduled'
                      else 'pending' end
           from (select <now> as now) as moment where {_IS_GIVEN} and job.{_WAITING}

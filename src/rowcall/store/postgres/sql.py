@@ -346,7 +346,8 @@ class Sql:
           expires_at = case when ({_field(7)})::int = 1 and ({_field(8)})::int = 1 and {_field(15)} is null then null
                             else job.expires_at end,
           held = case when {_field(15)} is null then job.held else 'mismatch' end,
-          held_until = case when {_field(15)} is null or job.held_until > moment.now then job.held_until
+          held_until = case when {_field(15)} is null then case when ({_field(8)})::int = 0 then job.held_until end
+                            when job.held_until > moment.now then job.held_until
                             else moment.now + ({_field(15)})::bigint * interval '1 millisecond' end,
           result = ({_field(9)})::jsonb, error_code = {_field(10)}, error_detail = {_field(11)},
           traceback = {_field(12)}

@@ -95,7 +95,8 @@ class SteerSql:
           lease = {NEXT_LEASE}, run_at = coalesce({_RERUN_AT}, moment.now),
           max_attempts = least(job.max_attempts + ({_of_job(0)})::int, {MOST_COUNT}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
-          held = null, cancel_lease = null, result = null, error_code = null, error_detail = null, traceback = null
+          held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+          traceback = null
         from (select <now> as now) as moment
         where job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"""
     obstacles = f"""
@@ -123,7 +124,7 @@ class SteerSql:
         from jsonb_array_elements_text($2::text::jsonb)"""
 
     reschedule = f"""
-        update <job> as job set run_at = chosen.run_at, held = null,
+        update <job> as job set run_at = chosen.run_at, held = null, held_until = null,
           status = case when job.status = 'blocked' then 'blocked' when chosen.run_at > chosen.now then 'scheduled'
                         else 'pending' end
         from (select now, coalesce({time_of("$3")}, now + $4::bigint * interval '1 millisecond') as run_at

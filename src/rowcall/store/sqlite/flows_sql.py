@@ -126,7 +126,7 @@ class FlowsSql:
                            and (?5 is null or held.created_at > <now> - ?5)))"""
     replace_waiting = f"""
         update <job> set payload = given.payload, run_at = given.run_at, expires_at = given.expires_at,
-          limits = given.limits, held = null,
+          limits = given.limits, held = null, held_until = null,
           status = case when <job>.status = 'blocked' then 'blocked' when given.run_at > <now> then 'scheduled'
                    else 'pending' end
         from (select {_field(0)} as id, {_field(1)} as payload, coalesce({_field(2)}, <now> + {_field(3)}) as run_at,

@@ -229,7 +229,8 @@ class Sql:
           expires_at = case when given.returned and given.recorded and given.hold is null then null
                             else expires_at end,
           held = case when given.hold is null then held else 'mismatch' end,
-          held_until = case when given.hold is null or held_until > <now> then held_until else <now> + given.hold end,
+          held_until = case when given.hold is null then case when not given.recorded then held_until end
+                            when held_until > <now> then held_until else <now> + given.hold end,
           result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
                      json_extract(value, '$[2]') as status, json_extract(value, '$[4]') as started_age,

@@ -74,7 +74,8 @@ class SteerSql:
           lease = {next_of("lease")}, run_at = coalesce(given.run_at, <now>),
           max_attempts = min(max_attempts + given.more, {LARGEST}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
-          held = null, cancel_lease = null, result = null, error_code = null, error_detail = null, traceback = null
+          held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+          traceback = null
         from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,
                      json_extract(value, '$[1]') as run_at from json_each(?2)) as given
         where <job>.id = given.id"""
@@ -98,7 +99,7 @@ class SteerSql:
         insert into <event> (job_id, at, event, actor, detail) select value, <now>, ?3, ?4, ?5 from json_each(?2)"""
 
     reschedule = """
-        update <job> set run_at = coalesce(?3, <now> + ?4), held = null,
+        update <job> set run_at = coalesce(?3, <now> + ?4), held = null, held_until = null,
           status = case when status = 'blocked' then 'blocked' when coalesce(?3, <now> + ?4) > <now> then 'scheduled'
                         else 'pending' end
         where id = ?2"""

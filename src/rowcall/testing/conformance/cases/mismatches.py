@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rowcall import JobFailed, Limit, Rowcall, Status
+from rowcall import Backoff, JobFailed, Limit, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -111,6 +111,38 @@ class TestMismatches:
         assert versions.old.get(job_id).status is Status.PENDING
         versions.new.resume("default")
         assert versions.new.drain().succeeded == 1
+
+    def test_its_time_begins_again_after_a_retry_an_attempt_or_a_new_run_at(
+        self, versions: Versions, clock: FakeClock
+    ) -> None:
+        @versions.new.task(name="break", max_attempts=1)
+        def break_(name: str, loud: bool = False) -> None:
+            raise ValueError(name)
+
+        @versions.old.task(name="break")
+        def break_old(name: str) -> None: ...
+
+        jobs = versions.old
+        retried = break_.enqueue("ann", loud=True)
+        failed = break_.using(max_attempts=2, retry=Backoff.constant(300)).enqueue("bob", loud=True)
+        assert jobs.drain().released == 2
+        summary = versions.new.drain()
+        assert (summary.failed, summary.retried) == (1, 1)
+        rescheduled = versions.refused()
+        replaced = versions.greet.using(key="once", on_duplicate="replace").enqueue("cid", loud=True)
+        assert jobs.drain().released == 1
+        jobs.reschedule(rescheduled, delay=300)
+        clock.advance(300)
+        jobs.retry(retried.id)
+        versions.greet.using(key="once", on_duplicate="replace").enqueue("dan", loud=True)
+        assert jobs.drain().released == 4
+        ids = (retried.id, failed.id, rescheduled, replaced.id)
+        clock.advance(599)
+        jobs.drain()
+        assert [jobs.get(job_id).status for job_id in ids] == ["pending"] * 4
+        clock.advance(1)
+        jobs.drain()
+        assert [jobs.get(job_id).status for job_id in ids] == ["failed"] * 4
 
     def test_without_a_grace_period_it_fails_at_once(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         versions = Versions(open_queue(clock=clock, mismatch_grace=0), open_queue(clock=clock))
