@@ -187,6 +187,7 @@ class ByHand(Core):
             first_queue=next(self._turns),
             lease_ms=lease_ms,
             limits=self.limits.declared,
+            aliases=self.aliases,
         )
         return claim_by_hand(self.dialect, appetite, self.now_ms())
 

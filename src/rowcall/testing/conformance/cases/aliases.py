@@ -60,6 +60,7 @@ class TestAliases:
         old, new = jobs.enqueue("old").id, jobs.enqueue("new").id
         jobs.pause(task="new")
         assert jobs.drain().total == 0
+        assert jobs.claim("by hand", limit=5) == []
         jobs.resume(task="new")
         jobs.pause(task="old")
         assert jobs.drain().succeeded == 1
