@@ -190,6 +190,9 @@ def test_pause_and_resume_every_queue(run: Run, queue: Rowcall) -> None:
     assert "rowcall resume app:jobs '*'" in run("doctor", "app:jobs").stdout
     result = run("resume", "app:jobs", "mail")
     assert (result.stdout, result.stderr) == ("queue mail goes on\n", "warning: every queue is still paused\n")
+    again = run("resume", "app:jobs", "mail")
+    assert again.exit_code == 1
+    assert again.stderr == "error: queue mail was not paused\nwarning: every queue is still paused\n"
     queue.pause("mail")
     queue.pause(task="hello")
     result = run("resume", "app:jobs", "*")

@@ -55,7 +55,7 @@ def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as
     app, queue = _named(words, task, url)
     with existing(app, url) as jobs:
         was_paused = jobs.resume(queue, task=task)
-        doubt = _still_paused(jobs, queue) if was_paused else ""
+        doubt = _still_paused(jobs, queue) if was_paused or queue != EVERY_QUEUE else ""
     kind, name = ("task", str(task)) if queue is None else ("queue", queue)
     if as_json:
         print_json({"kind": kind, "name": name, "was_paused": was_paused})
@@ -70,7 +70,7 @@ def resume_command(words: tuple[str, ...], task: str | None, url: str | None, as
 
 
 def _still_paused(jobs: Rowcall, queue: str | None) -> str:
-    """Return what other pauses a user who has just resumed something may overlook."""
+    """Return what other pauses a user who resumes something may overlook."""
     paused = [(one.kind, one.name) for one in jobs.paused()]
     if queue == EVERY_QUEUE and paused:
         return f"still paused: {', '.join(what_is_paused(*one) for one in paused)}"
