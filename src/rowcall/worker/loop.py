@@ -168,6 +168,7 @@ class Loop:
             self._mark_started()
             if self._outcomes.settle_completed():
                 self._maybe_work = True
+                self._offer_again()
             elif self._outcomes.any_unsettled or self._outcomes.late or self._is_round_due():
                 self._round_or_one_by_one()
             elif self._room() > 0 and not self._looked_since_round:
@@ -228,9 +229,8 @@ class Loop:
         runs, late = self._outcomes.group(), tuple(self._outcomes.late)
         now = self._core.clock.monotonic()
         self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
-        if runs and self._passed_over:  # what has ended may have made room for them
-            self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
-            self._passed_over = ()
+        if runs or late:
+            self._offer_again()
         offers = self._offers
         appetite = self._appetite(offers)
         taken = self._connection.write(
@@ -343,6 +343,12 @@ class Loop:
         """Jobs that fit this worker and that another one refused; called by the watcher, again and again."""
         self._offers, self._passed_over = job_ids, ()
         self._bell.ring()
+
+    def _offer_again(self) -> None:
+        """What has ended may have made room for offers that were passed over."""
+        if self._passed_over:
+            self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
+            self._passed_over = ()
 
     def _room(self) -> int:
         return sum(self._free()) + (0 if self.stopping else sum(self._dispatcher.rides().values()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
-from rowcall import Backoff, JobFailed, Limit, Rowcall, Status
+from rowcall import Backoff, Context, JobFailed, Limit, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -270,6 +272,38 @@ class TestMismatches:
         assert (summary.released, summary.succeeded) == (2, 1)
         assert new.drain().succeeded == 2
         assert done == ["cid", "ANN", "BOB"]
+
+    def test_a_drain_takes_it_when_a_handler_past_its_timeout_ends(self, open_queue: OpenQueue) -> None:
+        self._drain_behind(open_queue(), open_queue(), lambda ctx: time.sleep(0.6))
+
+    def test_a_drain_takes_it_when_a_handler_has_completed_its_job(self, open_queue: OpenQueue) -> None:
+        new = open_queue()
+
+        def complete(ctx: Context) -> None:
+            with new.transaction() as transaction:
+                ctx.complete(connection=transaction)
+
+        self._drain_behind(open_queue(), new, complete)
+
+    def _drain_behind(self, old: Rowcall, new: Rowcall, act: Callable[[Context], None]) -> None:
+        """Drain while the slot of a refused job under its limit is taken by a handler that does this."""
+        limit = Limit("one", concurrency=1)
+
+        @old.task(name="greet", limit=limit)
+        def greet(name: str) -> None: ...
+
+        @new.task(name="greet", limit=limit)
+        def greet_loudly(name: str, loud: bool = False) -> None: ...
+
+        @new.task(limit=limit, priority=1, timeout=0.2, max_attempts=1)
+        def before(ctx: Context) -> None:
+            act(ctx)
+
+        job_id = greet_loudly.enqueue("ann", loud=True).id
+        assert old.drain().released == 1
+        before.enqueue()
+        assert new.drain().total == 2
+        assert new.get(job_id).status is Status.SUCCEEDED
 
     def test_higher_priorities_still_come_first(self, versions: Versions) -> None:
         for name, priority in (("low", 1), ("high", 9)):
