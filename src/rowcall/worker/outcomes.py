@@ -253,7 +253,14 @@ def _enter_successes(books: Books, runs: Sequence[Run]) -> None:
     """Those that are alike are counted first, which costs a third of entering each."""
     alike = Counter(
         [
-            (ready.queue, ready.type, ready.attempt, ready.waited_ms(run.claimed_at_ms), run.ran_ms)
+            (
+                ready.queue,
+                ready.type,
+                ready.attempt,
+                # `waited_ms`, written out: a call for each job is 1 % of a drain
+                run.claimed_at_ms - (ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms),
+                run.ran_ms,
+            )
             for run in runs
             if run.transition is SUCCESS or (run.transition is not None and run.transition.move is Move.SUCCEED)
             for ready in (run.ready,)
