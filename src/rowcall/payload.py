@@ -16,6 +16,7 @@ from rowcall.text import decoded
 
 RAW_KEY = "__raw__"
 MOST_NESTED = 200
+SHORTEST_TOO_DEEP = 2 * MOST_NESTED  # each level has two brackets
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
@@ -176,8 +177,11 @@ def result_to_json(task: str, result: object) -> str | None:
 
 def payload_from_row(text: str) -> dict[str, object]:
     """A payload as shown to people: never an error, whatever plain SQL wrote."""
-    value = decoded(_object_decoder, text, None)
-    return {RAW_KEY: text} if value is None or _is_too_deep(text, value) else value
+    try:
+        value = _object_decoder.decode(text)
+    except Exception:  # not by `decoded`: one call more for each job is felt in a bulk enqueue
+        return {RAW_KEY: text}
+    return {RAW_KEY: text} if len(text) > SHORTEST_TOO_DEEP and _is_too_deep(text, value) else value
 
 
 def value_from_row(text: str | None) -> object:
