@@ -180,11 +180,11 @@ class Admission:
 
     def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[Entry]]]:
         """Lock and count the keys of these jobs, as far as they are not known yet; what cannot be read has none."""
-        wishes = {}
-        for job in ready:
-            wish = unread.read(job, "the column limits", self.declared.of)
-            if wish is not None:
-                wishes[job.id] = wish
+        try:
+            wishes = {job.id: self.declared.of(job) for job in ready}
+        except Exception:  # one of them cannot be read: find out which
+            read = {job.id: unread.read(job, "the column limits", self.declared.of) for job in ready}
+            wishes = {job_id: wish for job_id, wish in read.items() if wish is not None}
         entries: dict[str, Entry] = {}
         strictest: dict[str, Numbers] = {}
         wanted: Counter[str] = Counter()

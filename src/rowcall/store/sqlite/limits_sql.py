@@ -39,7 +39,9 @@ class LimitsSql:
     take_slots = f"""
         insert or replace into <slot> (limit_key, job_id, lease, worker)
         select key, job_id, lease, ?2 from {_given("key", "job_id", "lease")}"""
-    slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
+    slots_of = """
+        select json_group_array(json_array(limit_key, job_id, lease, worker is null))
+        from <slot> indexed by <prefix>slot_by_job where job_id in (select value from json_each(?1))"""
     slots_of_worker = "select json_group_array(json_array(job_id, lease)) from <slot> where worker = ?1"
     stale_keys = f"""
         select json_group_array(limit_key) from (
@@ -48,6 +50,7 @@ class LimitsSql:
         delete from <slot> where (limit_key, job_id, lease) in (
           select slot.limit_key, slot.job_id, slot.lease from json_each(?1) as given
           cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
+    delete_all_slots = "delete from <slot> where job_id in (select value from json_each(?1))"
     delete_slots = f"""
         delete from <slot> where (limit_key, job_id, lease) in (
           select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""
