@@ -73,6 +73,17 @@ def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
     return range(written[0].id, written[-1].id + 1)
 
 
+def enqueue_last_attempts(app: FlowApp, count: int) -> range:
+    """Plain jobs of which every tenth has one attempt only; gives their ids."""
+    ids: list[int] = []
+    last = app.noop.using(max_attempts=1)
+    for _ in range(0, count, MANY):
+        with app.jobs.transaction():
+            for _ in range(0, MANY, 10):
+                ids += [app.noop.enqueue_many([ARGUMENTS] * 9)[0].id, last.enqueue(NUMBER, TO).id]
+    return range(ids[0], ids[-1] + 1)
+
+
 def _numbered(numbers: Sequence[int], most: int) -> list[dict[str, object]]:
     return [{**ARGUMENTS, "n": number % most} for number in numbers]
 

@@ -12,6 +12,7 @@ from benchmarks.flow_app import (
     enqueue_chains,
     enqueue_fan_in,
     enqueue_hops,
+    enqueue_last_attempts,
     enqueue_limited,
     open_flow_app,
 )
@@ -29,6 +30,7 @@ def measure(bench: Bench) -> Figures:
         "going_on": _drain(bench, lambda app: enqueue_hops(app, jobs)),
         "fan_in": _drain(bench, lambda app: enqueue_fan_in(app, jobs, FAN_IN)),
         "limited": _drain(bench, lambda app: enqueue_limited(app, jobs, sizes.limit_keys)),
+        "last_attempts": _drain(bench, lambda app: enqueue_last_attempts(app, jobs)),
         "keyed": _keyed(bench, jobs),
     }
 

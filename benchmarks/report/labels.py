@@ -42,6 +42,7 @@ _OBSERVING = {
     "flows.fan_in": "fan-ins of 1,000, jobs/s",
     "flows.keyed": "`enqueue_many` of 1,000, each with a key, jobs/s",
     "flows.limited": "one at a time for each of 10,000 keys, jobs/s",
+    "flows.last_attempts": "plain jobs, every tenth with one attempt, jobs/s",
 }
 
 
