@@ -257,7 +257,7 @@ def _enter_successes(books: Books, runs: Sequence[Run]) -> None:
                 ready.queue,
                 ready.type,
                 ready.attempt,
-                # `waited_ms`, written out: a call for each job is 1 % of a drain
+                # `waited_ms`, written out: a call for each job is felt in a drain
                 run.claimed_at_ms - (ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms),
                 run.ran_ms,
             )

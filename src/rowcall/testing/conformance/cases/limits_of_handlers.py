@@ -229,6 +229,16 @@ class TestSlotsOfWorkers:
         assert not worker.settle(ready, Succeeded())
         assert jobs.dequeue("other") is not None
 
+    def test_only_the_slot_of_the_attempt_is_freed(self, jobs: Rowcall, store: Store) -> None:
+        ready = StoreWorker(jobs, "worker").start_one()
+        store.execute(
+            "insert into rowcall_slot (limit_key, job_id, lease, worker)"
+            f" select limit_key, job_id, lease + 1, worker from rowcall_slot where job_id = {ready.id}"
+        )
+        freed = jobs.write(lambda: jobs.dialect.free_slots([(ready.id, ready.lease)]))
+        assert len(freed) == 1
+        assert store.execute("select job_id, lease from rowcall_slot") == [(ready.id, ready.lease + 1)]
+
     def test_it_is_free_when_the_worker_has_left(self, jobs: Rowcall, store: Store) -> None:
         ready = StoreWorker(jobs, "worker").start_one()
         jobs.complete(jobs.get(ready.id))
