@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rowcall.context import logger
-from rowcall.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch
+from rowcall.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.lifecycle import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
@@ -288,8 +288,11 @@ class Loop:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
         if self._busy_since is None:
             self._busy_since = time.monotonic()
-        # where this fails, nothing of it has started, and all of it is given back
-        self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
+        try:
+            self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
+        except StoreUnavailable:
+            self._outcomes.make_sure(self._worker)  # releases all of it now, so that other workers can claim it
+            raise
         run_of = self._runs_at(taken.look.now_ms)
         self._dispatcher.accept(
             [run_of(ready, False) for ready in taken.started],
