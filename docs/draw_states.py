@@ -1,15 +1,15 @@
-"""Draw the state diagram of docs/states.md from the table in rowcall.lifecycle: `make docs`."""
+"""Draw the state diagram of docs/states.md from the table in rowcall.domain.lifecycle: `make docs`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from rowcall.job import FINISHED, Status
-from rowcall.lifecycle import TABLE, Move, Rule
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import TABLE, Move, Rule
 
 PAGE = Path(__file__).with_name("states.md")
-BEGIN = "<!-- drawn from rowcall.lifecycle by docs/draw_states.py; `make docs` draws it anew -->"
+BEGIN = "<!-- drawn from rowcall.domain.lifecycle by docs/draw_states.py; `make docs` draws it anew -->"
 END = "<!-- end of the drawing -->"
 
 

@@ -1,9 +1,9 @@
 """Background jobs as rows in the database you already have."""
 
 from rowcall.app import Rowcall
-from rowcall.config import VERSION
 from rowcall.context import Context, current
-from rowcall.errors import (
+from rowcall.domain.config import VERSION
+from rowcall.domain.errors import (
     Cancel,
     DuplicateJob,
     DuplicateTask,
@@ -24,7 +24,7 @@ from rowcall.errors import (
     UnknownTask,
     WrongState,
 )
-from rowcall.job import (
+from rowcall.domain.job import (
     Attempt,
     BlockedBy,
     Chain,
@@ -47,12 +47,12 @@ from rowcall.job import (
     Summary,
     WorkerInfo,
 )
-from rowcall.limits import Limit
+from rowcall.domain.limits import Limit
+from rowcall.domain.retention import Retention
+from rowcall.domain.retry import Backoff
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.queue.flows import Bound, Flow, Node
 from rowcall.queue.transaction import Transaction
-from rowcall.retention import Retention
-from rowcall.retry import Backoff
 
 __version__ = VERSION
 

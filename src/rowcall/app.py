@@ -8,19 +8,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from rowcall.blobs import BlobStore
-from rowcall.clock import Clock, SystemClock
-from rowcall.config import (
+from rowcall.base.clock import Clock, SystemClock
+from rowcall.context import Context
+from rowcall.domain.blobs import BlobStore
+from rowcall.domain.config import (
     DEFAULT_BLOB_THRESHOLD,
     DEFAULT_MISMATCH_GRACE_SECONDS,
     DEFAULT_PAYLOAD_LIMIT,
     configure,
 )
-from rowcall.context import Context
-from rowcall.errors import DuplicateTask, UnknownTask
-from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
-from rowcall.job import Summary
-from rowcall.limits import Limit
+from rowcall.domain.errors import DuplicateTask, UnknownTask
+from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
+from rowcall.domain.job import Summary
+from rowcall.domain.limits import Limit
+from rowcall.domain.retention import Retention
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
@@ -36,9 +37,8 @@ from rowcall.queue.results import Results
 from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
 from rowcall.queue.transacting import Transacting
-from rowcall.retention import Retention
 from rowcall.task import ContextTask, Declared, Task, declare
-from rowcall.worker.process import work
+from rowcall.worker.process.signals import work
 from rowcall.worker.settings import (
     DEFAULT_CONCURRENCY,
     DEFAULT_GRACE_SECONDS,

@@ -8,9 +8,9 @@ from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
 from typing import Protocol
 
-from rowcall.errors import InvalidOption
-from rowcall.job import Job
-from rowcall.text import DETAIL_LENGTH, storable
+from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Job
 
 logger = logging.getLogger("rowcall")
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
-from rowcall.errors import InvalidArguments, InvalidOption
-from rowcall.items import ItemArguments
-from rowcall.job import Job
-from rowcall.limits import Limit, LimitOf
-from rowcall.payload import Arguments, takes_context
+from rowcall.domain.batch_payload import ItemArguments
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.job import Job
+from rowcall.domain.limits import Limit, LimitOf
+from rowcall.domain.payload import Arguments, takes_context
 from rowcall.queue.enqueueing import Enqueueing, mappings
 from rowcall.queue.failures import Failures
 from rowcall.queue.flows import Bound

@@ -38,7 +38,7 @@ jobs.close()
 
 SHELL_OF_NOBODY = """
 import contextlib, os, sys
-import rowcall.cli.work
+import rowcall.cli.commands.work
 from app import jobs
 from rowcall.cli.main import main
 with contextlib.redirect_stdout(open(os.devnull, "w")), contextlib.suppress(SystemExit):

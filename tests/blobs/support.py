@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from rowcall import Rowcall
-from rowcall.blobs import reference_of
-from rowcall.job import Job
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.job import Job
 from rowcall.store.statement import Row, Statement, fetch, no_row
 from tests.connected import connected
 

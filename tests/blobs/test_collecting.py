@@ -8,8 +8,8 @@ from contextlib import closing
 from rowcall import Retention, Rowcall
 from rowcall.queue.blobs import LOOKED_AT_ONCE, collect_blobs
 from rowcall.store.statement import Statement, execute, no_row
-from rowcall.worker.janitor import Janitor
-from rowcall.worker.outage import Outage
+from rowcall.worker.loop.outage import Outage
+from rowcall.worker.upkeep.pruning import Janitor
 from tests.blobs.conftest import Open
 from tests.blobs.support import DAY, TEXT, Shelves, digest_in_row, referred, rows
 from tests.connected import connected

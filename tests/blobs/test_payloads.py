@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, current
-from rowcall.blobs import BLOB_KEY
+from rowcall.domain.blobs import BLOB_KEY
 from rowcall.store.statement import Statement, execute, no_row
 from tests.blobs.conftest import LARGE, TOO_LARGE, Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row, referred

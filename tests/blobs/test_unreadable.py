@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from rowcall import Rowcall
-from rowcall.blobs import BLOB_KEY
+from rowcall.domain.blobs import BLOB_KEY
 from tests.blobs.conftest import Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row
 from tests.support import eventually

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.cli import demo_report
-from rowcall.cli.demo_report import Kind, Report
-from rowcall.cli.demo_tasks import Demo
-from rowcall.cli.demo_view import Progress, view
+from rowcall.cli.demo import report
+from rowcall.cli.demo.report import Kind, Report
+from rowcall.cli.demo.tasks import Demo
+from rowcall.cli.demo.view import Progress, view
 from tests.support import PythonProcess
 
 
@@ -46,7 +46,7 @@ def test_the_report_counts_from_the_rows(folder: Path) -> None:
         claimed = jobs.claim("somebody", limit=1)[0]
         jobs.fail(claimed, "TEST:BROKEN")
         assert jobs.drain().succeeded == 2
-        quick, delayed = demo_report.count(jobs, {"quick": 3, "delayed": 1})
+        quick, delayed = report.count(jobs, {"quick": 3, "delayed": 1})
     assert (quick.succeeded, quick.attempts, quick.lost) == (2, 3, 1)
     assert (delayed.succeeded, delayed.attempts, delayed.lost) == (0, 0, 1)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Context, Fail, Rowcall
-from rowcall.cli.log import JobFormatter
+from rowcall.cli.present.log import JobFormatter
 from rowcall.observe.logs import JobLogFilter
 from tests.cli.conftest import Run
 

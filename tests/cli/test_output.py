@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.output import ago, bar, span, text
+from rowcall.cli.present.output import ago, bar, span, text
 from tests.cli.terminal import Terminal
 
 

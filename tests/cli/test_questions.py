@@ -14,8 +14,8 @@ import pytest
 
 from rowcall import Retention, Rowcall
 from rowcall.cli.target import load
+from rowcall.domain.retention import retention_to_text
 from rowcall.queue.keeping import prune_now
-from rowcall.retention import retention_to_text
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.scrubbed import scrubbed_job
+from rowcall.overview.scrub import scrubbed_job
 from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 from tests.cli.conftest import Run
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rowcall import Rowcall, RowcallError
+from rowcall.base.urls import redacted, shown
 from rowcall.cli.main import main
-from rowcall.urls import redacted, shown
 
 WORD = "hunter2"
 

@@ -16,7 +16,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.cli.target import existing, load
-from rowcall.config import shown
+from rowcall.domain.config import shown
 from rowcall.testing.postgres_database import database_of, with_database
 from tests.cli.conftest import APP, Run
 from tests.pgbouncer import PgBouncer
@@ -125,7 +125,7 @@ def test_looking_never_migrates_and_closes_what_it_opened(server_queue: Rowcall,
 
 def test_without_the_driver_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "rowcall.drivers.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "rowcall.drivers.postgres.database", raising=False)
     for command in ("stats", "doctor", "migrate"):
         result = run(command, "--url", NOBODY)
         assert result.exit_code == 2

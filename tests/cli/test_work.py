@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.log import JobFormatter
+from rowcall.cli.present.log import JobFormatter
 from tests.cli.conftest import Run
 from tests.support import PythonProcess, eventually
 

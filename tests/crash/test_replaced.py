@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.drivers.sqlite_connection import _open_connections
-from rowcall.errors import FileReplaced
+from rowcall.domain.errors import FileReplaced
+from rowcall.drivers.sqlite.connection import _open_connections
 from rowcall.testing.waiting import eventually
 from tests.worker.support import Place
 

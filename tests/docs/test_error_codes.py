@@ -7,8 +7,8 @@ import pkgutil
 import re
 import sqlite3
 
-from rowcall import codes
-from rowcall.failure import DEFAULT_TRACEBACK_LIMIT
+from rowcall.domain import error_codes
+from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT
 from rowcall.queue.failures import SCRUBBING_FAILED
 from tests.docs.pages import DOCS, read, section
 
@@ -31,24 +31,24 @@ def full_name(shown: str) -> str:
 
 def test_the_classes_are_real_and_those_of_the_code() -> None:
     shown = table("exceptions, and those derived from them")
-    assert {full_name(name): code for name, code in shown.items()} == codes.BY_TYPE
+    assert {full_name(name): code for name, code in shown.items()} == error_codes.BY_TYPE
 
 
 def test_the_numbers_of_the_system_are_those_of_the_code() -> None:
-    assert table("`errno`") == codes.BY_ERRNO
+    assert table("`errno`") == error_codes.BY_ERRNO
 
 
 def test_the_results_of_sqlite_are_those_of_the_code() -> None:
-    assert {getattr(sqlite3, name): code for name, code in table("SQLite").items()} == codes.BY_SQLITE_CODE
+    assert {getattr(sqlite3, name): code for name, code in table("SQLite").items()} == error_codes.BY_SQLITE_CODE
 
 
 def test_the_sqlstates_are_those_of_the_code() -> None:
-    assert table("SQLSTATE") == codes.BY_SQLSTATE
+    assert table("SQLSTATE") == error_codes.BY_SQLSTATE
 
 
 def test_what_is_asked_or_opened_is_named() -> None:
     page = read(PAGE)
-    for name in (*codes._ASKED, *codes._WRAPPERS):
+    for name in (*error_codes._ASKED, *error_codes._WRAPPERS):
         library, kind = name.split(".")[0], name.split(".")[-1]
         assert kind in page or library in page, name
         pkgutil.resolve_name(name)

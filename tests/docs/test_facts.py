@@ -39,11 +39,11 @@ from rowcall import (
     Status,
     Summary,
     WorkerInfo,
-    lifecycle,
 )
-from rowcall.cli.bench import Figures
+from rowcall.cli.commands.bench import Figures
 from rowcall.cli.main import COMMANDS, main
-from rowcall.config import DEFAULT_POOL_SIZE
+from rowcall.domain import lifecycle
+from rowcall.domain.config import DEFAULT_POOL_SIZE
 from rowcall.queue.core import Core
 from rowcall.queue.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
@@ -161,7 +161,7 @@ def test_every_state_has_its_line() -> None:
 
 def test_every_error_is_explained() -> None:
     # what a driver tells itself apart by, a caller sees as the error above it
-    tree = [kind.__name__ for kind in _below(rowcall.RowcallError) if kind.__module__ == "rowcall.errors"]
+    tree = [kind.__name__ for kind in _below(rowcall.RowcallError) if kind.__module__ == "rowcall.domain.errors"]
     assert missing({*tree, "Retry", "Snooze", "Fail", "Cancel"}, read(DOCS / "errors.md")) == []
     drawn = next(block.text for block in blocks(DOCS / "errors.md") if block.language == "text")
     assert [name for name in tree if f" {name}" not in drawn] == []

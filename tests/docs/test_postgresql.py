@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.config import DEFAULT_POOL_SIZE
+from rowcall.domain.config import DEFAULT_POOL_SIZE
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_programs import Account, find_programs
 from tests.docs.pages import DOCS, README, blocks, read, section

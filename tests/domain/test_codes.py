@@ -33,9 +33,9 @@ import requests
 import sqlalchemy
 import urllib3
 
-from rowcall.codes import BY_TYPE, code_of, http_code, internal_code
-from rowcall.errors import Conflict, DataRefused, Fail, InvalidCode, StoreUnavailable
-from rowcall.text import CODE_LENGTH, code_complaint
+from rowcall.base.text import CODE_LENGTH, code_complaint
+from rowcall.domain.error_codes import BY_TYPE, code_of, http_code, internal_code
+from rowcall.domain.errors import Conflict, DataRefused, Fail, InvalidCode, StoreUnavailable
 
 Call = Callable[[], object]
 
@@ -325,7 +325,7 @@ def test_what_is_none_is_refused_where_it_is_raised(code: str) -> None:
 
 
 def test_no_library_is_imported_for_its_names() -> None:
-    program = "import json, sys; from rowcall.codes import code_of; code_of(OSError(2, 'gone'));"
+    program = "import json, sys; from rowcall.domain.error_codes import code_of; code_of(OSError(2, 'gone'));"
     program += "print(json.dumps(list(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     libraries = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.config import Config, configure, place_of
+from rowcall.domain.config import Config, configure, place_of
 
 
 def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:

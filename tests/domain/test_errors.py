@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 import rowcall
-from rowcall import errors
-from rowcall.errors import (
+from rowcall.domain import errors
+from rowcall.domain.errors import (
     Cancel,
     Control,
     DuplicateJob,

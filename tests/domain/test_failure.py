@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.errors import Cancel, Fail, Retry
-from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, detail_of, raised, traceback_of
-from rowcall.text import DETAIL_LENGTH, storable
+from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.errors import Cancel, Fail, Retry
+from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, detail_of, raised, traceback_of
 
 
 class Speechless(Exception):

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.histogram import LONGEST_MS, Histogram, bounds_of, bucket_of, from_json, merge, percentile_ms
+from rowcall.base.histogram import LONGEST_MS, Histogram, bounds_of, bucket_of, from_json, merge, percentile_ms
 
 DURATIONS = st.integers(0, LONGEST_MS - 1)
 

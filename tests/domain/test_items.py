@@ -12,10 +12,10 @@ import msgspec
 import pydantic
 import pytest
 
-from rowcall.blobs import BLOB_KEY
-from rowcall.errors import InvalidArguments, InvalidOption
-from rowcall.items import ItemArguments
-from rowcall.payload import PayloadUnfit
+from rowcall.domain.batch_payload import ItemArguments
+from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.payload import PayloadUnfit
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rowcall import Job, Status, Summary
-from rowcall.job import FINISHED, WAITING
+from rowcall.domain.job import FINISHED, WAITING
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PINNED_FIELDS = (

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.errors import Cancel, Control, Fail, Retry, Snooze
-from rowcall.job import FINISHED, Status
-from rowcall.lifecycle import (
+from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import (
     SUCCESS,
     TABLE,
     CancelRequested,
@@ -24,7 +24,7 @@ from rowcall.lifecycle import (
     sources,
     target,
 )
-from rowcall.retry import Backoff
+from rowcall.domain.retry import Backoff
 
 # what the documentation promises, written down a second time
 PROMISED: dict[str, dict[str, str | None]] = {

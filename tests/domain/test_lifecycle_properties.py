@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.errors import Cancel, Fail, Retry, Snooze
-from rowcall.job import FINISHED, Status
-from rowcall.lifecycle import (
+from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import (
     CancelRequested,
     Lost,
     Move,
@@ -22,7 +22,7 @@ from rowcall.lifecycle import (
     decide,
     target,
 )
-from rowcall.retry import LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
+from rowcall.domain.retry import LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 
 seconds = st.floats(0, 1e9)
 errors: st.SearchStrategy[BaseException] = st.one_of(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rowcall import InvalidOption, Limit, Rowcall
-from rowcall.limits import (
+from rowcall.domain.limits import (
     LONGEST_KEY,
     LONGEST_NAME,
     LimitOf,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.moments import EPOCH, LATEST, milliseconds_of, time_of, time_or_none
+from rowcall.base.times import EPOCH, LATEST, milliseconds_of, time_of, time_or_none
 
 
 @given(st.integers(min_value=0, max_value=253_402_300_799_998))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rowcall
 from rowcall import Context, InvalidArguments, InvalidOption
-from rowcall.payload import (
+from rowcall.domain.payload import (
     Arguments,
     PayloadUnfit,
     payload_from_row,

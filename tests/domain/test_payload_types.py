@@ -15,7 +15,7 @@ import msgspec
 import pydantic
 import pytest
 
-from rowcall.payload import Arguments
+from rowcall.domain.payload import Arguments
 
 
 class Colour(enum.Enum):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption, Retention, Status
-from rowcall.retention import Rules, retention_from_text, retention_to_text
+from rowcall.domain.retention import Rules, retention_from_text, retention_to_text
 
 DAY_SECONDS = 86_400.0
 

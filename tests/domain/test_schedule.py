@@ -8,8 +8,8 @@ import pytest
 from cronsim import CronSim
 
 from rowcall import InvalidOption
-from rowcall.moments import milliseconds_of, time_of
-from rowcall.schedule import TIMELY_MS, Due, Timing, due_ticks, has_cron, next_tick, timing_of
+from rowcall.base.times import milliseconds_of, time_of
+from rowcall.domain.schedule import TIMELY_MS, Due, Timing, due_ticks, has_cron, next_tick, timing_of
 
 NOON = milliseconds_of(datetime(2030, 1, 1, 12, tzinfo=UTC))
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

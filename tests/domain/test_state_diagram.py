@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from rowcall.job import Status
-from rowcall.lifecycle import TABLE, Move, Rule
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import TABLE, Move, Rule
 
 DOCS = Path(__file__).parents[2] / "docs"
 

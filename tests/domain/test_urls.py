@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.urls import is_clear, looks_secret, redacted, shown
+from rowcall.base.urls import is_clear, looks_secret, redacted, shown
 
 
 @pytest.mark.parametrize(

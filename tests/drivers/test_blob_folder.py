@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers import blob_folder
 from rowcall.drivers.blob_folder import BlobFolder
-from rowcall.errors import StoreUnavailable
 
 DATA = b"some bytes"
 DIGEST = hashlib.sha256(DATA).hexdigest()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.clock import SystemClock
-from rowcall.config import Config
-from rowcall.drivers.gate import Gate
+from rowcall.base.clock import SystemClock
+from rowcall.domain.config import Config
+from rowcall.drivers.sqlite.write_gate import Gate
 from rowcall.queue.enqueueing import Enqueueing
 from tests.support import PythonProcess, eventually
 
@@ -22,7 +22,7 @@ PATIENT = 20.0
 
 HOLD = """
 import signal, sys
-from rowcall.drivers.gate import Gate
+from rowcall.drivers.sqlite.write_gate import Gate
 gate = Gate(sys.argv[1], 20.0)
 gate.enter()
 print("inside", flush=True)
@@ -31,7 +31,7 @@ signal.pause()
 
 GO_AGAIN_AND_AGAIN = """
 import mmap, struct, sys, threading
-from rowcall.drivers.gate import Gate
+from rowcall.drivers.sqlite.write_gate import Gate
 folder, counter = sys.argv[1:]
 with open(counter, "r+b") as file:
     turns = mmap.mmap(file.fileno(), 8)

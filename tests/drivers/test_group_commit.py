@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.domain.errors import DataRefused
 from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
-from rowcall.drivers.sqlite import SqliteDatabase
-from rowcall.errors import DataRefused
+from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans.enqueue import Member
 from tests.drivers.wal import commits_in

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
-from rowcall.config import Config, Server
-from rowcall.drivers.postgres import MOST_TRIES, PostgresDatabase
-from rowcall.drivers.postgres_connection import connect
-from rowcall.errors import Conflict, DataRefused
+from rowcall.domain.config import Config, Server
+from rowcall.domain.errors import Conflict, DataRefused
+from rowcall.drivers.postgres.connection import connect
+from rowcall.drivers.postgres.database import MOST_TRIES, PostgresDatabase
 from rowcall.store.dialect import Inserted
 from rowcall.store.plans.enqueue import Member
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row

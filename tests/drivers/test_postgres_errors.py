@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.config import Config, Server, shown
-from rowcall.drivers import postgres_connection
-from rowcall.drivers.postgres_connection import connect
-from rowcall.drivers.postgres_errors import explained, is_lost
-from rowcall.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.domain.config import Config, Server, shown
+from rowcall.domain.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.postgres import connection
+from rowcall.drivers.postgres.connection import connect
+from rowcall.drivers.postgres.errors import explained, is_lost
 from rowcall.testing import eventually
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer, free_port
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
@@ -329,7 +329,7 @@ def test_no_place_is_left_for_this_user_or_database(strict_server: PostgresServe
 
 
 def test_a_server_that_is_too_old(shared_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_connection, "OLDEST_SERVER", 990_000)
+    monkeypatch.setattr(connection, "OLDEST_SERVER", 990_000)
     found = refusal_of(shared_url)
     assert "is too old" in str(found)
     assert found.advice == "Upgrade the server"

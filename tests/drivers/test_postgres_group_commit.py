@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
-from rowcall.drivers.postgres import PostgresDatabase
-from rowcall.errors import DataRefused
+from rowcall.domain.errors import DataRefused
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.plans.enqueue import Member
 from tests.connected import Connection, connected, database_with_tables, empty

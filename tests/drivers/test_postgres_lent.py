@@ -21,7 +21,7 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall, StoreUnavailable
-from rowcall.errors import DataRefused
+from rowcall.domain.errors import DataRefused
 from rowcall.store.dialect import NewJob
 from rowcall.task import Task
 from rowcall.testing.postgres_database import database_of

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
-from rowcall.drivers.sqlite import MOST_IDLE_READERS, SqliteDatabase
+from rowcall.drivers.sqlite.database import MOST_IDLE_READERS, SqliteDatabase
 from rowcall.store.statement import Plan, Statement, execute, no_row
 from tests.support import PythonProcess
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.drivers.sqlite_errors import explained, lock_holders
-from rowcall.errors import DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.domain.errors import DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.sqlite.errors import explained, lock_holders
 from tests.support import PythonProcess
 
 HOLD_THE_WRITE_LOCK = """

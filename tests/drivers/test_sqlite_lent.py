@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Job, Rowcall, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.lent.of_sqlite3 import bound_files, known_files
+from rowcall.drivers.caller.sqlite3 import bound_files, known_files
 from rowcall.store.dialect import NewJob
 from rowcall.task import Task
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowcall import Backoff, Context, Job
-from rowcall.job import Summary
+from rowcall.domain.job import Summary
 from rowcall.task import ContextTask
 from tests.lent.callers.base import Caller, drive
 from tests.lent.desk import Lending

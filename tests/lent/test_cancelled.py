@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rowcall import Context, Job, Rowcall
+from rowcall.drivers.caller import connection
 from rowcall.drivers.finishing import finish
-from rowcall.drivers.lent import loan
 from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run
 from tests.lent.callers.base import Caller, Kind
 from tests.lent.callers.kinds import BY_NAME
@@ -257,7 +257,7 @@ def test_a_cancelled_call_does_not_wait_for_a_lock_for_ever(
     kind: Kind, desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transaction has failed then: nothing of it can be committed."""
-    monkeypatch.setattr(loan, "LOCK_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "LOCK_PATIENCE_SECONDS", 0.01)
     lending = Lending(kind, *desks)
 
     async def story() -> None:

@@ -15,8 +15,8 @@ import pytest
 from rowcall import Backoff, Context, Job, LeaseLost, Rowcall, current
 from rowcall.task import ContextTask
 from rowcall.testing import eventually
-from rowcall.worker import loop, outcomes
-from rowcall.worker.pace import Pace
+from rowcall.worker.loop import outcomes, rounds
+from rowcall.worker.loop.buffer_size import Pace
 from tests.lent.test_completion import ROLLED_BACK
 from tests.worker.support import comes_to, ended
 
@@ -180,7 +180,7 @@ def test_a_handler_that_goes_on_after_it_has_completed_holds_nobody_up(
     on_postgresql: Queue, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """Its row is locked by itself: the loop, which notes of long runs out of the buffer that they began, leaves it."""
-    monkeypatch.setattr(loop, "MARK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(rounds, "MARK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(Pace, "buffer_size", 5)
     queue, gate, first = on_postgresql, threading.Event(), threading.Event()
     completed: list[int] = []

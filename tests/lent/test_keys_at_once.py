@@ -13,7 +13,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from rowcall import DuplicateJob, Rowcall, StoreUnavailable
-from rowcall.errors import Conflict
+from rowcall.domain.errors import Conflict
 from tests.support import eventually
 
 LEVELS = [IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE]

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from rowcall import Context, InvalidArguments
-from rowcall.blobs import BLOB_KEY
+from rowcall.domain.blobs import BLOB_KEY
 from tests.connected import connected
 from tests.lent.callers.base import Caller
 from tests.lent.callers.kinds import BY_NAME

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
-from rowcall.moments import milliseconds_of
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.retention import Rules
 from rowcall.queue.options import EnqueueOptions
-from rowcall.retention import Rules
 from rowcall.store.plans import tidy
 from rowcall.testing.clock import FakeClock
 from tests.observe import slow

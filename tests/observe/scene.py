@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 from rowcall import ErrorGroup, InProgress, Job, Kept, Rowcall, Stats
-from rowcall.moments import milliseconds_of
+from rowcall.base.times import milliseconds_of
 from rowcall.testing import FakeClock
 
 HOUR = 3600.0

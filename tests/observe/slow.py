@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowcall import Pace, Percentiles, Rowcall, Status
-from rowcall.retention import Rules
+from rowcall.domain.retention import Rules
 from rowcall.store.records import HOUR_MS, MINUTE_MS
 from tests.observe.places import AttemptRow, JobRow
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall
-from rowcall.drivers import postgres_connection
+from rowcall.drivers.postgres import connection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.keeper import Watcher
+from rowcall.worker.upkeep.heartbeat import Watcher
 from tests.postgres.support import Site, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
@@ -94,7 +94,7 @@ def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
     site: Site, jobs: Rowcall, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the server it looks like a host without power: its transaction stays open, with the job's row locked."""
-    monkeypatch.setattr(postgres_connection, "LONGEST_SILENCE_SECONDS", 1)
+    monkeypatch.setattr(connection, "LONGEST_SILENCE_SECONDS", 1)
     with Rowcall(wire.url) as cut_off:
         declare(cut_off, site)
         job = jobs.enqueue("note", {"text": "locked"})

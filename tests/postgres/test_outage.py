@@ -15,8 +15,8 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
-from rowcall.worker import loop
-from rowcall.worker.server_lookout import ServerLookout
+from rowcall.worker.loop import rounds
+from rowcall.worker.loop.postgres_waiter import ServerLookout
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
 from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_beats
@@ -155,7 +155,7 @@ def test_the_pauses_grow_and_differ(
         pauses.append(seconds)
         pause(lookout, seconds)
 
-    monkeypatch.setattr(loop, "LAST_PAUSE_SECONDS", 0.4)
+    monkeypatch.setattr(rounds, "LAST_PAUSE_SECONDS", 0.4)
     monkeypatch.setattr(ServerLookout, "pause", noted_pause)
     with jobs.worker(lease=LEASE_SECONDS):
         server.stop()

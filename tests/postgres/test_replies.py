@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
-from rowcall.drivers import postgres_connection
-from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.drivers.postgres import connection
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
-from rowcall.worker import loop
-from rowcall.worker.outcomes import Outcomes
+from rowcall.worker.loop import rounds
+from rowcall.worker.loop.outcomes import Outcomes
 from tests.postgres.support import ATTEMPTS, Site, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended
@@ -97,7 +97,7 @@ def test_a_claim_whose_commit_arrives_late_is_given_back(
     site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
-    monkeypatch.setattr(loop, "DECIDED_SECONDS", 5.0)
+    monkeypatch.setattr(rounds, "DECIDED_SECONDS", 5.0)
     ran: list[str] = []
 
     @jobs.task
@@ -121,7 +121,7 @@ def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_g
     site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit never arrives. Until the server ends that transaction, its rows are locked, and still running."""
-    monkeypatch.setattr(postgres_connection, "LONGEST_SILENCE_SECONDS", 1)
+    monkeypatch.setattr(connection, "LONGEST_SILENCE_SECONDS", 1)
     ran: Counter[int] = Counter()
 
     @jobs.task

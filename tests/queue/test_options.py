@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowcall import Backoff, InvalidOption, Job, Rowcall
-from rowcall.retry import backoff_from_text
+from rowcall.domain.retry import backoff_from_text
 from rowcall.task import Task
 from rowcall.testing import FakeClock
 

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
+from rowcall.domain.lifecycle import SUCCESS, Succeeded
 from rowcall.drivers.runner import run
-from rowcall.lifecycle import SUCCESS, Succeeded
 from rowcall.queue import waiting_room
 from rowcall.queue.keeping import tidy_up
 from rowcall.store.plans.claim import Appetite, round_of_work

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from rowcall import Rowcall
-from rowcall.moments import milliseconds_of
+from rowcall.base.times import milliseconds_of
 from rowcall.store.plans import schedule as plans
 from rowcall.store.statement import Plan, Row
 from rowcall.testing.clock import FakeClock

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.moments import milliseconds_of, time_of
+from rowcall.base.times import milliseconds_of, time_of
 from rowcall.store.plans.schedule import tick
 from rowcall.testing.clock import FakeClock
 from tests.schedules.brute_force import ticks

@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from rowcall import Job, Status
-from rowcall.histogram import bucket_of
-from rowcall.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
-from rowcall.moments import milliseconds_of
+from rowcall.base.histogram import bucket_of
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
 from rowcall.store.flows import Touched
 from rowcall.store.plans.books import Books, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.statement import Plan, Statement, fetch, no_row
 from tests.store.databases import migrated
 

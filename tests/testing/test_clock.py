@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.clock import Clock
+from rowcall.base.clock import Clock
 from rowcall.testing import FakeClock
 from rowcall.testing.plugin import rowcall_clock
 

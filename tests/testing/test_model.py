@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from rowcall.lifecycle import Lost, Transition, Tries, decide
+from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
 from rowcall.queue import by_hand
 from rowcall.store.dialect import Ready
 from rowcall.store.plans import recover

@@ -118,14 +118,14 @@ def pass_context(ctx: Context) -> None:
 """
 
 REVEALED = [
-    "rowcall.job.Job",
-    "rowcall.job.Job",
+    "rowcall.domain.job.Job",
+    "rowcall.domain.job.Job",
     "int",
-    "list[rowcall.job.Job]",
-    "rowcall.job.Job",
-    "rowcall.job.Job",
-    "rowcall.job.Job",
-    "list[rowcall.job.Job]",
+    "list[rowcall.domain.job.Job]",
+    "rowcall.domain.job.Job",
+    "rowcall.domain.job.Job",
+    "rowcall.domain.job.Job",
+    "list[rowcall.domain.job.Job]",
     "str",
 ]
 

@@ -10,9 +10,9 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.wake.news import News
-from rowcall.worker import loop, server_lookout
-from rowcall.worker.server_lookout import ServerLookout
+from rowcall.wake.notification import News
+from rowcall.worker.loop import postgres_waiter, rounds
+from rowcall.worker.loop.postgres_waiter import ServerLookout
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected
 
@@ -41,8 +41,8 @@ class Idle:
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is found by looking now and then; what ends a wait is kept."""
         for floor in ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
-            monkeypatch.setattr(server_lookout, floor, HOURS)
-        monkeypatch.setattr(loop, "LONGEST_WAIT_SECONDS", HOURS)
+            monkeypatch.setattr(postgres_waiter, floor, HOURS)
+        monkeypatch.setattr(rounds, "LONGEST_WAIT_SECONDS", HOURS)
         wait = ServerLookout.wait
 
         def watched(lookout: ServerLookout, seconds: float) -> News:

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from rowcall.drivers.sqlite_connection import SqliteConnection
-from rowcall.wake import file_lookout
-from rowcall.wake.file_lookout import FileLookout
-from rowcall.wake.news import News
-from rowcall.wake.watch import Bell, Watch
+from rowcall.drivers.sqlite.connection import SqliteConnection
+from rowcall.wake import sqlite_waiter
+from rowcall.wake.file_watch import Bell, Watch
+from rowcall.wake.notification import News
+from rowcall.wake.sqlite_waiter import FileLookout
 
 LONG = 5.0
 
@@ -78,8 +78,8 @@ def scripted(
     def make_watch(paths: list[str], bell: Bell) -> Watch:
         return watch
 
-    monkeypatch.setattr(file_lookout, "watch", make_watch)
-    monkeypatch.setattr(file_lookout, "time", time)
+    monkeypatch.setattr(sqlite_waiter, "watch", make_watch)
+    monkeypatch.setattr(sqlite_waiter, "time", time)
     looks = FileLookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
     looks.note()
     return watch, counter, looks

@@ -15,16 +15,16 @@ from typing import TypeVar
 import pytest
 
 from rowcall import Rowcall
-from rowcall.config import Config, Server
-from rowcall.drivers.postgres import PostgresDatabase
-from rowcall.drivers.postgres_connection import connect
-from rowcall.errors import StoreUnavailable
+from rowcall.domain.config import Config, Server
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.postgres.connection import connect
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from rowcall.wake import listen
-from rowcall.wake.listen import Listener
-from rowcall.wake.watch import Bell
+from rowcall.wake import postgres_listener
+from rowcall.wake.file_watch import Bell
+from rowcall.wake.postgres_listener import Listener
 from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
 from tests.pgbouncer import PgBouncer
@@ -56,7 +56,7 @@ class Connections:
 
 
 @contextmanager
-def listening(connect: listen.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
+def listening(connect: postgres_listener.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
     listener = Listener(connect, channel, bell)
     try:
         yield listener
@@ -65,7 +65,7 @@ def listening(connect: listen.Connect, bell: Bell, channel: str = CHANNEL) -> It
 
 
 @contextmanager
-def hearing(connect: listen.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
+def hearing(connect: postgres_listener.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
     """A listener that is there, and has said so."""
     with listening(connect, bell, channel) as listener:
         eventually(listener.take, message="a listener")
@@ -187,8 +187,8 @@ def test_pauses_between_tries_grow_and_are_forgotten(
     postgres_url: str, bell: Bell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, failures = 0.005, 7
-    monkeypatch.setattr(listen, "FIRST_PAUSE_SECONDS", first)
-    monkeypatch.setattr(listen, "LAST_PAUSE_SECONDS", 1000.0)
+    monkeypatch.setattr(postgres_listener, "FIRST_PAUSE_SECONDS", first)
+    monkeypatch.setattr(postgres_listener, "LAST_PAUSE_SECONDS", 1000.0)
     connections = Connections(postgres_url)
     tried_at: list[float] = []
 
@@ -220,7 +220,7 @@ def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, bell: B
 
 
 def test_nothing_is_left_when_it_stops_between_two_tries(bell: Bell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "FIRST_PAUSE_SECONDS", 1000.0)
+    monkeypatch.setattr(postgres_listener, "FIRST_PAUSE_SECONDS", 1000.0)
     tried = threading.Event()
     before = open_descriptors()
 

@@ -11,7 +11,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from rowcall import Job, Rowcall
-from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement, no_row
 from rowcall.testing import eventually

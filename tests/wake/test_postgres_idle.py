@@ -7,11 +7,12 @@ import time
 import pytest
 
 from rowcall import Rowcall
-from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
-from rowcall.worker import keeper, loop, mismatches, server_lookout
+from rowcall.worker.loop import postgres_waiter, rounds
 from rowcall.worker.settings import DEFAULT_LEASE_SECONDS
+from rowcall.worker.upkeep import heartbeat, mismatches
 
 FASTER = 20.0
 LOGGED = "options=-c%20log_statement%3Dall"
@@ -22,10 +23,10 @@ EDGES = 3  # of each kind of question, one more may fall into a time than its sh
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (keeper, ("CHECK_SECONDS", "TIDY_SECONDS")),
-        (loop, ("LONGEST_WAIT_SECONDS",)),
+        (heartbeat, ("CHECK_SECONDS", "TIDY_SECONDS")),
+        (rounds, ("LONGEST_WAIT_SECONDS",)),
         (mismatches, ("PAUSE_SECONDS",)),
-        (server_lookout, ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
+        (postgres_waiter, ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name) / FASTER)

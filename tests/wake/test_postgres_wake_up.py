@@ -11,11 +11,12 @@ import pytest
 from psycopg import IsolationLevel
 
 from rowcall import Backoff, Job, Rowcall
-from rowcall.drivers.postgres import PostgresDatabase
+from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.wake.news import News
-from rowcall.worker import keeper, pace, server_lookout
+from rowcall.wake.notification import News
+from rowcall.worker.loop import buffer_size, postgres_waiter
+from rowcall.worker.upkeep import heartbeat
 from tests.connected import connected, database_with_tables, empty
 from tests.wake.idle import PLAIN_SQL, Idle, ear
 from tests.worker.support import comes_to, ended
@@ -330,8 +331,8 @@ class Busy:
 @pytest.fixture
 def busy(waiting: Idle, monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
     """Busy at once, not after 50 ms; and no buffer, which is room that it would want to be told for."""
-    monkeypatch.setattr(server_lookout, "BUSY_SECONDS", -1.0)
-    monkeypatch.setattr(pace, "MOST_BUFFERED", 0)
+    monkeypatch.setattr(postgres_waiter, "BUSY_SECONDS", -1.0)
+    monkeypatch.setattr(buffer_size, "MOST_BUFFERED", 0)
     with waiting.worker(concurrency=1):
         waiting.settle()
         busy = Busy(waiting)
@@ -406,7 +407,7 @@ def test_a_failed_attempt_with_another_to_come_wakes_it(waiting: Idle) -> None:
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PostgresDatabase, "survey_seconds", 0.02)
-    monkeypatch.setattr(keeper, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(heartbeat, "CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("watchful")

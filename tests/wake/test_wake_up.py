@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, Context, Job, Rowcall
-from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.wake import watch
-from rowcall.wake.watch import InotifyWatch
+from rowcall.wake import file_watch
+from rowcall.wake.file_watch import InotifyWatch
 from tests.worker.support import Place, ended
 
 pytestmark = pytest.mark.concurrency
@@ -175,7 +175,7 @@ def polling(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: object) -> InotifyWatch:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(watch, "InotifyWatch", none_left)
+    monkeypatch.setattr(file_watch, "InotifyWatch", none_left)
 
 
 @pytest.mark.usefixtures("polling")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.wake import watch as watch_module
-from rowcall.wake.watch import POLL_LAST_SECONDS, Bell, InotifyWatch, PollingWatch, Watch, watch
+from rowcall.wake import file_watch as watch_module
+from rowcall.wake.file_watch import POLL_LAST_SECONDS, Bell, InotifyWatch, PollingWatch, Watch, watch
 
 LONG = 10.0
 

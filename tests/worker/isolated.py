@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rowcall import Cancel, Context, Fail, Retry, Snooze, WrongState, current
 from rowcall.context import running
-from rowcall.worker.child_attempt import ChildAttempt
-from rowcall.worker.messages import Answered
+from rowcall.worker.isolation.child_attempt import ChildAttempt
+from rowcall.worker.isolation.messages import Answered
 
 SIGNALLED = 128 + signal.SIGTERM
 served = 0

@@ -17,7 +17,7 @@ from rowcall import Job, Rowcall
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
-from rowcall.worker.run import Run
+from rowcall.worker.attempt import Run
 
 ROOT = Path(__file__).parents[2]
 FINISHED = ("succeeded", "failed", "cancelled")

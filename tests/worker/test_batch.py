@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.lifecycle import CancelRequested, Released
+from rowcall.domain.lifecycle import CancelRequested, Released
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually
-from rowcall.worker.batch import Batch
-from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.run import Run
+from rowcall.worker.attempt import Run
+from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker.support import Place, claimed
 
 

@@ -13,16 +13,16 @@ from contextlib import closing
 import pytest
 
 from rowcall import Context, Rowcall
-from rowcall.lifecycle import CancelRequested, Lost, Move
+from rowcall.domain.lifecycle import CancelRequested, Lost, Move
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Interrupted
 from rowcall.testing import eventually
-from rowcall.worker import canceller
+from rowcall.worker.attempt import Run, Stop
 from rowcall.worker.completion import Completion
-from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.run import Run, Stop
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.upkeep import cancel_requests
 from tests.worker.support import Place, ended, some_beats
 
 
@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return ask(dialect, attempts)
 
     monkeypatch.setattr(SqliteDialect, "interrupted", noted)
-    monkeypatch.setattr(canceller, "ASK_SECONDS", 0.02)
+    monkeypatch.setattr(cancel_requests, "ASK_SECONDS", 0.02)
     return ids
 
 
@@ -113,7 +113,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     dispatcher = Dispatcher(1, lambda: None, None)
     dispatcher.accept([first], [second])
     jobs.complete(jobs.get(second.ready.id))
-    canceller.Canceller(jobs, dispatcher).check()
+    cancel_requests.Canceller(jobs, dispatcher).check()
     assert dispatcher.take_ended() == [second]
     assert not first.cancelled
     let_go.set()

@@ -12,7 +12,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.store.dialect import Registration
 from rowcall.testing import FakeClock
-from rowcall.worker.complaints import Complaints
+from rowcall.worker.upkeep.health_log import Complaints
 
 HOUR_SECONDS = 3600
 

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Backoff, Context, Rowcall
 from rowcall.testing import eventually
-from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker.support import Place, comes_to, ended, outcomes
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from rowcall import Retention, Rowcall, Status, StoreUnavailable
+from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
 from rowcall.queue.keeping import rules_of
-from rowcall.retention import retention_from_text
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan, Statement, fetch
 from rowcall.testing.clock import FakeClock
-from rowcall.worker import janitor as janitor_module
-from rowcall.worker.janitor import FOLD_EVERY_MS, PRUNE_EVERY_MS, Janitor
-from rowcall.worker.outage import Outage
+from rowcall.worker.loop.outage import Outage
+from rowcall.worker.upkeep import pruning as janitor_module
+from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Janitor
 
 DAY = timedelta(days=1)
 

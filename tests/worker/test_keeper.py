@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import FakeClock, eventually
-from rowcall.worker.keeper import Watcher
+from rowcall.worker.upkeep.heartbeat import Watcher
 from tests.worker.support import Place, comes_to, ended, outcomes, some_beats
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.crash]

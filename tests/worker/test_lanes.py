@@ -10,11 +10,11 @@ from contextvars import ContextVar
 import pytest
 
 from rowcall import Backoff, Context, Rowcall, current
-from rowcall.lifecycle import Released
+from rowcall.domain.lifecycle import Released
 from rowcall.store.plans.claim import Appetite, claim_by_hand
-from rowcall.worker import lanes
-from rowcall.worker.lanes import AsyncLane
-from rowcall.worker.run import Run
+from rowcall.worker.attempt import Run
+from rowcall.worker.lanes import lanes
+from rowcall.worker.lanes.lanes import AsyncLane
 from tests.worker.support import ended
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.clock import SystemClock
-from rowcall.lifecycle import Released
+from rowcall.base.clock import SystemClock
+from rowcall.domain.lifecycle import Released
 from rowcall.store.plans.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually
-from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.attempt import Run
+from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lease import Lease
-from rowcall.worker.run import Run
 from tests.worker.support import all_ended, claimed, ended
 
 

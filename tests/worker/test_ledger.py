@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.drivers import liveness_file
+from rowcall.drivers.liveness_file import NO_PLACE, PAIRS, Ledger, cannot_be_kept
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker import ledger
-from rowcall.worker.ledger import NO_PLACE, PAIRS, Ledger, cannot_be_kept
 
 HOLD = """
 import signal, sys
-from rowcall.worker.ledger import Ledger
+from rowcall.drivers.liveness_file import Ledger
 held = Ledger(sys.argv[1], "worker-x")
 held.mark_started(7, 3, 12.5)
 print("held", flush=True)
@@ -28,7 +28,7 @@ signal.pause()
 
 FORK_DURING_THE_CHECK = """
 import fcntl, os, sys, threading
-from rowcall.worker import ledger
+from rowcall.drivers import liveness_file
 read, write = os.pipe()
 locked, forked, flock = threading.Event(), threading.Event(), fcntl.flock
 def slow_flock(fd, how):
@@ -36,7 +36,7 @@ def slow_flock(fd, how):
     locked.set()
     forked.wait(0.3)
 fcntl.flock = slow_flock
-checking = threading.Thread(target=lambda: print("checked", ledger.is_dead(sys.argv[1]), flush=True))
+checking = threading.Thread(target=lambda: print("checked", liveness_file.is_dead(sys.argv[1]), flush=True))
 checking.start()
 locked.wait()
 if os.fork() == 0:
@@ -46,13 +46,13 @@ if os.fork() == 0:
 forked.set()
 checking.join()
 fcntl.flock = flock
-print("after the fork", ledger.is_dead(sys.argv[1]), flush=True)
+print("after the fork", liveness_file.is_dead(sys.argv[1]), flush=True)
 """
 
 
 FORK = """
 import os, signal, sys, threading
-from rowcall.worker.ledger import Ledger
+from rowcall.drivers.liveness_file import Ledger
 held = Ledger(sys.argv[1], "worker-x")
 read, write = os.pipe()
 def grow():
@@ -73,26 +73,26 @@ signal.pause()
 
 def test_a_living_owner_is_not_dead(tmp_path: Path) -> None:
     held = Ledger(str(tmp_path), "worker-x")
-    assert not ledger.is_dead(held.path)
+    assert not liveness_file.is_dead(held.path)
     held.close()
     assert not os.path.exists(held.path)
-    assert not ledger.is_dead(held.path)  # gone in order, not dead
-    assert ledger.started_jobs(held.path) is None
+    assert not liveness_file.is_dead(held.path)  # gone in order, not dead
+    assert liveness_file.started_jobs(held.path) is None
 
 
 def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
     path = str(tmp_path / "worker-x")
     with PythonProcess("-c", HOLD, str(tmp_path)) as process:
         process.wait_for("held")
-        assert not ledger.is_dead(path)
+        assert not liveness_file.is_dead(path)
         process.send(signal.SIGSTOP)
-        assert not ledger.is_dead(path)
+        assert not liveness_file.is_dead(path)
         process.kill()
-        assert ledger.is_dead(path)
-        assert ledger.started_jobs(path) == {(7, 3): 12.5}
-    ledger.remove(path)
+        assert liveness_file.is_dead(path)
+        assert liveness_file.started_jobs(path) == {(7, 3): 12.5}
+    liveness_file.remove(path)
     assert not os.path.exists(path)
-    ledger.remove(path)
+    liveness_file.remove(path)
 
 
 def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
     held.free(places)
     for number in range(PAIRS + 1, 3 * PAIRS):
         held.free([held.mark_started(number, 1)])
-    found = ledger.started_jobs(held.path)
+    found = liveness_file.started_jobs(held.path)
     assert found is not None
     assert (1, 1) in found
     assert (3 * PAIRS - 1, 1) in found
@@ -119,7 +119,7 @@ def test_the_file_grows_and_keeps_what_was_written(tmp_path: Path) -> None:
     more = [held.mark_started(number, 1) for number in range(PAIRS + 1, 6 * PAIRS + 1)]
     assert NO_PLACE not in more
     assert len({*first, *more}) == 6 * PAIRS
-    assert set(ledger.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, 6 * PAIRS + 1)}
+    assert set(liveness_file.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, 6 * PAIRS + 1)}
     held.close()
 
 
@@ -135,7 +135,7 @@ def test_a_thread_that_writes_while_the_file_grows_is_heard(tmp_path: Path) -> N
     for _ in range(6):
         held.reserve(os.path.getsize(held.path) // 24)
     thread.join()
-    assert set(ledger.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, PAIRS + 1)}
+    assert set(liveness_file.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, PAIRS + 1)}
     held.close()
 
 
@@ -150,7 +150,7 @@ def test_a_child_that_is_forked_while_the_file_grows_does_not_keep_the_lock(tmp_
     with PythonProcess("-c", FORK, str(tmp_path)) as process:
         process.wait_for("forked")
         process.kill()
-        assert ledger.is_dead(str(tmp_path / "worker-x"))
+        assert liveness_file.is_dead(str(tmp_path / "worker-x"))
 
 
 def test_a_full_disk_keeps_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,15 +160,15 @@ def test_a_full_disk_keeps_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest
         held.reserve(PAIRS + 1)
     held.reserve(PAIRS)
     assert held.mark_started(7, 3) != NO_PLACE
-    assert ledger.started_jobs(held.path) == {(7, 3): 0.0}
+    assert liveness_file.started_jobs(held.path) == {(7, 3): 0.0}
     held.close()
 
 
 def test_no_handler_starts_that_cannot_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ledger, "PAIRS", 4)
-    monkeypatch.setattr(ledger, "_SIZE", 5 * 24)
+    monkeypatch.setattr(liveness_file, "PAIRS", 4)
+    monkeypatch.setattr(liveness_file, "_SIZE", 5 * 24)
     calls: list[int] = []
     with Rowcall(tmp_path / "queue.db") as jobs:
 
@@ -214,16 +214,16 @@ def test_what_was_written_before_the_machine_started_anew_says_nothing(tmp_path:
     held.mark_started(7, 3)
     with open(held.path, "r+b") as file:
         file.write(b"another boot id.")
-    assert ledger.started_jobs(held.path) is None
+    assert liveness_file.started_jobs(held.path) is None
     held.close()
 
 
 def test_nothing_is_known_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     missing = str(tmp_path / "nothing")
     for path in (missing, None):
-        assert not ledger.is_dead(path)
-        assert ledger.started_jobs(path) is None
-        ledger.remove(path)
+        assert not liveness_file.is_dead(path)
+        assert liveness_file.started_jobs(path) is None
+        liveness_file.remove(path)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from rowcall.store.plans.limits import HELD_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
 from rowcall.testing.clock import FakeClock
-from rowcall.worker.sweeper import SWEEP_SECONDS, Sweeper
+from rowcall.worker.upkeep.held_jobs import SWEEP_SECONDS, Sweeper
 
 Execute = Callable[[str], list[tuple[object, ...]]]
 ONE = Limit("one", concurrency=1)

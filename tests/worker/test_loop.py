@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.drivers.sqlite_connection import SqliteConnection
+from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.plans.claim import round_of_work
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.statement import Plan, Row, Statement

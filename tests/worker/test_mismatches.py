@@ -12,10 +12,10 @@ import pytest
 from rowcall import Rowcall
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.testing import eventually
-from rowcall.worker import mismatches
-from rowcall.worker.loop import Loop
-from rowcall.worker.mismatches import Mismatches
+from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.settings import settings
+from rowcall.worker.upkeep import mismatches
+from rowcall.worker.upkeep.mismatches import Mismatches
 from tests.worker.support import Place
 
 OLD = "def greet(name: str) -> str:\n    return name\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.worker.pace import MOST_BUFFERED, MOST_BYTES_AHEAD, Pace
+from rowcall.worker.loop.buffer_size import MOST_BUFFERED, MOST_BYTES_AHEAD, Pace
 
 
 def test_nothing_is_held_before_anything_is_known() -> None:

@@ -18,8 +18,8 @@ import pytest
 from rowcall import Backoff, InvalidOption, Job, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker import child_process
-from rowcall.worker.dispatcher import Dispatcher
+from rowcall.worker.isolation import child_process
+from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker import isolated
 from tests.worker.support import Place, claimed, comes_to, ended, outcomes
 
@@ -250,7 +250,7 @@ import sys
 import threading
 from pathlib import Path
 
-if "rowcall.worker.child" in sys.orig_argv:
+if "rowcall.worker.isolation.child" in sys.orig_argv:
     while not (Path(__file__).parent / "import.open").exists():
         threading.Event().wait(0.01)
 

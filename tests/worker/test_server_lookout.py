@@ -9,14 +9,14 @@ from typing import cast
 
 import pytest
 
+from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.database import Connection
-from rowcall.errors import StoreUnavailable
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.wake.listen import Listener
-from rowcall.wake.news import News
-from rowcall.wake.watch import Bell
-from rowcall.worker import server_lookout
-from rowcall.worker.server_lookout import (
+from rowcall.wake.file_watch import Bell
+from rowcall.wake.notification import News
+from rowcall.wake.postgres_listener import Listener
+from rowcall.worker.loop import postgres_waiter
+from rowcall.worker.loop.postgres_waiter import (
     BUSY_SECONDS,
     FIRST_DEAF_SECONDS,
     FIRST_DOUBT_SECONDS,
@@ -108,8 +108,8 @@ def bell() -> Iterator[Bell]:
 @pytest.fixture
 def script(bell: Bell, monkeypatch: pytest.MonkeyPatch) -> Script:
     script = Script(bell)
-    monkeypatch.setattr(server_lookout, "time", script)
-    monkeypatch.setattr(server_lookout, "is_readable", script.is_readable)
+    monkeypatch.setattr(postgres_waiter, "time", script)
+    monkeypatch.setattr(postgres_waiter, "is_readable", script.is_readable)
     return script
 
 

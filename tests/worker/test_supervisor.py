@@ -14,8 +14,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing.process import default_signals
-from rowcall.worker import supervisor
-from rowcall.worker.supervisor import pause_seconds, quick_deaths
+from rowcall.worker.process import supervisor
+from rowcall.worker.process.supervisor import pause_seconds, quick_deaths
 from tests.support import PythonProcess, eventually
 
 APP = """
@@ -201,7 +201,7 @@ def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started_is_tried_again() -> None:
     program = (
-        "import sys, logging; logging.basicConfig(); from rowcall.worker.supervisor import Supervisor;"
+        "import sys, logging; logging.basicConfig(); from rowcall.worker.process.supervisor import Supervisor;"
         "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0).run() else 3)"
     )
     with PythonProcess("-c", program) as process:

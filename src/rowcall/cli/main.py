@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import click
 
-from rowcall.errors import InvalidOption, RowcallError
-from rowcall.text import printable
-from rowcall.urls import looks_secret, redacted
+from rowcall.base.text import printable
+from rowcall.base.urls import looks_secret, redacted
+from rowcall.domain.errors import InvalidOption, RowcallError
 
 COMMANDS = {
     "work": "work",
@@ -39,7 +39,7 @@ COMMANDS = {
     "prune": "prune",
     "vacuum": "prune",
     "migrate": "migrate",
-    "doctor": "doctor.command",
+    "doctor": "doctor",
     "bench": "bench",
     "demo": "demo",
 }
@@ -56,7 +56,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"rowcall.cli.{COMMANDS[name]}")
+        module = importlib.import_module(f"rowcall.cli.commands.{COMMANDS[name]}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from rowcall.app import Rowcall
 from rowcall.drivers.runner import run
-from rowcall.drivers.sqlite_errors import explained
+from rowcall.drivers.sqlite.errors import explained
 from rowcall.store.dialect import Version
 from rowcall.store.sqlite.dialect import SqliteDialect
 

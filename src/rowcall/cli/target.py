@@ -16,10 +16,10 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
+from rowcall.base.urls import looks_secret
 from rowcall.cli.probe import version_of
-from rowcall.config import PATH_ADVICE, shown
-from rowcall.errors import InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.urls import looks_secret
+from rowcall.domain.config import PATH_ADVICE, shown
+from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."

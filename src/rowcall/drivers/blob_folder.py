@@ -13,8 +13,8 @@ import secrets
 import time
 from collections.abc import Iterator
 
-from rowcall.drivers.beside import make_folder, open_file
-from rowcall.errors import StoreUnavailable
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.side_files import make_folder, open_file
 
 LOOKS = 3
 _UNFINISHED, _TAKEN = ".new", ".taken"

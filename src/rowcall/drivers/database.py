@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from rowcall.drivers.lent.loan import Loan, Whereabouts
-from rowcall.drivers.lent.short import Written
+from rowcall.drivers.caller.connection import Loan, Whereabouts
+from rowcall.drivers.caller.short import Written
 from rowcall.store.statement import Parameter, Plan
 
 T = TypeVar("T")

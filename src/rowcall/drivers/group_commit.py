@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
-from rowcall.errors import StoreUnavailable
+from rowcall.domain.errors import StoreUnavailable
 
 M = TypeVar("M")
 T = TypeVar("T")

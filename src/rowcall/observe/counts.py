@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rowcall.job import Stats
+from rowcall.domain.job import Stats
 
 FRESH_SECONDS = 5.0
 PATIENCE_SECONDS = 3.0

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rowcall.errors import InvalidOption
-from rowcall.job import Stats
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Stats
 from rowcall.observe.counts import Counts
 from rowcall.observe.extras import missing
 from rowcall.observe.meter import Meter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.errors import InvalidOption
+from rowcall.domain.errors import InvalidOption
 from rowcall.queue.tracing import Tracing
 
 

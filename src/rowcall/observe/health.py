@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from rowcall.base.text import span
 from rowcall.store.records import StoreHealth, Waiting
-from rowcall.text import span
 
 LONG_WAIT_SECONDS = 10 * 60.0
 LONG_TRANSACTION_SECONDS = 5 * 60.0

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from rowcall.config import VERSION
-from rowcall.job import Stats
+from rowcall.domain.config import VERSION
+from rowcall.domain.job import Stats
 from rowcall.observe.counts import Counts
 from rowcall.observe.meter import Bounded, Meter
 

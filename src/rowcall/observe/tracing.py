@@ -11,10 +11,10 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from rowcall.config import VERSION
 from rowcall.context import logger
-from rowcall.job import Job
-from rowcall.lifecycle import OUTCOMES, Move, Transition
+from rowcall.domain.config import VERSION
+from rowcall.domain.job import Job
+from rowcall.domain.lifecycle import OUTCOMES, Move, Transition
 from rowcall.store.dialect import NewJob, Ready
 
 _propagator = TraceContextTextMapPropagator()

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rowcall.blobs import BlobStore, BlobUnreadable, TooLarge, read, refer, reference_in, reference_of
 from rowcall.context import logger
+from rowcall.domain.blobs import BlobStore, BlobUnreadable, TooLarge, read, refer, reference_in, reference_of
+from rowcall.domain.errors import InvalidArguments
+from rowcall.domain.job import Job
+from rowcall.domain.payload import value_from_row
 from rowcall.drivers.blob_folder import BlobFolder
-from rowcall.errors import InvalidArguments
-from rowcall.job import Job
-from rowcall.payload import value_from_row
 from rowcall.queue.blob_table import BlobTable
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.blobs import pinned, unpin

@@ -12,14 +12,15 @@ from functools import partial
 
 import msgspec
 
-from rowcall.blobs import BlobUnreadable, reference_of
-from rowcall.config import name_complaint, queue_complaint
+from rowcall.base.text import code_complaint
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.blobs import BlobUnreadable, reference_of
+from rowcall.domain.config import name_complaint, queue_complaint
+from rowcall.domain.errors import InvalidOption, LeaseLost, RowcallError, seconds_of
+from rowcall.domain.job import Job, Status
+from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
+from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.drivers.finishing import finish
-from rowcall.errors import InvalidOption, LeaseLost, RowcallError, seconds_of
-from rowcall.job import Job, Status
-from rowcall.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
-from rowcall.moments import time_of, time_or_none
-from rowcall.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.queue.core import Core
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready
@@ -28,7 +29,6 @@ from rowcall.store.plans.fail_unread import made
 from rowcall.store.plans.settle import heartbeat, settle_one
 from rowcall.store.plans.tidy import fold
 from rowcall.store.statement import Plan
-from rowcall.text import code_complaint
 
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from rowcall.config import name_complaint
-from rowcall.errors import InvalidOption
-from rowcall.job import EVERY_QUEUE, FINISHED, WAITING, Status
+from rowcall.base.text import CODE_LENGTH
+from rowcall.domain.config import name_complaint
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Status
 from rowcall.store.plans.steer_many import Wanted
-from rowcall.text import CODE_LENGTH
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600

@@ -8,12 +8,12 @@ import random
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from rowcall.clock import Clock
-from rowcall.config import Config
+from rowcall.base.clock import Clock
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.config import Config
+from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.caller.connection import Whereabouts
 from rowcall.drivers.database import MakePlan
-from rowcall.drivers.lent.loan import Whereabouts
-from rowcall.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.moments import milliseconds_of
 from rowcall.queue.blobs import Blobs
 from rowcall.queue.failures import Failures
 from rowcall.queue.limits import KnownLimits

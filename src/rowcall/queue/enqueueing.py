@@ -8,11 +8,11 @@ from typing import Unpack
 
 import msgspec
 
-from rowcall.config import name_complaint
-from rowcall.errors import InvalidArguments, InvalidOption
-from rowcall.job import Job
-from rowcall.limits import LimitOf
-from rowcall.payload import payload_from_row, untyped_to_json
+from rowcall.domain.config import name_complaint
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.job import Job
+from rowcall.domain.limits import LimitOf
+from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.flows import Bound, Flows
 from rowcall.queue.limits import limited, limits_text, limits_texts

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from rowcall.codes import code_of
+from rowcall.base.text import DETAIL_LENGTH, code_complaint, storable
 from rowcall.context import logger
-from rowcall.errors import Control, InvalidOption
-from rowcall.failure import DEFAULT_TRACEBACK_LIMIT, Scrub, detail_of, raised, scrubbed, traceback_of, unchanged
-from rowcall.lifecycle import Raised, Unfit
-from rowcall.text import DETAIL_LENGTH, code_complaint, storable
+from rowcall.domain.error_codes import code_of
+from rowcall.domain.errors import Control, InvalidOption
+from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub, detail_of, raised, scrubbed, traceback_of, unchanged
+from rowcall.domain.lifecycle import Raised, Unfit
 
 SCRUBBING_FAILED = "<scrubbing failed>"
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import InvalidOption, RowcallError
-from rowcall.job import FINISHED, Chain, ChainPage, Job, Status
-from rowcall.payload import result_to_json
+from rowcall.domain.errors import InvalidOption, RowcallError
+from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
+from rowcall.domain.payload import result_to_json
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rowcall.errors import InvalidOption
+from rowcall.domain.errors import InvalidOption
 
 if TYPE_CHECKING:
     from rowcall.task import Declared

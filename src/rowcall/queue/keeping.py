@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rowcall.context import logger
+from rowcall.domain.job import Pruned
+from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.drivers.database import Connection, MakePlan
-from rowcall.job import Pruned
 from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
-from rowcall.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.store.plans import tidy
 from rowcall.store.plans.flow import mend
 from rowcall.store.plans.holding import drop_stale

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rowcall.config import queue_complaint
-from rowcall.errors import InvalidOption
-from rowcall.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
-from rowcall.payload import Arguments, payload_from_row
+from rowcall.domain.config import queue_complaint
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
+from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans.limits import DeclaredLimits
 

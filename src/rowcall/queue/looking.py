@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import reprlib
 
-from rowcall.config import name_complaint
-from rowcall.errors import InvalidOption
-from rowcall.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
+from rowcall.domain.config import name_complaint
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Filter
 from rowcall.store.plans import inspect

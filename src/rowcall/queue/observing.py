@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rowcall.errors import InvalidOption, seconds_of
-from rowcall.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
 from rowcall.queue.core import Core
 from rowcall.queue.keeping import rules_of
 from rowcall.store.plans import observe

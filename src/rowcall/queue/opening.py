@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rowcall.config import Config
+from rowcall.domain.config import Config
+from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.database import Database
-from rowcall.drivers.sqlite import SqliteDatabase
-from rowcall.errors import InvalidOption
+from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.dialect import Dialect, Inserted
 from rowcall.store.plans.enqueue import Member, alike, enqueue, enqueue_alike
 from rowcall.store.sqlite.dialect import SqliteDialect
@@ -26,7 +26,7 @@ def _sqlite(config: Config) -> Store:
 
 def _postgres(config: Config) -> Store:
     try:
-        from rowcall.drivers.postgres import PostgresDatabase
+        from rowcall.drivers.postgres.database import PostgresDatabase
     except ModuleNotFoundError as error:
         if error.name not in ("psycopg", "psycopg_pool"):
             raise

@@ -8,14 +8,14 @@ from typing import Literal, Required, TypedDict, TypeVar
 
 import msgspec
 
-from rowcall.config import name_complaint, queue_complaint
-from rowcall.errors import InvalidOption, seconds_of
-from rowcall.job import Chain, Job
-from rowcall.limits import Limit, checked_limits
-from rowcall.moments import milliseconds_of
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.config import name_complaint, queue_complaint
+from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.job import Chain, Job
+from rowcall.domain.limits import Limit, checked_limits
+from rowcall.domain.retention import DAY_SECONDS, Retention
+from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.queue.isolation import checked_isolation, checked_memory_limit
-from rowcall.retention import DAY_SECONDS, Retention
-from rowcall.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
 from rowcall.store.flows import Blocker, Unique
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rowcall.errors import InvalidOption
-from rowcall.job import Job, Status
-from rowcall.moments import time_of, time_or_none
-from rowcall.payload import payload_from_row, tags_from_row
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Job, Status
+from rowcall.domain.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
 from rowcall.queue.limits import with_limits

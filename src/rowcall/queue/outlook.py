@@ -9,10 +9,10 @@ from collections.abc import Collection
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
-from rowcall.drivers.sqlite import SqliteDatabase
-from rowcall.wake.file_lookout import FileLookout
-from rowcall.wake.news import News
-from rowcall.wake.watch import Bell, is_readable
+from rowcall.drivers.sqlite.database import SqliteDatabase
+from rowcall.wake.file_watch import Bell, is_readable
+from rowcall.wake.notification import News
+from rowcall.wake.sqlite_waiter import FileLookout
 
 if TYPE_CHECKING:
     from rowcall.queue.core import Core
@@ -68,9 +68,9 @@ class ServerOutlook:
 
     def __init__(self, core: Core, bell: Bell) -> None:
         # not at the top: the driver of the server may not be installed
-        from rowcall.drivers.postgres import PostgresDatabase
+        from rowcall.drivers.postgres.database import PostgresDatabase
         from rowcall.store.postgres.dialect import PostgresDialect
-        from rowcall.wake.listen import Listener
+        from rowcall.wake.postgres_listener import Listener
 
         assert isinstance(core.database, PostgresDatabase)
         assert isinstance(core.dialect, PostgresDialect)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 
+from rowcall.base.text import one_line
 from rowcall.context import logger
-from rowcall.job import Paused, what_is_paused
+from rowcall.domain.job import Paused, what_is_paused
 from rowcall.queue.choosing import checked_pause
 from rowcall.queue.core import Core
 from rowcall.queue.steering import actor_of
-from rowcall.text import one_line
 
 
 class Pausing(Core):

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowcall.context import logger
+from rowcall.domain.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
 from rowcall.queue.failures import Failures
-from rowcall.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
 
 if TYPE_CHECKING:
     from rowcall.task import Declared

@@ -7,8 +7,8 @@ import os
 import time
 from datetime import timedelta
 
-from rowcall.errors import JobCancelled, JobFailed, seconds_of
-from rowcall.job import FINISHED, Chain, Job, Status
+from rowcall.domain.errors import JobCancelled, JobFailed, seconds_of
+from rowcall.domain.job import FINISHED, Chain, Job, Status
 from rowcall.queue.core import Core
 from rowcall.queue.looking import checked_id
 from rowcall.queue.waiting_room import WaitingRoom

@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rowcall.config import name_complaint
+from rowcall.base.times import time_or_none
 from rowcall.context import logger
-from rowcall.errors import InvalidArguments, InvalidOption
-from rowcall.job import Job, Schedule
-from rowcall.moments import time_or_none
-from rowcall.payload import payload_from_row
+from rowcall.domain.config import name_complaint
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.job import Job, Schedule
+from rowcall.domain.payload import payload_from_row
+from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.queue.core import Core
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.options import ENQUEUE_OPTIONS, checked
 from rowcall.queue.ordering import with_key
 from rowcall.queue.steering import actor_of
-from rowcall.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans import inspect
 from rowcall.store.plans import schedule as plans

@@ -11,8 +11,9 @@ from typing import Unpack, overload
 
 import msgspec
 
-from rowcall.errors import InvalidOption
-from rowcall.job import Job, Status
+from rowcall.base.text import CODE_LENGTH, storable
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Job, Status
 from rowcall.queue.choosing import (
     Cancelled,
     Retried,
@@ -27,7 +28,6 @@ from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.store.plans import inspect, steer
 from rowcall.store.plans.steer_many import Walk, Wanted, cancel_some, error_codes_like, retry_some
 from rowcall.store.statement import Plan
-from rowcall.text import CODE_LENGTH, storable
 
 Step = Callable[[Walk], Plan[Walk]]
 

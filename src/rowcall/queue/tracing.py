@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from rowcall.job import Job
-from rowcall.lifecycle import Transition
+from rowcall.domain.job import Job
+from rowcall.domain.lifecycle import Transition
 from rowcall.store.dialect import NewJob, Ready
 
 

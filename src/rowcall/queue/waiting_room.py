@@ -12,9 +12,9 @@ from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
 from rowcall.context import logger
-from rowcall.errors import RowcallError, StoreUnavailable
+from rowcall.domain.errors import RowcallError, StoreUnavailable
 from rowcall.queue.outlook import Outlook, outlook_for
-from rowcall.wake.watch import Bell
+from rowcall.wake.file_watch import Bell
 
 if TYPE_CHECKING:
     from rowcall.queue.core import Core

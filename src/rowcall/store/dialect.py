@@ -21,9 +21,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from rowcall.blobs import Reference
-from rowcall.errors import SchemaMismatch
-from rowcall.job import Attempt, Event, Job, Status, WorkerInfo
+from rowcall.domain.blobs import Reference
+from rowcall.domain.errors import SchemaMismatch
+from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.flows import Flows, Touched
 from rowcall.store.limiting import Limiting
 from rowcall.store.new_job import Awaited as Awaited

@@ -6,9 +6,9 @@ from typing import cast
 
 import msgspec
 
-from rowcall.job import Chain, Status
-from rowcall.moments import time_of, time_or_none
-from rowcall.payload import value_from_row
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.job import Chain, Status
+from rowcall.domain.payload import value_from_row
 from rowcall.store.dialect import Inserted
 from rowcall.store.flows import Blocker, BlockerResult, EndedEdge, Holder, Standing, Touched, UnsureEdge
 from rowcall.store.rows import milliseconds, text

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from rowcall.job import Chain, Job
+from rowcall.domain.job import Chain, Job
 from rowcall.store.new_job import Blocker as Blocker
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.new_job import Unique as Unique

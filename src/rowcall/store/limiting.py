@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from rowcall.limits import Numbers
+from rowcall.domain.limits import Numbers
 from rowcall.store.statement import Plan
 
 

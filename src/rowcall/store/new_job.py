@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.limits import LimitOf
+from rowcall.domain.limits import LimitOf
 from rowcall.store.statement import Parameter
 
 KeyOf = Callable[..., str]

@@ -6,9 +6,9 @@ from typing import cast
 
 import msgspec
 
-from rowcall.histogram import from_json
-from rowcall.job import Status
-from rowcall.moments import milliseconds_of
+from rowcall.base.histogram import from_json
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.job import Status
 from rowcall.store.records import (
     Arrived,
     Chores,

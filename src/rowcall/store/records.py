@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from rowcall.histogram import Histogram
-from rowcall.job import Job, Status
+from rowcall.base.histogram import Histogram
+from rowcall.domain.job import Job, Status
 from rowcall.store.statement import Plan
 
 MOST_ATTEMPTS_COUNTED = 100  # beyond, attempts are counted together

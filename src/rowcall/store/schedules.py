@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from rowcall.schedule import Timing
+from rowcall.domain.schedule import Timing
 from rowcall.store.statement import Plan
 
 

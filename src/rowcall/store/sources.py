@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall.job import FINISHED, Status
+from rowcall.domain.job import FINISHED, Status
 from rowcall.store.dialect import Filter
 
 

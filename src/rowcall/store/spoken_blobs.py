@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rowcall.blobs import Reference
+from rowcall.domain.blobs import Reference
 from rowcall.store import rows
 from rowcall.store.dialect import Pin
 from rowcall.store.speech import as_json, plain

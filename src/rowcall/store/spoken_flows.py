@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from rowcall.job import Chain, Job
+from rowcall.domain.job import Chain, Job
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
 from rowcall.store.dialect import NewJob

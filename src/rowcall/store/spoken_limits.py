@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rowcall.limits import HELD_PREFIX, Numbers, held_by
+from rowcall.domain.limits import HELD_PREFIX, Numbers, held_by
 from rowcall.store import rows
 from rowcall.store.limiting import Held, KeyState, Starts
 from rowcall.store.speech import as_json, only, plain

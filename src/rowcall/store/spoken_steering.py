@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, cast
 
-from rowcall.job import Job, Paused
-from rowcall.moments import time_of
+from rowcall.base.times import time_of
+from rowcall.domain.job import Job, Paused
 from rowcall.store import rows
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row

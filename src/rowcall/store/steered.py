@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from rowcall.job import Job, Paused
+from rowcall.domain.job import Job, Paused
 from rowcall.store.statement import Plan
 
 

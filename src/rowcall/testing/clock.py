@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 
-from rowcall.errors import InvalidOption, seconds_of
+from rowcall.domain.errors import InvalidOption, seconds_of
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

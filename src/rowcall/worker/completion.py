@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from rowcall.errors import InvalidOption
-from rowcall.job import Status
-from rowcall.lifecycle import SUCCESS
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import SUCCESS
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import step_job
@@ -18,7 +18,7 @@ from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.settle import Then, complete
 from rowcall.store.statement import Plan
-from rowcall.worker.progress import Progress
+from rowcall.worker.upkeep.progress import Progress
 
 _GOING_ON = "to complete a job that goes on with another takes"
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import msgspec
 
-from rowcall.config import queue_complaint
-from rowcall.errors import InvalidOption, seconds_of
-from rowcall.job import EVERY_QUEUE
+from rowcall.domain.config import queue_complaint
+from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.job import EVERY_QUEUE
 from rowcall.observe.endpoint import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10

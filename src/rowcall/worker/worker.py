@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from rowcall.config import VERSION
 from rowcall.context import logger
-from rowcall.drivers.beside import make_folder
+from rowcall.domain.config import VERSION
+from rowcall.domain.errors import RowcallError
+from rowcall.domain.job import Summary
+from rowcall.domain.lifecycle import Move, Released
 from rowcall.drivers.finishing import finish_in_thread
-from rowcall.errors import RowcallError
-from rowcall.job import Summary
-from rowcall.lifecycle import Move, Released
+from rowcall.drivers.liveness_file import Ledger, cannot_be_kept, sweep
+from rowcall.drivers.side_files import make_folder
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.limits import publish_limits
@@ -24,18 +25,17 @@ from rowcall.queue.schedules import publish_schedules
 from rowcall.store.dialect import Registration
 from rowcall.store.plans.recover import retire
 from rowcall.store.plans.tidy import fold
-from rowcall.wake.watch import Bell
-from rowcall.worker.bootstrap import refuse_while_importing
-from rowcall.worker.canceller import Canceller
-from rowcall.worker.dispatcher import Dispatcher
-from rowcall.worker.identity import host_name, worker_name
-from rowcall.worker.janitor import Janitor
-from rowcall.worker.keeper import Heart, Watcher
-from rowcall.worker.lanes import AsyncLane
-from rowcall.worker.ledger import Ledger, cannot_be_kept, sweep
-from rowcall.worker.loop import Loop
-from rowcall.worker.outage import Outage
+from rowcall.wake.file_watch import Bell
+from rowcall.worker.isolation.bootstrap import refuse_while_importing
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.lanes.lanes import AsyncLane
+from rowcall.worker.loop.outage import Outage
+from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.process.identity import host_name, worker_name
 from rowcall.worker.settings import Settings
+from rowcall.worker.upkeep.cancel_requests import Canceller
+from rowcall.worker.upkeep.heartbeat import Heart, Watcher
+from rowcall.worker.upkeep.pruning import Janitor
 
 LAST_WORDS_SECONDS = 2.0
 

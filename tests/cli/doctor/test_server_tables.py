@@ -15,7 +15,7 @@ import pytest
 
 from rowcall import Limit, Rowcall
 from rowcall.cli.doctor import look, server_sql, server_tables
-from rowcall.config import shown
+from rowcall.domain.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
 from tests.cli.doctor.conftest import Examine

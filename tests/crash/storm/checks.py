@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from rowcall.lifecycle import TABLE, Move
+from rowcall.domain.lifecycle import TABLE, Move
 from tests.crash.storm import terms
 from tests.crash.storm.records import FINISHED, Claim, Problems, Records, is_claim, is_end
 

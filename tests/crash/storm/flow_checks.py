@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from operator import itemgetter
 
-from rowcall.limits import name_of
+from rowcall.domain.limits import name_of
 from tests.crash.storm import terms
 from tests.crash.storm.journal import Change, Edge
 from tests.crash.storm.records import FINISHED, Claim, Problems, Records

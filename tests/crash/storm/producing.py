@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from rowcall import DuplicateJob, InvalidOption, Job, StoreUnavailable
-from rowcall.errors import DataRefused
-from rowcall.job import Chain
+from rowcall.domain.errors import DataRefused
+from rowcall.domain.job import Chain
 from rowcall.queue.flows import Bound
 from tests.crash.storm import tasks
 from tests.crash.storm.effects import DATABASE_AWAY, Undone, effect, effect_async, transaction

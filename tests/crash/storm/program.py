@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rowcall.worker.process import work
+from rowcall.worker.process.signals import work
 from tests.crash.storm.effects import effect
 from tests.crash.storm.producing import Producer
 from tests.crash.storm.steering import Claimer, Steerer

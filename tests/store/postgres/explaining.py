@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import psycopg
 from psycopg import sql as composed
 
-from rowcall.config import Config, Server
-from rowcall.drivers.postgres_connection import _begin, connect
+from rowcall.domain.config import Config, Server
+from rowcall.drivers.postgres.connection import _begin, connect
 from rowcall.store.statement import Parameter, Plan, Row, Statement
 
 Node = dict[str, Any]

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.lifecycle import SUCCESS, Move, Transition
+from rowcall.domain.lifecycle import SUCCESS, Move, Transition
 from rowcall.store.dialect import Awaited, NewJob
 from rowcall.store.flows import Blocker
 from rowcall.store.plans.flow import sweep

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from rowcall import Rowcall
-from rowcall.drivers.postgres_connection import _PLANNER
+from rowcall.drivers.postgres.connection import _PLANNER
 from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Row, Statement, fetch

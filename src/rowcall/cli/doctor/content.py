@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from rowcall.cli.doctor import service
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
 from rowcall.cli.doctor.service import MOST_SHOWN, Asked, SeenWorker
-from rowcall.cli.liveness import liveness
 from rowcall.cli.probe import looking, version_in
-from rowcall.drivers.sqlite_errors import explained, lock_holders
-from rowcall.errors import StoreUnavailable
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
+from rowcall.overview.liveness import liveness
 from rowcall.store.sqlite.schema import NEWEST_VERSION, TABLES, render
 
 

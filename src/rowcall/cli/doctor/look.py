@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from rowcall.drivers.postgres_connection import is_pooled, tried
-from rowcall.drivers.postgres_errors import cannot_connect
+from rowcall.drivers.postgres.connection import is_pooled, tried
+from rowcall.drivers.postgres.errors import cannot_connect
 from rowcall.store.postgres.schema import render
 from rowcall.store.statement import Row
 

@@ -12,11 +12,11 @@ from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.look import ANSWER_SECONDS, Look, connected
 from rowcall.cli.doctor.server_tables import check_tables
 from rowcall.cli.doctor.service import Asked
-from rowcall.cli.output import span
-from rowcall.config import Config, Server, shown
-from rowcall.drivers.postgres_connection import OLDEST_SERVER, is_pooled
-from rowcall.drivers.postgres_errors import explained
-from rowcall.errors import StoreUnavailable
+from rowcall.cli.present.output import span
+from rowcall.domain.config import Config, Server, shown
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.postgres.connection import OLDEST_SERVER, is_pooled
+from rowcall.drivers.postgres.errors import explained
 from rowcall.observe.health import CLOCK_SECONDS
 
 HINT_SECONDS = 3.0

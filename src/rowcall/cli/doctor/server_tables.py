@@ -8,11 +8,11 @@ from rowcall.cli.doctor import server_sql, service
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
 from rowcall.cli.doctor.look import Look
 from rowcall.cli.doctor.service import MOST_SHOWN, Asked, SeenWorker
-from rowcall.cli.liveness import liveness
-from rowcall.cli.output import span
-from rowcall.config import Config
+from rowcall.cli.present.output import span
+from rowcall.domain.config import Config
 from rowcall.drivers.runner import run
 from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
+from rowcall.overview.liveness import liveness
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.postgres.schema import NEWEST_VERSION
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
-from rowcall.cli.liveness import Liveness
-from rowcall.cli.measures import counted
-from rowcall.cli.output import span
+from rowcall.cli.present.output import span
 from rowcall.cli.target import command_for, work_command_for
-from rowcall.job import what_is_paused
+from rowcall.domain.job import what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
+from rowcall.overview.formats import counted
+from rowcall.overview.liveness import Liveness
 from rowcall.store.dialect import RESTORE_ADVICE, Version
 
 MOST_SHOWN = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from rowcall.blobs import Reference, reference_of
-from rowcall.errors import RowcallError
+from rowcall.domain.blobs import Reference, reference_of
+from rowcall.domain.errors import RowcallError
 from rowcall.store.dialect import Dialect, Pin, Success
 from rowcall.store.statement import Plan
 

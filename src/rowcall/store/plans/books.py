@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rowcall.histogram import bucket_of
-from rowcall.job import FINISHED, Job
-from rowcall.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
-from rowcall.moments import milliseconds_of
+from rowcall.base.histogram import bucket_of
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.job import FINISHED, Job
+from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
 from rowcall.store.flows import Touched
 from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
 

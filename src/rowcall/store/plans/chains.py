@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rowcall.errors import ChainNotFound, StillNeeded, WrongState
-from rowcall.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
-from rowcall.lifecycle import CHAIN_COMPLETED_CODE
+from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
+from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
+from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows import ChainFilter, Touched
 from rowcall.store.plans.blobs import refer_to

@@ -8,8 +8,8 @@ from itertools import takewhile
 
 import msgspec
 
-from rowcall.job import is_paused
-from rowcall.lifecycle import Transition
+from rowcall.domain.job import is_paused
+from rowcall.domain.lifecycle import Transition
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.plans.books import expired as tallies_of_expired
 from rowcall.store.plans.fail_unread import claim_to_fail

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rowcall.job import Status
-from rowcall.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows import BlockedEnd, EndedEdge, UnsureEdge
 from rowcall.store.plans.books import broken

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rowcall.job import Status
-from rowcall.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
 from rowcall.store.dialect import Dialect, Settlement
 from rowcall.store.plans.books import Books
 from rowcall.store.records import Tally

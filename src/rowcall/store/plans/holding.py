@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.limits import Numbers, entries_from_text, name_of
+from rowcall.domain.limits import Numbers, entries_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limiting import Held
 from rowcall.store.plans.limits import Room, load_starts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rowcall.errors import InvalidOption, JobNotFound
-from rowcall.job import Attempt, BlockedBy, Event, Job, Page, Status
+from rowcall.domain.errors import InvalidOption, JobNotFound
+from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.statement import Plan
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from rowcall.blobs import reference_of
-from rowcall.limits import Entry, LimitOf, Numbers, entries_from_text
-from rowcall.payload import payload_from_row
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text
+from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.limiting import Starts
 from rowcall.store.plans.unread import Unread

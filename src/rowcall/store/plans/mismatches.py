@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowcall.job import Status
-from rowcall.lifecycle import Move, target
-from rowcall.payload import MISMATCH_CODE
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.books import broken
 from rowcall.store.plans.follow import follow

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from rowcall.histogram import Histogram, merge, percentile_ms
-from rowcall.job import (
+from rowcall.base.histogram import Histogram, merge, percentile_ms
+from rowcall.base.times import time_or_none
+from rowcall.domain.job import (
     ErrorGroup,
     InProgress,
     Kept,
@@ -19,8 +20,7 @@ from rowcall.job import (
     Stats,
     Status,
 )
-from rowcall.moments import time_or_none
-from rowcall.retention import Rules
+from rowcall.domain.retention import Rules
 from rowcall.store.dialect import Dialect
 from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past
 from rowcall.store.statement import Plan

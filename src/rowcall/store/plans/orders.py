@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import Conflict, DuplicateJob, InvalidOption
-from rowcall.job import FINISHED, WAITING, Job
+from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
+from rowcall.domain.job import FINISHED, WAITING, Job
 from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
 from rowcall.store.flows import Blocker, Edge, Holder, Replacement, Standing, Unique
 from rowcall.store.plans.blobs import refer_to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rowcall.lifecycle import Lost, Released, Tries, decide
+from rowcall.domain.lifecycle import Lost, Released, Tries, decide
 from rowcall.store.dialect import Dialect, Owned
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.holding import free_worker

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.config import name_complaint, queue_complaint
-from rowcall.errors import ScheduleNotFound
-from rowcall.payload import value_from_row
-from rowcall.schedule import check_timing, due_ticks, has_cron, next_tick
+from rowcall.domain.config import name_complaint, queue_complaint
+from rowcall.domain.errors import ScheduleNotFound
+from rowcall.domain.payload import value_from_row
+from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.plans.orders import Order, place_orders
 from rowcall.store.schedules import Entry, ScheduleRow

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.errors import JobCancelled, LeaseLost, StepTaken
-from rowcall.job import FINISHED, Job, Status
-from rowcall.lifecycle import Move, Transition
+from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
+from rowcall.domain.job import FINISHED, Job, Status
+from rowcall.domain.lifecycle import Move, Transition
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.plans.blobs import refer_to, refer_to_results
 from rowcall.store.plans.books import Books, times_of

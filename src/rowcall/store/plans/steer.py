@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from rowcall.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
-from rowcall.job import FINISHED, WAITING, Job, Status
-from rowcall.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
+from rowcall.domain.job import FINISHED, WAITING, Job, Status
+from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
 from rowcall.store.dialect import Dialect
 from rowcall.store.plans.books import cancelled_by_hand, revived
 from rowcall.store.plans.follow import follow

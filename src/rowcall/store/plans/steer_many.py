@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rowcall.job import Job, Status
+from rowcall.domain.job import Job, Status
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.plans.steer import cancel_locked, obstacles_of, rerun
 from rowcall.store.statement import Plan

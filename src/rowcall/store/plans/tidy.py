@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from rowcall.histogram import MOST_COUNTED, Histogram, merge
-from rowcall.retention import Rules
+from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
+from rowcall.domain.retention import Rules
 from rowcall.store.dialect import Dialect
 from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Group, Past, Total
 from rowcall.store.statement import Plan

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from rowcall.lifecycle import Transition, Tries, Unfit, decide
-from rowcall.retry import backoff_from_text
+from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.lifecycle import Transition, Tries, Unfit, decide
+from rowcall.domain.retry import backoff_from_text
 from rowcall.store.dialect import Ready
-from rowcall.text import DETAIL_LENGTH, storable
 
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowcall.job import FINISHED, Attempt, Event, Job, WorkerInfo
+from rowcall.domain.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
     Concerned,

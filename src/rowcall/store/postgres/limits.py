@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.limits import held_by
+from rowcall.domain.limits import held_by
 from rowcall.store import rows
 from rowcall.store.dialect import Ready
 from rowcall.store.postgres.limits_sql import LimitsSql

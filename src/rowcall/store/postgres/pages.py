@@ -6,7 +6,7 @@ are merged. Which groups there are is learned by hopping from one to the next.
 
 from __future__ import annotations
 
-from rowcall.job import Job, Status
+from rowcall.domain.job import Job, Status
 from rowcall.store import rows
 from rowcall.store.dialect import Filter
 from rowcall.store.postgres.schema import render

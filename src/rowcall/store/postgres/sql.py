@@ -6,8 +6,8 @@ A clock in a condition stands in a subquery of its own: bare, it would be asked 
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.payload import MISMATCH_CODE
+from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.postgres.schema import (
     MOST_COUNT,
     MOST_LEASE,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rowcall.lifecycle import (
+from rowcall.domain.lifecycle import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.payload import MISMATCH_CODE
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.postgres.schema import MOST_COUNT, milliseconds_of, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS, NEXT_LEASE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.job import FINISHED
+from rowcall.domain.job import FINISHED
 from rowcall.store.postgres.schema import render
 
 _FINISHED = ", ".join(f"'{status.value}'" for status in FINISHED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from operator import attrgetter
 
-from rowcall.job import Attempt, Event, Job, WorkerInfo
+from rowcall.domain.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
 from rowcall.store.dialect import (
     Concerned,

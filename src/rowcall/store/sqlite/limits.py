@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from rowcall.limits import held_by
+from rowcall.domain.limits import held_by
 from rowcall.store import rows
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_limits import SpokenLimits

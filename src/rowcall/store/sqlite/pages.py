@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from rowcall.job import Job, Status
+from rowcall.domain.job import Job, Status
 from rowcall.store import rows
 from rowcall.store.dialect import Filter
 from rowcall.store.sources import SOURCES, Source, fits, sources_of

@@ -6,8 +6,8 @@ interpreter's lock at each row, and beside a busy handler thread takes up to 5 m
 
 from __future__ import annotations
 
-from rowcall.lifecycle import EXPIRED_CODE
-from rowcall.payload import MISMATCH_CODE
+from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.sqlite.schema import TABLES, render
 from rowcall.store.sqlite.typed import LARGEST, next_of
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rowcall.lifecycle import (
+from rowcall.domain.lifecycle import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.payload import MISMATCH_CODE
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 from rowcall.store.sqlite.typed import LARGEST, next_of

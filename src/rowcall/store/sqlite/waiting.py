@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rowcall.job import FINISHED
+from rowcall.domain.job import FINISHED
 from rowcall.store import rows
 from rowcall.store.dialect import Ends
 from rowcall.store.speech import as_json, only

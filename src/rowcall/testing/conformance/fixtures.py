@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from rowcall import Retention, Rowcall
-from rowcall.clock import Clock
+from rowcall.base.clock import Clock
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall import Context, Job, Rowcall
-from rowcall.job import Chain
+from rowcall.domain.job import Chain
 from rowcall.queue.flows import Bound, Flow, Node
 from rowcall.task import ContextTask
 from rowcall.testing.conformance.notes import Note, Notes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall import Rowcall
-from rowcall.lifecycle import Outcome, Tries, decide
+from rowcall.domain.lifecycle import Outcome, Tries, decide
 from rowcall.queue.policy import policy_of
 from rowcall.store.dialect import Ready, Registration
 from rowcall.store.plans.books import Books
 from rowcall.store.plans.claim import Appetite, Taken, round_of_work
 from rowcall.store.plans.settle import Ended, Then
-from rowcall.worker.keeper import Watcher
+from rowcall.worker.upkeep.heartbeat import Watcher
 
 LEASE_SECONDS = 15.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Cancel, Context, InvalidOption, Job, Rowcall, Status
-from rowcall.lifecycle import Raised
+from rowcall.domain.lifecycle import Raised
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.cases.chains import two_steps
 from rowcall.testing.conformance.hands import StoreWorker

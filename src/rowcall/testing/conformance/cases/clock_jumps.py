@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from rowcall import Rowcall, Status
-from rowcall.lifecycle import Succeeded
+from rowcall.domain.lifecycle import Succeeded
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.hands import StoreWorker, watcher

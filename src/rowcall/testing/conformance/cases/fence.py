@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Job, LeaseLost, Rowcall
-from rowcall.lifecycle import Lost, Released, Reported, Succeeded
+from rowcall.domain.lifecycle import Lost, Released, Reported, Succeeded
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.store import Store, all_rows

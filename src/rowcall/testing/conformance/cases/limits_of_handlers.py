@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
-from rowcall.lifecycle import Succeeded
+from rowcall.domain.lifecycle import Succeeded
 from rowcall.store.plans.recover import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated
@@ -19,7 +19,8 @@ from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
-from rowcall.worker import child_process, lanes
+from rowcall.worker.isolation import child_process
+from rowcall.worker.lanes import lanes
 
 ONE = Limit("one", concurrency=1)
 AT_ONCE = Backoff.constant(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from rowcall import Rowcall, Status
-from rowcall.lifecycle import Succeeded
+from rowcall.domain.lifecycle import Succeeded
 from rowcall.store.plans.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue

@@ -10,8 +10,8 @@ from typing import Literal
 import pytest
 
 from rowcall import InvalidOption, Job, Rowcall, ScheduleNotFound, Status
+from rowcall.domain.schedule import CatchUp
 from rowcall.queue.schedules import publish_schedules
-from rowcall.schedule import CatchUp
 from rowcall.store.plans.schedule import TICKS_AT_ONCE
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram

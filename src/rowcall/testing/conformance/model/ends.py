@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
-from rowcall.failure import raised
-from rowcall.lifecycle import Outcome, Reported, Succeeded
+from rowcall.domain.failure import raised
+from rowcall.domain.lifecycle import Outcome, Reported, Succeeded
 from rowcall.store.dialect import Ready
 from rowcall.testing.conformance.hands import StoreWorker
 from rowcall.testing.conformance.model.book import Book

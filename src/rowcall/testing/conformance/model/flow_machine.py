@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from rowcall import DuplicateJob, Job, Limit
-from rowcall.errors import StepTaken
-from rowcall.job import Chain, Status
-from rowcall.lifecycle import Succeeded
+from rowcall.domain.errors import StepTaken
+from rowcall.domain.job import Chain, Status
+from rowcall.domain.lifecycle import Succeeded
 from rowcall.queue.flows import Bound
 from rowcall.store.dialect import NewJob
 from rowcall.store.plans.settle import Then

@@ -1,0 +1,1 @@
+"""`rowcall bench`: its tasks and where it measures."""

@@ -1,9 +1,0 @@
-"""What the idle worker of `rowcall bench` is started with; $ROWCALL_URL names the database."""
-
-from __future__ import annotations
-
-import os
-
-from rowcall.cli.bench_tasks import PREFIX, Bench
-
-jobs = Bench(None, os.environ[PREFIX]).jobs

@@ -1,0 +1,62 @@
+"""Worker processes of the command line's own, for the demo and the bench: they never outlive the command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import IO
+
+from rowcall.worker.process.supervisor import LEASH_OPTION
+
+STOP_SECONDS = 5.0
+
+
+@contextlib.contextmanager
+def working(
+    app: str, url: str, *options: str, output: IO[bytes] | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`rowcall work`, as anybody would start it, but on a leash: it ends with this process, however that ends."""
+    reading, leash = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rowcall", "work", app, *options, LEASH_OPTION, str(reading)],
+            env={**os.environ, **(environment or {}), "ROWCALL_URL": url},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[reading],
+            process_group=0,
+        )
+    finally:
+        os.close(reading)
+    try:
+        yield process
+    finally:
+        os.close(leash)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # children of its own notice, and stop
+            process.wait()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, so that what it made is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,153 @@
+"""`rowcall work`: a worker that owns its process, or a supervisor over several."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+from rowcall.app import Rowcall
+from rowcall.cli.present import log
+from rowcall.cli.target import command_for, load
+from rowcall.context import logger
+from rowcall.domain.errors import SchemaMismatch
+from rowcall.observe.endpoint import DEFAULT_HOST, require_free
+from rowcall.worker.process.signals import work
+from rowcall.worker.process.supervisor import Supervisor, obey
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
+
+MOST_PROCESSES = 256
+
+
+@click.command("work")
+@click.argument("app", metavar="APP")
+@click.option(
+    "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at once, a process."
+)
+@click.option("--queues", metavar="NAME[=LIMIT],…", help="Serve these queues only; a limit is jobs at once, a process.")
+@click.option(
+    "--processes", type=click.IntRange(1, MOST_PROCESSES), default=1, show_default=True, help="Worker processes."
+)
+@click.option(
+    "--grace",
+    type=float,
+    metavar="SECONDS",
+    default=DEFAULT_GRACE_SECONDS,
+    show_default=True,
+    help="How long running jobs may go on after SIGTERM before they are given back.",
+)
+@click.option(
+    "--lease",
+    type=float,
+    metavar="SECONDS",
+    default=DEFAULT_LEASE_SECONDS,
+    show_default=True,
+    help="How long a worker on another host may be silent before its jobs are recovered.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Lines for people, or one JSON object a line.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, MOST_PORT),
+    metavar="PORT",
+    help="Serve Prometheus' metrics here; further processes take the ports above it.",
+)
+@click.option("--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Where to serve them.")
+@click.option("--leash", type=int, hidden=True)
+def work_command(
+    app: str,
+    concurrency: int,
+    queues: str | None,
+    processes: int,
+    grace: float,
+    lease: float,
+    log_level: str,
+    log_format: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
+    leash: int | None,
+) -> None:
+    """Run the jobs of APP until SIGINT or SIGTERM.
+
+    The first signal lets running jobs finish, a second one gives them back at once. Logs go to standard error.
+
+    \b
+        rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
+    """
+    jobs = load(app)
+    jobs.app_module = app.partition(":")[0]
+    # after the import, so that an app which sets up logging has its way
+    log.set_up(log_level, log_format)
+    worker = jobs.worker(
+        concurrency=concurrency,
+        queues=queues,
+        grace=grace,
+        lease=lease,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+    )
+    if processes > 1 and jobs.config.in_memory:
+        raise click.UsageError("a queue in memory cannot be shared by several processes")
+    if processes > 1:
+        with _migration_named(app):
+            worker.check_place()  # what is wrong with the database and its folder is said once, here
+        jobs.close()
+        command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
+        command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
+        command += [] if queues is None else [f"--queues={queues}"]
+        command += [] if log_format is None else [f"--log-format={log_format}"]
+        more = _with_metrics(metrics_host, metrics_port, processes)
+        supervisor = Supervisor(command, processes, grace, more)
+        if leash is not None:
+            supervisor.obey(leash)
+        if not supervisor.run():
+            sys.exit(1)
+        return
+    if leash is not None:
+        obey(leash, worker)
+
+    def say_so() -> None:
+        logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
+        if not jobs.tasks:
+            logger.warning("%s declares no task, so there is nothing this worker could run", app)
+
+    with _migration_named(app):
+        work(worker, ready=say_so)
+    logger.info("stopped")
+
+
+@contextlib.contextmanager
+def _migration_named(app: str) -> Iterator[None]:
+    """Old tables that may not be migrated by themselves are migrated with a command that names the app."""
+    try:
+        yield
+    except SchemaMismatch as error:
+        if "auto_migrate is off" not in str(error):
+            raise
+        advice = f"run: {command_for('migrate', app, None)} (auto_migrate is off)"
+        raise SchemaMismatch(error.found, error.wanted, advice) from error
+
+
+def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int], list[str]]:
+    """What each of several processes is told of metrics: a port of its own."""
+    if port is None:
+        return lambda number: []
+    if port + processes - 1 > MOST_PORT:
+        raise click.UsageError(f"--metrics-port: {processes} processes need as many ports, up to {MOST_PORT}")
+    require_free(host, range(port, port + processes))
+    return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
+
+
+def _described(jobs: Rowcall, queues: str | None, concurrency: int) -> str:
+    tasks = len(jobs.tasks) - len(jobs.aliases)
+    return (
+        f"{tasks} {'task' if tasks == 1 else 'tasks'}, "
+        f"{'all queues' if queues is None else f'queues {queues}'}, {concurrency} at once"
+    )

@@ -1,0 +1,1 @@
+"""`rowcall demo`: its tasks, its view and its report."""

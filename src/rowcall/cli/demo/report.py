@@ -1,0 +1,95 @@
+"""What became of the demo's jobs, counted from the rows themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from rowcall.app import Rowcall
+from rowcall.cli.present.output import console, table
+from rowcall.domain.job import Job, Status
+
+_PAGE = 1000
+
+
+class Kind(msgspec.Struct, kw_only=True, frozen=True):
+    """What became of the jobs of one kind."""
+
+    kind: str
+    enqueued: int
+    succeeded: int
+    attempts: int
+    retried: int
+    recovered: int
+
+    @property
+    def lost(self) -> int:
+        return self.enqueued - self.succeeded
+
+
+class Report(msgspec.Struct, kw_only=True, frozen=True):
+    kinds: list[Kind]
+    killed_pid: int | None
+    seconds: float
+
+    @property
+    def lost(self) -> int:
+        return sum(kind.lost for kind in self.kinds)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kinds": [{**msgspec.to_builtins(kind), "lost": kind.lost} for kind in self.kinds],
+            "enqueued": sum(kind.enqueued for kind in self.kinds),
+            "lost": self.lost,
+            "killed_pid": self.killed_pid,
+            "seconds": self.seconds,
+        }
+
+
+def count(jobs: Rowcall, enqueued: Mapping[str, int]) -> list[Kind]:
+    return [_count_kind(jobs, kind, number) for kind, number in enqueued.items()]
+
+
+def _count_kind(jobs: Rowcall, kind: str, enqueued: int) -> Kind:
+    found = list(_all(jobs, kind))
+    endings: Counter[str] = Counter()
+    for job in found:
+        if job.attempt > 1:
+            endings.update(attempt.status for attempt in jobs.attempts(job.id))
+    return Kind(
+        kind=kind,
+        enqueued=enqueued,
+        succeeded=sum(job.status == Status.SUCCEEDED for job in found),
+        attempts=sum(job.attempt for job in found),
+        retried=endings["failed"],
+        recovered=endings["lost"],
+    )
+
+
+def _all(jobs: Rowcall, kind: str) -> Iterator[Job]:
+    page = jobs.list(type=kind, limit=_PAGE)
+    yield from page.jobs
+    while page.next_cursor is not None:
+        page = jobs.list(type=kind, limit=_PAGE, cursor=page.next_cursor)
+        yield from page.jobs
+
+
+_NUMBERS = ("enqueued", "attempts", "retried", "recovered", "succeeded", "lost")
+
+
+def show(report: Report) -> None:
+    shown = table("kind", *_NUMBERS, right=_NUMBERS)
+    for kind in report.kinds:
+        shown.add_row(kind.kind, *(f"{getattr(kind, name):,}" for name in _NUMBERS))
+    shown.add_row("all", *(f"{sum(getattr(kind, name) for kind in report.kinds):,}" for name in _NUMBERS), style="bold")
+    out = console()
+    out.print(shown)
+    out.print()
+    style = "bold red" if report.lost else "bold green"
+    killed = "" if report.killed_pid is None else ", one of two worker processes killed on the way"
+    out.print(f"{report.lost} lost, in {report.seconds:.1f} s{killed}", style=style)
+    out.print(
+        "recovered: attempts that had begun, died with their worker, and were made again by another one", style="dim"
+    )

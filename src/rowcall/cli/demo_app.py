@@ -1,7 +1,0 @@
-"""What the workers of `rowcall demo` are started with; $ROWCALL_URL names the file."""
-
-from __future__ import annotations
-
-from rowcall.cli.demo_tasks import Demo
-
-jobs = Demo().jobs

@@ -1,0 +1,1 @@
+"""How commands print: tables, formats, live views, log lines."""

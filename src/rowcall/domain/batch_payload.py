@@ -1,0 +1,169 @@
+"""The arguments of one job of a batch: what one item of the handler's list takes."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.payload import (
+    MISMATCH_CODE,
+    Arguments,
+    PayloadUnfit,
+    decode_custom,
+    decoder_of,
+    encode_custom,
+    explain,
+    hints_of,
+    parameters_of,
+    placed,
+)
+
+ITEM = "item"
+_WANTED = "wants a function whose one parameter is a list of items, such as `def index(items: list[Document])`"
+_LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+
+Field = tuple[str, object] | tuple[str, object, object]
+
+
+class ItemArguments(Arguments):
+    """A class with fields gives its fields, a dict any names; any other item is one argument, `item`.
+
+    >>> def square(items: list[int]) -> list[int]: return [item * item for item in items]
+    >>> ItemArguments("square", square, skip_first=False).to_json((5,), {})
+    '{"item":5}'
+    """
+
+    def __init__(self, task: str, function: Callable[..., object], *, skip_first: bool) -> None:
+        self._task = task
+        self._kind = kind = _item_of(task, function, skip_first=skip_first)
+        self._positional_only = {}
+        self._names = []
+        fields = _fields_of(kind)
+        self._is_whole = self.takes_any = fields is None
+        self._is_alone = not (_is_dict(kind) or _is_pydantic(kind)) and fields is None
+        if self._is_alone:
+            self._names, fields = [ITEM], [(ITEM, kind)]
+            self._is_whole = self.takes_any = False
+        self._if_missing = {str(field[0]): None for field in fields or ()}
+        if fields is not None:
+            if any(field[0] == BLOB_KEY for field in fields):
+                raise InvalidOption(f"task {task!r}", f"no field may have the name {BLOB_KEY}: it marks a reference")
+            self._defaults = any(len(field) == 3 for field in fields)
+            self._if_missing = dict.fromkeys(field[0] for field in fields)
+            self._decoder = decoder_of(task, fields)
+        else:
+            self._defaults = False
+            self._if_missing = {}
+            self._decoder = _whole_decoder(task, kind)
+        self._placed = placed(self._names)
+
+    def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        if args and not self._is_alone:
+            kwargs = self._taken_apart(args, kwargs)
+            args = ()
+        if BLOB_KEY in kwargs:
+            raise InvalidArguments(self._task, f"no argument may have the name {BLOB_KEY}: it marks a reference")
+        if _is_pydantic(self._kind):
+            self._refuse_unknown(kwargs)
+        return super().to_json(args, kwargs)
+
+    def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
+        """The item, as the one positional argument."""
+        if self._is_whole:
+            try:
+                return [self._decoder.decode(text)], {}
+            except msgspec.ValidationError as error:
+                raise PayloadUnfit(MISMATCH_CODE, explain(error)) from error
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
+        _, given = super().from_json(text)
+        if self._is_alone:
+            return [given[ITEM]], {}
+        assert callable(self._kind)
+        return [self._kind(**given)], {}
+
+    def _taken_apart(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """One whole item in place of its fields."""
+        kind = dict if _is_dict(self._kind) or typing.is_typeddict(self._kind) else self._kind
+        if len(args) > 1 or kwargs or not isinstance(args[0], kind):  # type: ignore[arg-type]
+            name = getattr(kind, "__name__", str(kind))
+            raise InvalidArguments(self._task, f"takes the fields of an item by name, or one {name}")
+        try:
+            given: dict[str, object] = msgspec.to_builtins(args[0], enc_hook=encode_custom)
+        except Exception as error:
+            raise InvalidArguments(self._task, explain(error)) from error
+        return given
+
+    def _refuse_unknown(self, kwargs: Mapping[str, object]) -> None:
+        known: Mapping[str, object] = self._kind.model_fields  # type: ignore[attr-defined]
+        aliases = {getattr(field, "alias", None) for field in known.values()}
+        if self._kind.model_config.get("extra") is None:  # type: ignore[attr-defined]
+            for name in kwargs:
+                if name not in known and name not in aliases:
+                    raise InvalidArguments(self._task, f"there is no argument `{name}`")
+
+
+def _item_of(task: str, function: Callable[..., object], *, skip_first: bool) -> object:
+    parameters = parameters_of(function)[1 if skip_first else 0 :]
+    if len(parameters) != 1 or parameters[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        raise InvalidOption("batch", f"{_WANTED}; {task!r} has {len(parameters)} parameters")
+    annotation = hints_of(function).get(parameters[0].name, list)
+    origin = typing.get_origin(annotation) or annotation
+    if origin not in _LISTS:
+        raise InvalidOption("batch", f"{_WANTED}; `{parameters[0].name}` of {task!r} is no list")
+    return (typing.get_args(annotation) or (typing.Any,))[0]
+
+
+def _is_dict(kind: object) -> bool:
+    return (typing.get_origin(kind) or kind) is dict
+
+
+def _is_pydantic(kind: object) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def _fields_of(kind: object) -> list[Field] | None:
+    """The fields of a dataclass, a TypedDict or a struct; None for what has none."""
+    if not isinstance(kind, type):
+        return None
+    if dataclasses.is_dataclass(kind):
+        return [
+            _field(kind, field.name, required=field.default is field.default_factory is dataclasses.MISSING)
+            for field in dataclasses.fields(kind)
+            if field.init
+        ]
+    if issubclass(kind, msgspec.Struct):
+        return [_field(kind, field.name, required=field.required) for field in msgspec.structs.fields(kind)]
+    if typing.is_typeddict(kind):
+        wanted: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+        return [_field(kind, name, required=name in wanted) for name in kind.__annotations__]
+    return None
+
+
+def _field(kind: type, name: str, *, required: bool) -> Field:
+    annotation: object = typing.get_type_hints(kind, include_extras=True)[name]
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Required, typing.NotRequired):  # a TypedDict does not know it where annotations are texts
+        annotation, required = typing.get_args(annotation)[0], origin is typing.Required
+    if required:
+        return name, annotation
+    return name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
+
+
+def _whole_decoder(task: str, kind: object) -> msgspec.json.Decoder[msgspec.Struct]:
+    try:
+        return msgspec.json.Decoder(kind, dec_hook=decode_custom)
+    except (TypeError, NameError, RuntimeError) as error:
+        raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error

@@ -1,0 +1,230 @@
+"""Which code counts an exception: `CATEGORY:SUBCATEGORY`, from tables of names.
+
+A class is looked up by its full name, its own first and then those of its bases, so that no library is imported to
+learn whether an error is one of its. Values in, values out.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+
+from rowcall.base.text import CODE_LENGTH
+
+BY_TYPE: dict[str, str] = {
+    "builtins.TimeoutError": "TIMEOUT:OPERATION",  # also asyncio's, socket's and that of concurrent.futures
+    "multiprocessing.context.TimeoutError": "TIMEOUT:OPERATION",
+    "subprocess.TimeoutExpired": "TIMEOUT:SUBPROCESS",
+    "httpx.TimeoutException": "TIMEOUT:UPSTREAM_API",
+    "requests.exceptions.Timeout": "TIMEOUT:UPSTREAM_API",
+    "requests.exceptions.ConnectTimeout": "TIMEOUT:UPSTREAM_API",  # first of all a ConnectionError
+    "urllib3.exceptions.TimeoutError": "TIMEOUT:UPSTREAM_API",
+    "psycopg_pool.PoolTimeout": "TIMEOUT:DB_POOL",
+    "sqlalchemy.exc.TimeoutError": "TIMEOUT:DB_POOL",
+    "builtins.ConnectionError": "DEPENDENCY:CONNECTION",
+    "httpx.NetworkError": "DEPENDENCY:CONNECTION",
+    "httpx.ProxyError": "DEPENDENCY:CONNECTION",
+    "requests.exceptions.ConnectionError": "DEPENDENCY:CONNECTION",
+    "urllib3.exceptions.NewConnectionError": "DEPENDENCY:CONNECTION",
+    "urllib3.exceptions.ProxyError": "DEPENDENCY:CONNECTION",
+    "builtins.ConnectionRefusedError": "DEPENDENCY:CONNECTION_REFUSED",
+    "builtins.ConnectionResetError": "DEPENDENCY:CONNECTION_RESET",
+    "builtins.ConnectionAbortedError": "DEPENDENCY:CONNECTION_RESET",
+    "builtins.BrokenPipeError": "DEPENDENCY:CONNECTION_RESET",
+    "socket.gaierror": "DEPENDENCY:DNS",
+    "urllib3.exceptions.NameResolutionError": "DEPENDENCY:DNS",
+    "ssl.SSLError": "DEPENDENCY:TLS",
+    "requests.exceptions.SSLError": "DEPENDENCY:TLS",
+    "urllib3.exceptions.SSLError": "DEPENDENCY:TLS",
+    "http.client.HTTPException": "DEPENDENCY:PROTOCOL",
+    "httpx.ProtocolError": "DEPENDENCY:PROTOCOL",
+    "requests.exceptions.ChunkedEncodingError": "DEPENDENCY:PROTOCOL",
+    "urllib3.exceptions.ProtocolError": "DEPENDENCY:PROTOCOL",
+    "rowcall.domain.errors.DataRefused": "DEPENDENCY:DB_REFUSED",
+    "rowcall.domain.blobs.BlobMissing": "PAYLOAD:BLOB_MISSING",
+    "rowcall.domain.blobs.BlobDamaged": "PAYLOAD:BLOB_DAMAGED",
+    "pydantic_core._pydantic_core.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
+    "msgspec.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
+    "django.core.exceptions.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
+    "json.decoder.JSONDecodeError": "INVALID_INPUT:NOT_JSON",
+    "builtins.MemoryError": "RESOURCE:OUT_OF_MEMORY",
+    "builtins.AssertionError": "INTERNAL:ASSERTION_FAILED",
+    # said without a number, as programs do
+    "builtins.FileNotFoundError": "OS:ENOENT",
+    "builtins.FileExistsError": "OS:EEXIST",
+    "builtins.IsADirectoryError": "OS:EISDIR",
+    "builtins.NotADirectoryError": "OS:ENOTDIR",
+}
+
+BY_ERRNO: dict[str, str] = {
+    "ENOSPC": "RESOURCE:DISK_FULL",
+    "EDQUOT": "RESOURCE:DISK_FULL",
+    "ENOMEM": "RESOURCE:OUT_OF_MEMORY",
+    "EMFILE": "RESOURCE:TOO_MANY_FILES",
+    "ENFILE": "RESOURCE:TOO_MANY_FILES",
+    "ETIMEDOUT": "TIMEOUT:OPERATION",
+    "ECONNREFUSED": "DEPENDENCY:CONNECTION_REFUSED",
+    "ECONNRESET": "DEPENDENCY:CONNECTION_RESET",
+    "ECONNABORTED": "DEPENDENCY:CONNECTION_RESET",
+    "EPIPE": "DEPENDENCY:CONNECTION_RESET",
+    "EHOSTUNREACH": "DEPENDENCY:UNREACHABLE",
+    "EHOSTDOWN": "DEPENDENCY:UNREACHABLE",
+    "ENETUNREACH": "DEPENDENCY:UNREACHABLE",
+    "ENETDOWN": "DEPENDENCY:UNREACHABLE",
+}
+
+BY_SQLITE_CODE: dict[int, str] = {
+    5: "DEPENDENCY:DB_LOCKED",  # SQLITE_BUSY
+    6: "DEPENDENCY:DB_LOCKED",  # SQLITE_LOCKED
+    7: "RESOURCE:OUT_OF_MEMORY",  # SQLITE_NOMEM
+    10: "DEPENDENCY:DB_UNAVAILABLE",  # SQLITE_IOERR
+    13: "RESOURCE:DISK_FULL",  # SQLITE_FULL
+    14: "DEPENDENCY:DB_UNAVAILABLE",  # SQLITE_CANTOPEN
+}
+
+BY_SQLSTATE: dict[str, str] = {
+    "55P03": "DEPENDENCY:DB_LOCKED",
+    "40P01": "DEPENDENCY:DB_DEADLOCK",
+    "40001": "DEPENDENCY:DB_CONFLICT",
+    "57014": "TIMEOUT:DB_QUERY",
+    "53100": "RESOURCE:DISK_FULL",
+    "53200": "RESOURCE:OUT_OF_MEMORY",
+    "53300": "DEPENDENCY:DB_UNAVAILABLE",
+    "57P01": "DEPENDENCY:DB_UNAVAILABLE",
+    "57P02": "DEPENDENCY:DB_UNAVAILABLE",
+    "57P03": "DEPENDENCY:DB_UNAVAILABLE",
+}
+
+DB_UNAVAILABLE = "DEPENDENCY:DB_UNAVAILABLE"
+_DEEPEST = 8  # errors within errors
+_STATUSES = frozenset(int(status) for status in HTTPStatus)
+_ODD = re.compile(r"[^\w.-]")
+
+OwnCode = Callable[[BaseException], str | None]
+
+
+def code_of(error: BaseException, own: OwnCode = lambda error: None) -> str:
+    """The code of an exception; `own` is asked first.
+
+    >>> code_of(TimeoutError()), code_of(FileNotFoundError(2, "gone")), code_of(ZeroDivisionError())
+    ('TIMEOUT:OPERATION', 'OS:ENOENT', 'INTERNAL:ZeroDivisionError')
+    """
+    try:
+        known = _known(error, own, 0)
+    except Exception:  # a class of the user's with attributes that cannot be read
+        known = None
+    return known or internal_code(type(error))
+
+
+def internal_code(kind: type[BaseException]) -> str:
+    """
+    >>> internal_code(KeyError)
+    'INTERNAL:KeyError'
+    """
+    return f"INTERNAL:{_ODD.sub('_', kind.__name__) or '_'}"[:CODE_LENGTH]
+
+
+def _known(error: BaseException, own: OwnCode, depth: int) -> str | None:
+    if depth > _DEEPEST:
+        return None
+    if (code := own(error)) is not None:
+        return code
+    if isinstance(error, BaseExceptionGroup):
+        return _shared(error, own, depth)
+    for kind in type(error).__mro__:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if (ask := _ASKED.get(name)) is not None and (code := ask(error)) is not None:
+            return code
+        if name in BY_TYPE:
+            return BY_TYPE[name]
+        if (open_up := _WRAPPERS.get(name)) is not None:
+            inner = open_up(error)
+            code = _known(inner, own, depth + 1) if isinstance(inner, BaseException) else None
+            if code is not None:
+                return code
+        if name in _WHERE_UNKNOWN:
+            return _WHERE_UNKNOWN[name]
+    return None
+
+
+def _shared(group: BaseExceptionGroup[BaseException], own: OwnCode, depth: int) -> str | None:
+    """A group counts as its members do, if they agree."""
+    codes = {_known(error, own, depth + 1) or internal_code(type(error)) for error in group.exceptions}
+    return codes.pop() if len(codes) == 1 else None
+
+
+def _errno_code(error: BaseException) -> str | None:
+    number: object = getattr(error, "errno", None)
+    name = errno.errorcode.get(number) if isinstance(number, int) else None
+    return None if name is None else BY_ERRNO.get(name, f"OS:{name}")
+
+
+def _sqlite_code(error: BaseException) -> str | None:
+    code: object = getattr(error, "sqlite_errorcode", None)
+    return BY_SQLITE_CODE.get(code & 0xFF) if isinstance(code, int) else None
+
+
+def _sqlstate_code(error: BaseException) -> str | None:
+    state: object = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if not isinstance(state, str):
+        return None
+    return DB_UNAVAILABLE if state.startswith("08") else BY_SQLSTATE.get(state)
+
+
+def _disconnected_code(error: BaseException) -> str | None:
+    """Drivers have no SQLSTATE where there was no server to give one."""
+    nameless = not (getattr(error, "sqlstate", None) or getattr(error, "pgcode", None))
+    return DB_UNAVAILABLE if nameless else _sqlstate_code(error)
+
+
+def _response_code(error: BaseException) -> str | None:
+    return http_code(getattr(getattr(error, "response", None), "status_code", None))
+
+
+def _status_code(error: BaseException) -> str | None:
+    return http_code(getattr(error, "code", None))
+
+
+def http_code(status: object) -> str | None:
+    """A status that has a name as it is, others by their hundred: the set of codes stays small.
+
+    >>> http_code(404), http_code(599), http_code(None)
+    ('HTTP:404', 'HTTP:5XX', None)
+    """
+    if not isinstance(status, int) or not 100 <= status <= 599:
+        return None
+    return f"HTTP:{int(status)}" if status in _STATUSES else f"HTTP:{status // 100}XX"
+
+
+_ASKED: dict[str, Callable[[BaseException], str | None]] = {
+    "builtins.OSError": _errno_code,
+    "builtins.FileNotFoundError": _errno_code,
+    "builtins.FileExistsError": _errno_code,
+    "builtins.IsADirectoryError": _errno_code,
+    "builtins.NotADirectoryError": _errno_code,
+    "sqlite3.Error": _sqlite_code,
+    "psycopg.OperationalError": _disconnected_code,
+    "psycopg.Error": _sqlstate_code,
+    "psycopg2.OperationalError": _disconnected_code,
+    "psycopg2.Error": _sqlstate_code,
+    "asyncpg.exceptions._base.PostgresError": _sqlstate_code,
+    "httpx.HTTPStatusError": _response_code,
+    "requests.exceptions.HTTPError": _response_code,
+    "urllib.error.HTTPError": _status_code,
+}
+
+_WRAPPERS: dict[str, Callable[[BaseException], object]] = {
+    "sqlalchemy.exc.DBAPIError": lambda error: getattr(error, "orig", None),
+    "django.db.utils.Error": lambda error: error.__cause__,
+    "rowcall.domain.errors.StoreUnavailable": lambda error: error.__cause__,
+    "urllib.error.URLError": lambda error: getattr(error, "reason", None),
+    "urllib3.exceptions.MaxRetryError": lambda error: getattr(error, "reason", None),
+}
+
+_WHERE_UNKNOWN = {
+    "rowcall.domain.errors.StoreUnavailable": DB_UNAVAILABLE,
+    "urllib.error.URLError": "DEPENDENCY:CONNECTION",
+    "urllib3.exceptions.MaxRetryError": "DEPENDENCY:CONNECTION",
+}

@@ -1,0 +1,77 @@
+"""What is kept of an exception: a code to count by, a short detail, a bounded traceback.
+
+Texts are scrubbed whole and cut afterwards: a secret that was cut in two would not be known any more.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.error_codes import code_of
+from rowcall.domain.errors import Cancel, Fail, Retry
+from rowcall.domain.lifecycle import Raised
+
+DEFAULT_TRACEBACK_LIMIT = 8 * 1024
+
+Scrub = Callable[[str], str]
+
+
+def unchanged(text: str) -> str:
+    return text
+
+
+def raised(
+    error: BaseException,
+    code: str | None = None,
+    *,
+    scrub: Scrub = unchanged,
+    traceback_limit: int = DEFAULT_TRACEBACK_LIMIT,
+) -> Raised:
+    """The outcome of a handler that ended with an exception."""
+    return Raised(
+        scrubbed(error, scrub),
+        code_of(error) if code is None else code,
+        detail_of(error, scrub),
+        traceback_of(error, scrub, traceback_limit),
+    )
+
+
+def detail_of(error: BaseException, scrub: Scrub = unchanged) -> str:
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"its text cannot be made: {type(broken).__name__}"
+    return storable(scrub(message or type(error).__name__), DETAIL_LENGTH)
+
+
+def traceback_of(error: BaseException, scrub: Scrub = unchanged, limit: int = DEFAULT_TRACEBACK_LIMIT) -> str | None:
+    """At most `limit` characters, from both ends; none at all for a limit of 0."""
+    if not limit:
+        return None
+    try:
+        lines = traceback.format_exception(error)
+    except Exception as broken:
+        lines = [f"its traceback cannot be made: {type(broken).__name__}"]
+    return storable(scrub("".join(lines)), limit)
+
+
+def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
+    """What a handler says by raising it, said without secrets; policies see any other error as it is."""
+    if scrub is unchanged:
+        return error
+    match error:
+        case Fail(code=code, detail=str(detail)) if detail:
+            return Fail(code, scrub(_uncut(error.said, detail)))
+        case Retry(delay_seconds=delay, reason=str(reason)) if reason:
+            return Retry(delay, scrub(_uncut(error.said, reason)))
+        case Cancel(reason=str(reason)) if reason:
+            return Cancel(scrub(_uncut(error.said, reason)))
+        case _:
+            return error
+
+
+def _uncut(said: str, kept: str) -> str:
+    """The whole text, unless a subclass has put another in its place."""
+    return said if storable(said, DETAIL_LENGTH) == kept else kept

@@ -1,0 +1,344 @@
+"""The state machine: one table, and `decide`, which turns the end of an attempt into a transition.
+
+Nothing here reads a clock, a database or a source of chance.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.domain.job import Status
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.retry import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
+
+
+class Move(StrEnum):
+    ENQUEUE = "enqueue"
+    POSTPONE = "postpone"
+    BLOCK = "block"
+    UNBLOCK = "unblock"
+    DEFER = "defer"
+    REBLOCK = "reblock"
+    BREAK = "break"
+    COMPLETE = "complete"
+    STAGE = "stage"
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    RETRY = "retry"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+    RECOVER = "recover"
+    FAIL = "fail"
+    LOSE = "lose"
+    REFUSE = "refuse"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    RESCHEDULE = "reschedule"
+    RERUN = "rerun"
+    DELETE = "delete"
+
+
+class Rule(NamedTuple):
+    source: Status | None
+    move: Move
+    target: Status | None
+
+
+S, M = Status, Move
+TABLE: tuple[Rule, ...] = (
+    Rule(None, M.ENQUEUE, S.PENDING),
+    Rule(None, M.POSTPONE, S.SCHEDULED),
+    Rule(None, M.BLOCK, S.BLOCKED),
+    Rule(S.BLOCKED, M.UNBLOCK, S.PENDING),
+    Rule(S.BLOCKED, M.DEFER, S.SCHEDULED),
+    Rule(S.BLOCKED, M.BREAK, S.FAILED),
+    Rule(S.BLOCKED, M.COMPLETE, S.SUCCEEDED),
+    Rule(S.SCHEDULED, M.COMPLETE, S.SUCCEEDED),
+    Rule(S.PENDING, M.COMPLETE, S.SUCCEEDED),
+    Rule(S.RUNNING, M.COMPLETE, S.SUCCEEDED),
+    Rule(S.SCHEDULED, M.STAGE, S.PENDING),
+    Rule(S.PENDING, M.CLAIM, S.RUNNING),
+    Rule(S.RUNNING, M.SUCCEED, S.SUCCEEDED),
+    Rule(S.RUNNING, M.RETRY, S.SCHEDULED),
+    Rule(S.RUNNING, M.SNOOZE, S.SCHEDULED),
+    Rule(S.RUNNING, M.RELEASE, S.PENDING),
+    Rule(S.RUNNING, M.RECOVER, S.PENDING),
+    Rule(S.RUNNING, M.FAIL, S.FAILED),
+    Rule(S.RUNNING, M.LOSE, S.FAILED),
+    Rule(S.PENDING, M.REFUSE, S.FAILED),
+    Rule(S.RUNNING, M.CANCEL, S.CANCELLED),
+    Rule(S.BLOCKED, M.CANCEL, S.CANCELLED),
+    Rule(S.SCHEDULED, M.CANCEL, S.CANCELLED),
+    Rule(S.PENDING, M.CANCEL, S.CANCELLED),
+    Rule(S.BLOCKED, M.EXPIRE, S.CANCELLED),
+    Rule(S.SCHEDULED, M.EXPIRE, S.CANCELLED),
+    Rule(S.PENDING, M.EXPIRE, S.CANCELLED),
+    Rule(S.BLOCKED, M.RESCHEDULE, S.BLOCKED),
+    Rule(S.SCHEDULED, M.RESCHEDULE, S.SCHEDULED),
+    Rule(S.PENDING, M.RESCHEDULE, S.SCHEDULED),
+    Rule(S.SUCCEEDED, M.RERUN, S.PENDING),
+    Rule(S.FAILED, M.RERUN, S.PENDING),
+    Rule(S.CANCELLED, M.RERUN, S.PENDING),
+    Rule(S.FAILED, M.REBLOCK, S.BLOCKED),
+    Rule(S.CANCELLED, M.REBLOCK, S.BLOCKED),
+    Rule(S.BLOCKED, M.DELETE, None),
+    Rule(S.SCHEDULED, M.DELETE, None),
+    Rule(S.PENDING, M.DELETE, None),
+    Rule(S.SUCCEEDED, M.DELETE, None),
+    Rule(S.FAILED, M.DELETE, None),
+    Rule(S.CANCELLED, M.DELETE, None),
+)
+_targets = {(rule.source, rule.move): rule.target for rule in TABLE}
+
+
+def sources(move: Move) -> list[Status]:
+    """The states from which a move is allowed."""
+    return [rule.source for rule in TABLE if rule.move is move and rule.source is not None]
+
+
+def target(source: Status, move: Move) -> Status:
+    """Where a move leads; `KeyError` for a move the table does not allow."""
+    found = _targets[source, move]
+    if found is None:
+        raise KeyError((source, move))
+    return found
+
+
+class Tries(msgspec.Struct, frozen=True):
+    """What a decision needs to know of the job: `attempt` counts the one that is ending."""
+
+    attempt: int
+    max_attempts: int
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    result: str | None = None
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The handler ended with an exception; code and detail are what will be stored of it."""
+
+    error: BaseException
+    code: str
+    detail: str
+    traceback: str | None = None
+
+
+class TimedOut(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """Arguments or a result that no further attempt could mend."""
+
+    code: str
+    detail: str
+    traceback: str | None = None
+
+
+class Mismatched(msgspec.Struct, frozen=True):
+    """Arguments that do not fit this worker's declaration of the task, and may fit another worker's."""
+
+    detail: str
+    grace_seconds: float
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """A failure told by hand: `jobs.fail(job, code, detail)`."""
+
+    code: str
+    detail: str
+
+
+class Released(msgspec.Struct, frozen=True):
+    """Given back. `started` is False for a job that only lay in a worker's buffer."""
+
+    started: bool = True
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Its worker died, or its lease ran out."""
+
+    started: bool = True
+
+
+class CancelRequested(msgspec.Struct, frozen=True):
+    """Somebody asked for its end while it ran."""
+
+    reason: str | None = None
+
+
+Outcome = Succeeded | Raised | TimedOut | Unfit | Mismatched | Reported | Released | Lost | CancelRequested
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """One named move, with everything that will be written about it."""
+
+    move: Move
+    status: Status
+    attempt_status: str
+    delay_seconds: float = 0.0
+    attempt_used: bool = True
+    attempt_recorded: bool = False
+    result: str | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    traceback: str | None = None
+    hold_seconds: float | None = None
+    """How long the job waits for a worker that its arguments fit."""
+
+
+OUTCOMES = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.LOSE: "failed",
+    Move.RECOVER: "lost",
+    Move.RETRY: "retried",
+    Move.SNOOZE: "snoozed",
+    Move.RELEASE: "released",
+    Move.CANCEL: "cancelled",
+}
+"""How the end of an attempt is called wherever attempts are counted."""
+
+LOST_CODE = "WORKER:LOST"
+TIMEOUT_CODE = "TIMEOUT:HANDLER"
+EXPIRED_CODE = "EXPIRED:NOT_STARTED"
+CANCELLED_BY_HANDLER_CODE = "CANCELLED:BY_HANDLER"
+CANCELLED_BY_HAND_CODE = "CANCELLED:BY_HAND"
+RETRY_REQUESTED_CODE = "RETRY:REQUESTED"
+BLOCKER_FAILED_CODE = "BLOCKER:FAILED"
+BLOCKER_CANCELLED_CODE = "BLOCKER:CANCELLED"
+CHAIN_COMPLETED_CODE = "CHAIN:COMPLETED"
+
+SUCCESS = Transition(Move.SUCCEED, Status.SUCCEEDED, "succeeded")
+
+
+def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0) -> Transition:
+    """What becomes of a running job whose attempt ended like this.
+
+    >>> decide(Tries(attempt=1, max_attempts=5), Reported("TIMEOUT:UPSTREAM_API", "30 s")).delay_seconds
+    30.0
+    """
+    match outcome:
+        case Succeeded(result=None):
+            return SUCCESS
+        case Succeeded(result=result):
+            return Transition(Move.SUCCEED, Status.SUCCEEDED, "succeeded", result=result)
+        case Raised(error=Control() as control):
+            return _obey(tries, control, outcome)
+        case Raised(error=error, code=code, detail=detail, traceback=traceback):
+            if isinstance(policy, Backoff) and policy.gives_up_on(error):
+                return _fail(code, detail, traceback)
+            return _retry_or_fail(tries, policy, chance, error, code, detail, traceback)
+        case TimedOut(seconds=seconds):
+            detail = f"the handler ran longer than its timeout of {seconds:g} s"
+            late = TimeoutError(detail)
+            if isinstance(policy, Backoff) and policy.gives_up_on(late):
+                return _fail(TIMEOUT_CODE, detail, None)
+            return _retry_or_fail(tries, policy, chance, late, TIMEOUT_CODE, detail, None)
+        case Reported(code=code, detail=detail):
+            return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
+        case Unfit(code=code, detail=detail, traceback=traceback):
+            return _fail(code, detail, traceback)
+        case Mismatched(detail=detail, grace_seconds=grace_seconds):
+            return Transition(
+                Move.RELEASE,
+                Status.PENDING,
+                "released",
+                attempt_used=False,
+                attempt_recorded=True,
+                error_code=MISMATCH_CODE,
+                error_detail=detail or None,
+                hold_seconds=grace_seconds,
+            )
+        case Released(started=started):
+            return Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=started)
+        case Lost(started=False):
+            return Transition(Move.RECOVER, Status.PENDING, "lost", attempt_used=False)
+        case Lost():
+            return _lose(tries)
+        case CancelRequested(reason=reason):
+            return Transition(
+                Move.CANCEL,
+                Status.CANCELLED,
+                "cancelled",
+                error_code=CANCELLED_BY_HAND_CODE,
+                error_detail=reason or None,
+            )
+
+
+def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
+    match control:
+        case Snooze(delay_seconds=delay):
+            return Transition(
+                Move.SNOOZE, Status.SCHEDULED, "snoozed", delay, attempt_used=False, attempt_recorded=True
+            )
+        case Retry(delay_seconds=delay, reason=reason):
+            return _retry_or_fail(
+                tries, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
+            )
+        case Fail(code=code, detail=detail):
+            return _fail(code, detail, raised.traceback)
+        case Cancel(reason=reason):
+            return Transition(
+                Move.CANCEL,
+                Status.CANCELLED,
+                "cancelled",
+                error_code=CANCELLED_BY_HANDLER_CODE,
+                error_detail=reason or None,
+            )
+        case _:
+            return _fail(raised.code, raised.detail, raised.traceback)
+
+
+def _retry_or_fail(
+    tries: Tries,
+    policy: RetryPolicy,
+    chance: float,
+    error: BaseException,
+    code: str,
+    detail: str,
+    traceback: str | None,
+) -> Transition:
+    if tries.attempt >= tries.max_attempts:
+        return _fail(code, detail, traceback)
+    delay_seconds = delay_of(policy, tries.attempt, error, chance)
+    return Transition(
+        Move.RETRY,
+        Status.SCHEDULED,
+        "failed",
+        delay_seconds,
+        attempt_recorded=True,
+        error_code=code,
+        error_detail=detail,
+        traceback=traceback,
+    )
+
+
+def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float:
+    """A policy's pause in seconds, kept within a year; an answer that is no number counts as the default policy's."""
+    if isinstance(policy, Backoff):
+        return policy.delay_seconds(attempt, chance=chance)
+    seconds = float(policy(attempt, error))
+    if seconds != seconds:
+        return DEFAULT_BACKOFF.delay_seconds(attempt, chance=chance)
+    return min(max(seconds, 0.0), LONGEST_DELAY_SECONDS)
+
+
+def _fail(code: str, detail: str, traceback: str | None) -> Transition:
+    return Transition(
+        Move.FAIL, Status.FAILED, "failed", error_code=code, error_detail=detail or None, traceback=traceback
+    )
+
+
+def _lose(tries: Tries) -> Transition:
+    detail = f"attempt {tries.attempt} of {tries.max_attempts} was lost with its worker"
+    if tries.attempt >= tries.max_attempts:
+        return Transition(Move.LOSE, Status.FAILED, "lost", error_code=LOST_CODE, error_detail=detail)
+    return Transition(
+        Move.RECOVER, Status.PENDING, "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail
+    )

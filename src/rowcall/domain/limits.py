@@ -1,0 +1,209 @@
+"""Limits: how many jobs may run at once, and how many may start within a time. Pure: counts and times come in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from rowcall.base.text import decoded
+from rowcall.domain.errors import InvalidOption, seconds_of
+
+LONGEST_NAME = 100
+LONGEST_VALUE = 200
+LONGEST_KEY = 1000
+MOST = 1_000_000
+SHORTEST_PERIOD_SECONDS = 0.01
+LATEST_BEGIN_MS = 250
+HELD_PREFIX = "limit:"
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most `concurrency` jobs running at once, at most `rate` starts in any `per` seconds, or both.
+
+    Jobs whose limits have one name share it. With `by` each value of that argument has a count of its own.
+
+    >>> Limit("stripe", concurrency=3, by="customer_id")
+    Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id')
+    >>> Limit("api", rate=100, per=timedelta(minutes=1)).per
+    60.0
+    """
+
+    name: str
+    concurrency: int | None = None
+    rate: int | None = None
+    per: float | timedelta | None = None
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        if complaint := _name_complaint(self.name):
+            raise InvalidOption("limit", f"its name {complaint}")
+        if self.by is not None and (not isinstance(self.by, str) or not self.by.isidentifier()):
+            raise InvalidOption("limit", f"{self.name!r}: by wants the name of an argument, not {self.by!r}")
+        for option in ("concurrency", "rate"):
+            number = getattr(self, option)
+            if number is not None and not _is_whole(number):
+                raise InvalidOption(
+                    "limit", f"{self.name!r}: {option} wants a whole number from 1 to {MOST}, not {number!r}"
+                )
+        if self.concurrency is None and self.rate is None:
+            raise InvalidOption("limit", f"{self.name!r} limits nothing: give concurrency=…, or rate=… and per=…")
+        if (self.rate is None) is not (self.per is None):
+            raise InvalidOption("limit", f"{self.name!r}: rate and per go together: rate=100, per=60")
+        if self.per is not None:
+            msgspec.structs.force_setattr(self, "per", _period(self.name, self.per))
+
+    @property
+    def numbers(self) -> Numbers:
+        return Numbers(self.concurrency, self.rate, None if self.per is None else round(float(self.per) * 1000))  # type: ignore[arg-type]
+
+
+class Numbers(msgspec.Struct, frozen=True, array_like=True):
+    """What a limit allows, as it is stored."""
+
+    concurrency: int | None = None
+    rate: int | None = None
+    per_ms: int | None = None
+
+    @property
+    def span_ms(self) -> int:
+        """How long a start counts: longer than the period, so that handlers that begin late and read a clock agree."""
+        per_ms = self.per_ms or 0
+        return per_ms + min(LATEST_BEGIN_MS, per_ms // 4)
+
+    def strictest(self, other: Numbers) -> Numbers:
+        """Of two that should be one, the lower of each.
+
+        >>> Numbers(5, 10, 1000).strictest(Numbers(1, 300, 60_000))
+        Numbers(concurrency=1, rate=300, per_ms=60000)
+        """
+        allowed = [number for number in (self.concurrency, other.concurrency) if number is not None]
+        rates = [numbers for numbers in (self, other) if numbers.rate is not None]
+        slowest = min(rates, key=lambda numbers: (numbers.rate or 0) / (numbers.per_ms or 1), default=self)
+        return Numbers(min(allowed, default=None), slowest.rate, slowest.per_ms)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A limit as the row of one job has it."""
+
+    key: str
+    name: str
+    concurrency: int | None = None
+    rate: int | None = None
+    per_ms: int | None = None
+
+    @property
+    def numbers(self) -> Numbers:
+        return Numbers(self.concurrency, self.rate, self.per_ms)
+
+
+class LimitOf(msgspec.Struct, frozen=True):
+    """A limit of one task. `missing` is the value of its argument where a job does not give one."""
+
+    limit: Limit
+    missing: object = None
+
+    def entry(self, payload: Mapping[str, object] | None) -> Entry:
+        """Of a job with that payload; None where it is not known here."""
+        limit, numbers = self.limit, self.limit.numbers
+        if limit.by is None or payload is None:
+            key = key_of(limit.name)
+        else:
+            key = key_of(limit.name, payload.get(limit.by, self.missing))
+        return Entry(key, limit.name, numbers.concurrency, numbers.rate, numbers.per_ms)
+
+
+_NO_VALUE = object()
+_entries = msgspec.json.Decoder(list[Entry])
+_parts = msgspec.json.Decoder(list[object])
+_sorting = msgspec.json.Encoder(order="sorted")
+
+
+def key_of(name: str, value: object = _NO_VALUE) -> str:
+    """Under which a limit counts. A JSON array, so that no two can be the same by chance.
+
+    >>> key_of("api"), key_of("stripe", 42), key_of("stripe", "42")
+    ('["api"]', '["stripe",42]', '["stripe","42"]')
+    """
+    if value is _NO_VALUE:
+        return _sorting.encode([name]).decode()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1 and 1.0 are one number, however a database writes it
+    written = _sorting.encode(value)
+    if len(written) > LONGEST_VALUE:
+        return _sorting.encode([name, None, hashlib.sha256(written).hexdigest()]).decode()
+    return _sorting.encode([name, value]).decode()
+
+
+def name_of(key: str) -> str:
+    """The name of the limit that a key belongs to; the key itself where it is none."""
+    parts = decoded(_parts, key, [])
+    return str(parts[0]) if parts else key
+
+
+def held_by(key: str) -> str:
+    """What the row of a job says that is held by this key."""
+    return HELD_PREFIX + key
+
+
+def entries_to_text(entries: Iterable[Entry]) -> str:
+    return msgspec.json.encode(list(entries)).decode()
+
+
+def entries_from_text(text: str) -> list[Entry] | None:
+    """None where it is not such a text. Raises where it cannot be read at all, such as when it is nested too deeply."""
+    try:
+        entries = _entries.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    return entries if all(_is_fit(entry) for entry in entries) else None
+
+
+def checked_limits(value: object) -> tuple[Limit, ...] | None:
+    """One limit or a list of them, as they are given to `limit=`."""
+    if value is None:
+        return None
+    if isinstance(value, Limit):
+        return (value,)
+    if not isinstance(value, list | tuple) or not all(isinstance(one, Limit) for one in value):
+        raise InvalidOption("limit", f'wants a Limit, such as Limit("api", concurrency=3), or a list, not {value!r}')
+    names = [limit.name for limit in value]
+    if len(set(names)) < len(names):
+        raise InvalidOption("limit", f"has two limits of one name among {', '.join(map(repr, names))}")
+    return tuple(value)
+
+
+def _name_complaint(name: object) -> str | None:
+    if not isinstance(name, str):
+        return f"wants to be a text, not {type(name).__name__}"
+    if not 1 <= len(name) <= LONGEST_NAME:
+        return f"wants 1 to {LONGEST_NAME} characters, not {len(name)}"
+    if "\0" in name:
+        return "cannot hold a NUL character"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair"
+    return None
+
+
+def _is_fit(entry: Entry) -> bool:
+    numbers = (entry.concurrency, entry.rate, entry.per_ms)
+    whole = all(number is None or 1 <= number <= 1000 * 10**10 for number in numbers)
+    return whole and len(entry.key) <= LONGEST_KEY and "\0" not in entry.key + entry.name
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST
+
+
+def _period(name: str, per: float | timedelta) -> float:
+    try:
+        seconds = seconds_of("per", per)
+    except InvalidOption as error:
+        raise InvalidOption("limit", f"{name!r}: {error}") from error
+    if seconds < SHORTEST_PERIOD_SECONDS:
+        raise InvalidOption("limit", f"{name!r}: per wants at least {SHORTEST_PERIOD_SECONDS} seconds, not {per!r}")
+    return seconds

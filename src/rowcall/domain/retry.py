@@ -1,0 +1,117 @@
+"""How long to wait before the next attempt. Pure: chance comes in as a number from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Literal
+
+import msgspec
+
+from rowcall.domain.errors import InvalidOption, seconds_of
+
+RetryCallable = Callable[[int, BaseException], float]
+
+
+class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A retry policy that fits into the job's row.
+
+    >>> [Backoff.linear(30).delay_seconds(attempt, chance=0.5) for attempt in (1, 2, 3, 4)]
+    [30.0, 60.0, 90.0, 120.0]
+    >>> Backoff.exponential(2, cap=60, jitter=False).delay_seconds(10, chance=0.5)
+    60.0
+    """
+
+    kind: Literal["constant", "linear", "exponential"]
+    base_seconds: float
+    cap_seconds: float | None = None
+    jitter: bool = False
+    give_up_on: tuple[str, ...] = ()
+
+    @classmethod
+    def constant(cls, seconds: float | timedelta, *, give_up_on: object = ()) -> Backoff:
+        """The same pause each time."""
+        return cls("constant", seconds_of("seconds", seconds), give_up_on=_exception_names(give_up_on))
+
+    @classmethod
+    def linear(
+        cls, seconds: float | timedelta, *, cap: float | timedelta | None = None, give_up_on: object = ()
+    ) -> Backoff:
+        """`seconds` after the first attempt, twice that after the second, and so on."""
+        return cls("linear", seconds_of("seconds", seconds), _cap(cap), give_up_on=_exception_names(give_up_on))
+
+    @classmethod
+    def exponential(
+        cls,
+        seconds: float | timedelta,
+        *,
+        cap: float | timedelta | None = None,
+        jitter: bool = True,
+        give_up_on: object = (),
+    ) -> Backoff:
+        """`seconds`, doubled each time up to `cap`. With jitter the pause is anything from 0 up to that."""
+        return cls(
+            "exponential", seconds_of("seconds", seconds), _cap(cap), jitter, give_up_on=_exception_names(give_up_on)
+        )
+
+    def delay_seconds(self, attempt: int, *, chance: float) -> float:
+        match self.kind:
+            case "constant":
+                delay = self.base_seconds
+            case "linear":
+                delay = self.base_seconds * attempt
+            case "exponential":
+                delay = self.base_seconds * 2.0 ** min(attempt - 1, 60)
+        if self.cap_seconds is not None:
+            delay = min(delay, self.cap_seconds)
+        delay = min(max(delay, 0.0), LONGEST_DELAY_SECONDS)  # plain SQL may have written less than nothing
+        return delay * chance if self.jitter else delay
+
+    def gives_up_on(self, error: BaseException) -> bool:
+        return bool(self.give_up_on) and not set(self.give_up_on).isdisjoint(class_names(type(error)))
+
+
+LONGEST_DELAY_SECONDS = 366 * 86400.0
+RetryPolicy = Backoff | RetryCallable
+
+
+def class_names(kind: type[BaseException]) -> list[str]:
+    """The names under which an exception may be given up on: its own and its bases', with and without the module."""
+    names = []
+    for base in kind.__mro__[:-1]:
+        names += [base.__name__, f"{base.__module__}.{base.__qualname__}"]
+    return names
+
+
+def _exception_names(given: object) -> tuple[str, ...]:
+    kinds = given if isinstance(given, tuple | list | set | frozenset) else (given,)
+    names = []
+    for kind in kinds:
+        if isinstance(kind, str) and kind:
+            names.append(kind)
+        elif isinstance(kind, type) and issubclass(kind, BaseException):
+            names.append(f"{kind.__module__}.{kind.__qualname__}")
+        else:
+            raise InvalidOption("give_up_on", f"wants exception classes or their names, not {kind!r}")
+    return tuple(names)
+
+
+def _cap(cap: float | timedelta | None) -> float | None:
+    return None if cap is None else seconds_of("cap", cap)
+
+
+DEFAULT_BACKOFF = Backoff.linear(30)
+
+_decoder = msgspec.json.Decoder(Backoff)
+
+
+def backoff_to_text(backoff: Backoff) -> str:
+    return msgspec.json.encode(backoff).decode()
+
+
+def backoff_from_text(text: str) -> Backoff:
+    """The policy in a row; raises `ValueError` when plain SQL wrote something else there."""
+    try:
+        return _decoder.decode(text)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a retry policy: {error}") from error

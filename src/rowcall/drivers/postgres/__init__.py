@@ -1,0 +1,1 @@
+"""Run plans on PostgreSQL, through a pool of connections."""

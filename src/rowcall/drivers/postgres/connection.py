@@ -1,0 +1,310 @@
+"""One connection to PostgreSQL: how it is opened, and how it runs a plan in a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import time
+import weakref
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.types.numeric import Int8Dumper
+
+from rowcall.domain.config import Config, Server, shown
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.postgres.errors import cannot_connect, check_url, explained, is_lost, is_stale, is_starting
+from rowcall.drivers.runner import run
+from rowcall.store.statement import Plan, Row, Statement
+
+T = TypeVar("T")
+
+OLDEST_SERVER = 130000
+CONNECT_SECONDS = 10
+LONGEST_SILENCE_SECONDS = 10
+LONGEST_LOCK_WAIT = "1s"
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
+# a host that vanishes without a word is noticed within half a minute
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+# The planner does not know how fast these tables change: on an empty one it would choose a scan, and keep to it.
+_PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit")
+
+
+_pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.WeakKeyDictionary()
+
+
+BEGIN = "begin isolation level read committed"
+
+
+class NothingWritten(StoreUnavailable):
+    """The connection was lost before anything of the transaction could have been committed."""
+
+
+def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> psycopg.Connection[Row]:
+    """A connection in autocommit mode, set up for this queue.
+
+    `planned` is for those that run the worker's rounds; one that is `hurried` waits for no lock for long.
+    """
+    name = shown(url)
+    raw = _connected(url, config.busy_timeout_seconds)
+    try:
+        set_up(raw, config, planned=planned, hurried=hurried)
+    except psycopg.Error as error:
+        raw.close()
+        raise explained(error, name) from error
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
+    """A server that is just starting or stopping is given a little time; all else that is wrong is said at once."""
+    deadline = time.monotonic() + patience_seconds
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        raw = tried(url)
+        if isinstance(raw, psycopg.Connection):
+            return raw
+        if not is_starting(raw) or time.monotonic() > deadline:
+            raise cannot_connect(raw, url)
+        time.sleep(random.uniform(0.5, 1.0) * pause)
+        pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
+
+def tried(url: str) -> psycopg.Connection[Row] | psycopg.Error | ValueError:
+    """A connection, or why there is none: not raised, since its text may show the password to whoever reads a chain."""
+    check_url(url)
+    try:
+        return psycopg.connect(url, **options_for(url))
+    except (psycopg.Error, ValueError) as error:
+        return error
+
+
+def options_for(url: str) -> dict[str, Any]:
+    """What every connection is opened with; the URL may say otherwise of all that a URL can say."""
+    defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "rowcall", **KEEPALIVE}
+    wanted = {key: value for key, value in defaults.items() if f"{key}=" not in url}
+    return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor}
+
+
+def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False, hurried: bool = False) -> None:
+    if raw.info.server_version < OLDEST_SERVER:
+        raise StoreUnavailable(
+            f"PostgreSQL {raw.info.server_version // 10000} is too old: 13 is the oldest that works",
+            "Upgrade the server",
+        )
+    raw.adapters.register_dumper(int, Int8Dumper)  # one size: else each size is a statement of its own to prepare
+    if is_pooled(raw):
+        raw.prepare_threshold = None
+        return  # what is set here would stay with a connection that others use next
+    settings = {**_settings(config, planned=planned, hurried=hurried), **_SESSION}
+    calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
+    raw.execute(f"select {calls}", prepare=False)
+
+
+_SESSION = {
+    "default_transaction_isolation": "read committed",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
+
+def _settings(config: Config, *, planned: bool, hurried: bool) -> dict[str, str]:
+    settings = {
+        "rowcall.tells": "after_commit",
+        # of a host that vanishes, the server would keep the transaction, and its locks, for hours
+        "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE_SECONDS}s",
+    }
+    if hurried:
+        settings["lock_timeout"] = LONGEST_LOCK_WAIT
+    if planned:
+        settings.update(dict.fromkeys(_PLANNER, "off"))
+    if config.durability == "normal":
+        settings["synchronous_commit"] = "off"
+    return settings
+
+
+def is_pooled(raw: psycopg.Connection[Row]) -> bool:
+    """Whether a pooler sits in between: it invents a process number, as it has no server process to name."""
+    known = _pooled.get(raw)
+    if known is None:
+        found = raw.execute("select pg_backend_pid()", prepare=False).fetchone()
+        assert found is not None
+        known = _pooled[raw] = found[0] != raw.info.backend_pid
+    return known
+
+
+def is_ours(connection: object) -> bool:
+    return isinstance(connection, psycopg.Connection) and connection in _pooled
+
+
+def is_alive(raw: psycopg.Connection[Row]) -> bool:
+    """Whether an idle connection can still be used, as far as this side knows: no round trip."""
+    pgconn = raw.pgconn
+    if pgconn.status != pq.ConnStatus.OK or pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        return False
+    poll = select.poll()  # not select: it refuses descriptors above 1,023
+    poll.register(pgconn.socket, select.POLLIN)
+    return not poll.poll(0)  # nothing is due on an idle connection, but for last words
+
+
+class Session:
+    """Runs plans on a connection that is ours for the moment."""
+
+    def __init__(
+        self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row], *, hurried: bool = False
+    ) -> None:
+        self._raw = raw
+        self._name = shown(config.server.url) if config.server is not None else ""
+        self._cursor = psycopg.RawCursor(raw)
+        self._cursor.format = pq.Format.BINARY
+        self._prepare = not is_pooled(raw)
+        self._begin = _begin(config, pooled=is_pooled(raw), hurried=hurried)
+        self._hint = hint
+        self._to_be_told = False
+
+    def execute(self, statement: Statement[object]) -> list[Row]:
+        cursor = self._cursor
+        cursor.execute(statement.sql, statement.parameters, prepare=self._prepare)
+        result = cursor.pgresult
+        found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
+        if statement.hint is not None and statement.hint(found):
+            self._to_be_told = True
+        return found
+
+    def read(self, plan: Plan[T]) -> T:
+        try:
+            return run(plan, self.execute)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def interrupt(self) -> None:
+        """From another thread: cancel the statement that is running."""
+        with contextlib.suppress(psycopg.Error):
+            self._raw.cancel()
+
+    def write(self, plan: Plan[T]) -> T:
+        """Run a plan in a transaction: all of it, or nothing."""
+        self._to_be_told = False
+        try:
+            self._raw.execute(self._begin, prepare=False)
+            result = run(plan, self.execute)
+        except psycopg.Error as error:
+            self.roll_back()
+            if is_lost(error):
+                raise NothingWritten(*_lost(self._explained(error))) from error
+            raise self._explained(error) from error
+        except BaseException:
+            self.roll_back()
+            raise
+        self.commit()
+        return result
+
+    def begin(self, longest_silence_seconds: int) -> None:
+        """`write`, in parts: plans are run by `read`, then comes `commit` or `roll_back`."""
+        self._to_be_told = False
+        patience = f"set local idle_in_transaction_session_timeout = '{longest_silence_seconds}s'"
+        try:
+            self._raw.execute(f"{self._begin}; {patience}", prepare=False)
+        except psycopg.Error as error:
+            self.roll_back()
+            if is_lost(error):
+                raise NothingWritten(*_lost(self._explained(error))) from error
+            raise self._explained(error) from error
+
+    def commit(self) -> None:
+        try:
+            self._raw.execute("commit", prepare=False)
+        except psycopg.Error as error:
+            self.roll_back()
+            raise self._unsure(error) from error
+        self._tell()
+
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        """`write` for a plan of one statement, in a single round trip."""
+        self._to_be_told = False
+        try:
+            result = run(plan, self.execute)
+        except psycopg.Error as error:
+            raise self._unsure(error) from error
+        self._tell()
+        return result
+
+    def _tell(self) -> None:
+        """What was written is committed, whatever becomes of this."""
+        if self._to_be_told:
+            with contextlib.suppress(psycopg.Error):
+                self.execute(self._hint)
+
+    def roll_back(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if not self._raw.closed:
+                self._raw.execute("rollback", prepare=False)
+
+    def _explained(self, error: psycopg.Error) -> Exception:
+        # a standby by now, perhaps, and the next connection leads to the new primary; or it knows what is no longer so
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or is_stale(error):
+            self._raw.close()
+        return explained(error, self._name)
+
+    def _unsure(self, error: psycopg.Error) -> Exception:
+        """The words for an error at a moment when the server may have committed already."""
+        found = self._explained(error)
+        if is_lost(error) and isinstance(found, StoreUnavailable):
+            return StoreUnavailable(found.problem, "What was being written may be there or not")
+        return found
+
+
+def _lost(error: Exception) -> tuple[str, str]:
+    assert isinstance(error, StoreUnavailable)
+    return error.problem, f"Nothing was written. {error.advice}"
+
+
+def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:
+    """Behind a pooler, what else is set for the session ends with the transaction: one text, one round trip."""
+    settings = _settings(config, planned=True, hurried=hurried).items() if pooled else ()
+    return "; ".join([BEGIN, *(f"set local {setting} = '{value}'" for setting, value in settings)])
+
+
+class PostgresConnection:
+    """A connection of one thread's own, made when it is first used, and anew after it was lost."""
+
+    def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False, hurried: bool = False) -> None:
+        assert config.server is not None
+        self._server: Server = config.server
+        self._config = config
+        self._hint = hint
+        self._planned = planned
+        self._hurried = hurried
+        self._raw: psycopg.Connection[Row] | None = None
+        self._session: Session | None = None
+
+    def read(self, plan: Plan[T]) -> T:
+        return self._connected().read(plan)
+
+    def write(self, plan: Plan[T]) -> T:
+        return self._connected().write(plan)
+
+    def write_one_statement(self, plan: Plan[T]) -> T:
+        return self._connected().write_one_statement(plan)
+
+    def change_counter(self) -> None:
+        """A server does not tell: writers do not wait for each other there."""
+        return
+
+    def close(self) -> None:
+        if self._raw is not None:
+            self._raw.close()
+        self._raw = self._session = None
+
+    def _connected(self) -> Session:
+        if self._raw is None or self._session is None or not is_alive(self._raw):
+            self.close()
+            self._raw = connect(self._server.url, self._config, planned=self._planned, hurried=self._hurried)
+            self._session = Session(self._raw, self._config, self._hint, hurried=self._hurried)
+        return self._session

@@ -1,0 +1,388 @@
+"""The PostgreSQL database of one queue in one process: a pool of connections, and threads for async callers."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import random
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from rowcall.domain.config import Config, shown
+from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
+from rowcall.drivers import forking
+from rowcall.drivers.caller.connection import Loan, Whereabouts
+from rowcall.drivers.caller.guards import PostgresGuard
+from rowcall.drivers.caller.kinds import Lender
+from rowcall.drivers.database import MakePlan
+from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.postgres.connection import (
+    NothingWritten,
+    PostgresConnection,
+    Session,
+    connect,
+    is_alive,
+    is_ours,
+    is_pooled,
+    options_for,
+    set_up,
+)
+from rowcall.drivers.postgres.errors import of_any_driver
+from rowcall.drivers.postgres.transaction import LONGEST_SILENCE_SECONDS, PostgresTransaction
+from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
+
+T = TypeVar("T")
+M = TypeVar("M")
+E = TypeVar("E")
+
+MOST_TRIES = 10
+LONGEST_PAUSE_SECONDS = 0.2
+IDLE_SECONDS = 60.0
+SLICE_SECONDS = 0.5
+POOL_NAME = "rowcall"
+VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
+_OF_ONE_MOMENT = Statement("set transaction isolation level repeatable read, read only", (), no_row)
+
+_open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
+
+
+class PostgresDatabase(Generic[M, E]):
+    """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
+
+    survey_seconds = 5.0
+    one_writer = False
+
+    def __init__(
+        self,
+        config: Config,
+        plan_of_one: Callable[[M], Plan[E]],
+        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
+        alike: Callable[[M], object],
+        hint: Statement[Row],
+    ) -> None:
+        assert config.server is not None
+        self._server = config.server
+        self._config = config
+        self._plan_of_one = plan_of_one
+        self._plan_of_many = plan_of_many
+        self._alike = alike
+        self._hint = hint
+        guard = PostgresGuard(
+            self.name,
+            self._own_whereabouts,
+            lambda error: of_any_driver(error, "the lent connection"),
+        )
+        self._lender = Lender(guard)
+        self.insert_lent = self._lender.short.insert
+        self.ainsert_lent = self._lender.short.ainsert
+        self._start_afresh()
+        _open_databases.add(self)
+
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self.setup_lock = threading.Lock()
+        self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
+        self._threads: ThreadPoolExecutor | None = None
+        self._flusher: ThreadPoolExecutor | None = None
+        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._flushing)
+
+    @property
+    def name(self) -> str:
+        return shown(self._server.url)
+
+    @property
+    def path(self) -> str:
+        return ""
+
+    @property
+    def side_folder(self) -> str:
+        """Names in it are drawn at random, so all queues of one user of this host may share it."""
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        return os.path.join(_temporary_folder(), f"rowcall-{user}")
+
+    def connect(self) -> PostgresConnection:
+        """A connection for one thread's own use; that thread closes it."""
+        return PostgresConnection(self._config, self._hint, planned=True, hurried=True)
+
+    def connect_to_listen(self) -> psycopg.Connection[Row] | None:
+        """A connection that can LISTEN; None where a pooler is in between and no `listen_url` leads past it."""
+        raw = connect(self._server.listen_url or self._server.url, self._config)
+        if is_pooled(raw):
+            raw.close()
+            return None
+        return raw
+
+    def read(self, plan: Plan[T]) -> T:
+        with self._session() as session:
+            return session.read(plan)
+
+    def read_together(self, make_plan: MakePlan[T]) -> T:
+        return self.write(lambda: _of_one_moment(make_plan()))
+
+    def read_briefly(self, make_plan: MakePlan[T]) -> T:
+        try:
+            return self.write(make_plan, once=True)  # the limit is the transaction's
+        except NothingWritten:
+            return self.write(make_plan, once=True)
+
+    def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
+        def attempt() -> T:
+            with self._session() as session:
+                return session.write(make_plan())
+
+        return attempt() if once else self._again(attempt)
+
+    def begin(self) -> PostgresTransaction:
+        """On a connection of a pool of its own: whoever is in a transaction may want to read beside it."""
+        return self._again(self._begun)
+
+    def _begun(self) -> PostgresTransaction:
+        self._opened()
+        with self._opening:
+            pool = self._transaction_pool = self._transaction_pool or self._new_pool()
+        raw = self._checked_out(pool)
+        try:
+            session = Session(raw, self._config, self._hint)
+            session.begin(LONGEST_SILENCE_SECONDS)
+        except BaseException:
+            pool.putconn(raw)
+            raise
+        return PostgresTransaction(session, lambda: pool.putconn(raw))
+
+    def _again(self, attempt: Callable[[], T]) -> T:
+        """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
+        for tries in range(1, MOST_TRIES):
+            try:
+                return attempt()
+            except (Conflict, NothingWritten):
+                time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
+        return attempt()
+
+    async def aread(self, plan: Plan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
+
+    async def aread_together(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read_together, make_plan)
+
+    async def awrite(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
+
+    def write_shared(self, member: M) -> E:
+        """Write one member, in a commit that others of this process may share."""
+        return self._group.submit(member)
+
+    async def awrite_shared(self, member: M) -> E:
+        return await self._group.asubmit(member)
+
+    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+        return self._lender.lend(connection, whereabouts)
+
+    def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
+        found: list[Row] = self.read(fetch(whereabouts))
+        return found[0]
+
+    def was_replaced(self) -> bool:
+        """A server tells by closing its connections."""
+        return False
+
+    def give_back(self, stopped: Callable[[], bool]) -> None:
+        """Autovacuum does that."""
+
+    def vacuum(self) -> int:
+        before = self._size_bytes()
+        raw = connect(self._server.url, self._config)
+        try:
+            for table in VACUUMED_TABLES:
+                raw.execute(f"vacuum (analyze) {self._config.table_prefix}{table}", prepare=False)
+        except psycopg.Error as error:
+            raise of_any_driver(error, self.name) from error
+        finally:
+            raw.close()
+        return max(0, before - self._size_bytes())
+
+    def _size_bytes(self) -> int:
+        names = [f"{self._config.table_prefix}{table}" for table in VACUUMED_TABLES]
+        sizes = " + ".join(f"coalesce(pg_total_relation_size(to_regclass('{name}')), 0)" for name in names)
+        found: list[int] = self.read(fetch(Statement(f"select {sizes}", (), lambda row: int(str(row[0])))))
+        return found[0]
+
+    def tidy(self) -> None:
+        """The server does that by itself."""
+
+    def close(self) -> None:
+        """Close every connection. The next use opens anew."""
+        with self._lock, self._opening:
+            pools = [pool for pool in (self._pool, self._transaction_pool) if pool is not None]
+            self._pool = self._transaction_pool = None
+            executors = [executor for executor in (self._threads, self._flusher) if executor is not None]
+            self._threads = self._flusher = None
+            self._writer.close()
+        for pool in pools:
+            pool.close()
+        for executor in executors:
+            executor.shutdown(wait=False)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[Session]:
+        pool = self._opened()
+        raw = self._checked_out(pool)
+        try:
+            yield Session(raw, self._config, self._hint)
+        finally:
+            pool.putconn(raw)
+
+    def _checked_out(self, pool: ConnectionPool[psycopg.Connection[Row]]) -> psycopg.Connection[Row]:
+        """A connection that was not cut while nobody used it."""
+        deadline = time.monotonic() + self._config.busy_timeout_seconds
+        while True:
+            remaining = max(0.0, deadline - time.monotonic())
+            try:
+                raw = pool.getconn(min(remaining, SLICE_SECONDS))
+            except PoolTimeout:
+                # all are busy, or the server is away, which the pool does not tell: then this does
+                connect(self._server.url, self._config).close()
+                if remaining > SLICE_SECONDS:
+                    continue
+                raise self._exhausted() from None
+            except PoolClosed:
+                raise StoreUnavailable(f"{self.name}: the queue is being closed") from None
+            if is_alive(raw):
+                return raw
+            raw.close()
+            pool.putconn(raw)
+
+    def _exhausted(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.name}: all {self._server.pool_size} connections of this process were busy"
+            f" for {self._config.busy_timeout_seconds:g} s",
+            "Raise pool_size or busy_timeout",
+        )
+
+    def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._opening:
+            if self._pool is None:
+                # the pool would try for a while before it says what is wrong
+                connect(self._server.url, self._config).close()
+                self._pool = self._new_pool()
+            return self._pool
+
+    def _new_pool(self) -> ConnectionPool[psycopg.Connection[Row]]:
+        return ConnectionPool(
+            self._server.url,
+            kwargs=options_for(self._server.url),
+            configure=lambda raw: set_up(raw, self._config, planned=True),
+            min_size=0,
+            max_size=self._server.pool_size,
+            max_idle=IDLE_SECONDS,
+            reconnect_timeout=0,  # its pauses would outlast an outage by as long as that took
+            name=POOL_NAME,
+            open=True,
+        )
+
+    def _executor(self) -> ThreadPoolExecutor:
+        """More threads than connections: whoever waits too long for one is told so, sync or async."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._server.pool_size + 32, thread_name_prefix="rowcall-store")
+        return self._threads
+
+    def _flushing(self) -> ThreadPoolExecutor:
+        if self._flusher is None:
+            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="rowcall-flush")
+        return self._flusher
+
+    def _commit(self, entries: list[Entry[M, E]]) -> None:
+        if len(entries) == 1:
+            self._commit_one(entries[0])
+            return
+        try:
+            results = self._writer.write(self._plan_of_all([entry.member for entry in entries]))
+        except (DataRefused, Conflict, NothingWritten):
+            for entry in entries:  # nothing was written: if one of them is to blame, the others must not pay
+                self._commit_one(entry)
+            return
+        for entry, result in zip(entries, results, strict=True):
+            entry.result, entry.done = result, True
+
+    def _commit_one(self, entry: Entry[M, E]) -> None:
+        try:
+            entry.result = self._again(lambda: self._writer.write_one_statement(self._plan_of_one(entry.member)))
+        except StoreUnavailable as error:
+            entry.error = error
+        entry.done = True
+
+    def _plan_of_all(self, members: Sequence[M]) -> Plan[list[E]]:
+        """One statement for those that are alike; results in the order of the members."""
+        groups: dict[object, list[int]] = {}
+        for place, member in enumerate(members):
+            groups.setdefault(self._alike(member), []).append(place)
+        results: dict[int, E] = {}
+        for places in groups.values():
+            written = yield from self._plan_of_many([members[place] for place in places])
+            results.update(zip(places, written, strict=True))
+        return [results[place] for place in range(len(members))]
+
+    def _after_fork(self) -> None:
+        """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
+        for pool in (self._pool, self._transaction_pool):
+            if pool is not None:
+                pool._closed = True  # else its end in the child would wait for threads that only the parent has
+        _inherited.append((self._pool, self._transaction_pool, self._threads, self._flusher, self._writer))
+        self._start_afresh()
+
+
+def _of_one_moment(plan: Plan[T]) -> Plan[T]:
+    yield _OF_ONE_MOMENT
+    return (yield from plan)
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:  # a container in which nothing can be written
+        return os.path.join(os.sep, "nonexistent")
+
+
+_owner = os.getpid()
+_inherited: list[object] = []
+
+
+def _reset_after_fork() -> None:
+    forking.each(list(_open_databases), PostgresDatabase._after_fork)
+
+
+def _close_all() -> None:
+    if os.getpid() != _owner:
+        return
+    for database in list(_open_databases):
+        database.close()
+
+
+class _OwnWords(logging.Filter):
+    """What the pool says of our connections we say ourselves, once and in our own words."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said_of = record.args if isinstance(record.args, tuple) else ()
+        return not any(argument == POOL_NAME or is_ours(argument) for argument in said_of)
+
+
+logging.getLogger("psycopg.pool").addFilter(_OwnWords())
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,1 @@
+"""Run plans on a SQLite file: connections, the write gate, the identity of the file."""

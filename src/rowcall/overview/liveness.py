@@ -1,0 +1,44 @@
+"""Which of the registered workers are still there, as far as it can be told from here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from rowcall.base.text import span
+from rowcall.base.times import time_of
+from rowcall.domain.job import WorkerInfo
+from rowcall.drivers import liveness_file
+from rowcall.queue.core import Core
+
+
+class Liveness(StrEnum):
+    ALIVE = "alive"
+    GONE = "gone"
+    SILENT = "silent"
+
+
+def liveness(lock_path: str | None, silent_seconds: float, lease_seconds: float) -> Liveness:
+    """`gone` is certain: the kernel has freed its lock. `silent` is a worker that may hang, or of another host."""
+    if liveness_file.is_dead(lock_path):
+        return Liveness.GONE
+    return Liveness.SILENT if silent_seconds > lease_seconds else Liveness.ALIVE
+
+
+def liveness_of(worker: WorkerInfo, now: datetime) -> Liveness:
+    return liveness(worker.lock_path, _silent_seconds(worker, now), worker.lease_seconds)
+
+
+def described(worker: WorkerInfo, now: datetime) -> str:
+    """`alive`, `gone` or `silent for 40 s`."""
+    state = liveness_of(worker, now)
+    return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
+
+
+def time_there(jobs: Core) -> datetime:
+    """The database's clock, which set the times in its rows: this machine's may be another."""
+    return time_of(jobs.read(jobs.dialect.glance(jobs.now_ms())).now_ms)
+
+
+def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:
+    return (now - worker.beat_at).total_seconds()

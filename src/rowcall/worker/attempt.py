@@ -1,0 +1,341 @@
+"""One attempt in this process: the claimed job, its task, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from asyncio import CancelledError
+from asyncio import Task as AsyncTask
+from collections.abc import Callable, Iterator, Sequence
+
+from rowcall.context import Context
+from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
+from rowcall.domain.errors import Control, InvalidArguments, WrongState
+from rowcall.domain.job import Job, Status
+from rowcall.domain.lifecycle import (
+    SUCCESS,
+    CancelRequested,
+    Lost,
+    Mismatched,
+    Outcome,
+    Raised,
+    Released,
+    Reported,
+    Succeeded,
+    TimedOut,
+    Transition,
+    Tries,
+    Unfit,
+    decide,
+)
+from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
+from rowcall.drivers.liveness_file import NO_PLACE, Ledger
+from rowcall.queue.by_hand import job_of
+from rowcall.queue.policy import policy_of
+from rowcall.queue.tracing import Processing, Tracing
+from rowcall.store.dialect import Ready
+from rowcall.store.plans.settle import Then
+from rowcall.task import Declared
+from rowcall.worker.completion import Completion
+from rowcall.worker.lease import Lease
+
+BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
+ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
+
+Stop = TimedOut | Released | CancelRequested | Lost
+"""Why nobody waits for a handler any more. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
+
+
+class LeaseInDoubt(Exception):
+    """The worker was out of touch for its whole lease: the job is released, not begun."""
+
+
+class Run:
+    # what few runs ever change stands here once, and costs a run nothing
+    started_at = 0.0
+    finished_at = 0.0
+    place = NO_PLACE
+    settled = False
+    completed = False
+    cancelled = False
+    saw_cancelled = False
+    stopped_because: Stop | None = None
+    failed_while_stopping: Raised | Reported | None = None
+    """What its handler raised after it was told to stop, which costs it no attempt."""
+    transition: Transition | None = None
+    large_result: str | None = None
+    """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
+    then: Then | None = None
+    async_task: AsyncTask[None] | None = None
+    trace: Processing | None = None
+    members: Sequence[Run] | None = None
+    """Of a batch: the runs that one call serves."""
+    batch: Run | None = None
+    """The batch that serves this run, if any."""
+    _context: Context | None = None
+
+    def __init__(
+        self,
+        ready: Ready,
+        task: Declared,
+        worker: str,
+        claimed_at_ms: int,
+        monotonic: Callable[[], float],
+        ledger: Ledger | None = None,
+        completion: Completion | None = None,
+        tracing: Tracing | None = None,
+        buffered: bool = False,
+        lease: Lease | None = None,
+    ) -> None:
+        self.ready = ready
+        self.task = task
+        self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
+        self._tracing = tracing
+        self.marked = not buffered  # whether the row says that it was started
+        self._worker = worker
+        self.claimed_at_ms = claimed_at_ms
+        self._monotonic = monotonic
+        self.ledger = ledger
+        self._completion = completion
+        self._lease = lease
+
+    @property
+    def worker(self) -> str:
+        return self._worker
+
+    @property
+    def waited_ms(self) -> int:
+        """How long the job was due before it was claimed."""
+        return self.ready.waited_ms(self.claimed_at_ms)
+
+    @property
+    def ran_ms(self) -> int | None:
+        """How long the handler ran; None where it never began."""
+        return int((self.finished_at - self.started_at) * 1000) if self.started_at else None
+
+    @property
+    def context(self) -> Context:
+        """Made when it is first asked for: most handlers never do."""
+        if self._context is None:
+            self._context = Context(self)
+        return self._context
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What a record of the log that is about this attempt carries."""
+        ready = self.ready
+        fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
+        traced = self.trace.log_fields if self.trace is not None else {}
+        return {**fields, "worker": self._worker, **traced}
+
+    def claimed_job(self) -> Job:
+        return job_of(self.ready, self._worker, self.claimed_at_ms)
+
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
+
+    def start(self) -> tuple[list[object], dict[str, object]] | None:
+        """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.
+
+        `PayloadUnfit` where the row does not fit.
+        """
+        self.begin()
+        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+            return None
+        return self.arguments()
+
+    def begin(self) -> None:
+        """Before its handler is called, where it is called. `LeaseInDoubt` if the job may be another worker's."""
+        started_at = self._monotonic()
+        if self._lease is not None and started_at > self._lease.ends_at:
+            raise LeaseInDoubt
+        if self.ledger is not None:
+            self.place = self.ledger.mark_started(self.ready.id, self.ready.lease, started_at)
+        self.started_at = started_at
+        if self._tracing is not None:
+            self.trace = self._tracing.processing(self.ready, self._worker)
+            if self.settled and self.transition is not None:  # given up before its thread came to it
+                self.trace.end(self.transition)
+
+    def fetch_payload(self) -> None:
+        assert self._completion is not None
+        self.ready.payload = self._completion.blobs.fetched(self.ready.payload)
+
+    def arguments(self) -> tuple[list[object], dict[str, object]]:
+        args, kwargs = self.task.arguments.from_json(self.ready.payload)
+        if self.task.takes_context:
+            args.insert(0, self.context)
+        return args, kwargs
+
+    def report(self, share: float, message: str | None) -> None:
+        # once completed, its row may be locked by its own handler
+        if not (self.settled or self.completed) and self._completion is not None:
+            self._completion.progress.note(self.ready, share, message)
+
+    def complete(self, result: object, connection: object) -> None:
+        assert self._completion is not None
+        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        with self.completing() as done:
+            self._completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+
+    async def acomplete(self, result: object, connection: object) -> None:
+        assert self._completion is not None
+        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        with self.completing() as done:
+            await self._completion.acomplete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+
+    @contextlib.contextmanager
+    def completing(self) -> Iterator[Callable[[], None]]:
+        """Mark the run before its lease moves: on a connection in autocommit mode that is seen by others at once.
+
+        The mark is taken back after an exception, unless what this gives was called before: then all was written.
+        """
+        before, self.completed = self.completed, True
+
+        def done() -> None:
+            nonlocal before
+            before = True
+
+        try:
+            yield done
+        except BaseException:
+            self.completed = before
+            raise
+
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        assert self._completion is not None
+        if self.finished_at or self.settled:
+            raise RuntimeError("continue_with was called after the handler had ended")
+        if self.completed:
+            raise WrongState(self.ready.id, "completed", "continue", [str(Status.RUNNING)])
+        if self.then is not None:
+            raise WrongState(self.ready.id, "about to continue already", "continue", ["without a next step"])
+        self.then = self._completion.next_step(self.ready, task, arguments, options)
+
+    def blockers(self) -> list[object]:
+        assert self._completion is not None
+        return self._completion.blockers(self.ready)
+
+    def previous(self) -> object:
+        assert self._completion is not None
+        return self._completion.previous(self.ready)
+
+    def _age_ms(self) -> int:
+        return int((self._monotonic() - self.started_at) * 1000)
+
+    def succeed(self, result: object) -> None:
+        if self.settled:
+            return  # given up before, and decided then
+        self.finished_at = self._monotonic()
+        if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
+            self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
+            return
+        # asked to stop and done all the same: unless it looked, it cannot have stopped half way
+        if self.stopped_because is not None and (
+            self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
+        ):
+            self.transition = self._decide(self.stopped_because)
+        elif result is None:
+            self.transition = SUCCESS
+        else:
+            try:
+                text = result_to_json(self.ready.type, result)
+                if text is not None and self._completion and len(text) > self._completion.blobs.inline_length:
+                    self.large_result = text
+                else:
+                    self.transition = self._decide(Succeeded(text))
+            except InvalidArguments as error:
+                detail = f"the handler returned what JSON cannot hold: {error.problem}"
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(detail)))
+
+    def put_large_result(self) -> Outcome:
+        """In a thread that may wait: where the result went, or why it cannot go anywhere."""
+        assert self._completion is not None
+        try:
+            return Succeeded(self._completion.blobs.stored(self.ready.type, self.large_result))
+        except TooLarge as error:
+            detail = f"the handler returned too much: {error.problem}"
+            return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
+
+    def end(self, outcome: Outcome) -> None:
+        self.large_result = None
+        if not self.settled:
+            self.transition = self._decide(outcome)
+
+    def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        """Its handler has ended with an exception, or with what is told of one."""
+        if self.settled:
+            return
+        try:
+            self._fail(error)
+        except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
+            outcome = self.task.failures.unfit(broken)
+            self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
+
+    def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        self.finished_at = self._monotonic()
+        stopped = self.stopped_because
+        if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
+            self.transition = self._decide(stopped)
+            return
+        if isinstance(error, LeaseInDoubt):
+            self.transition = self._decide(Released(started=False))
+            return
+        if isinstance(error, PayloadUnfit):
+            error = self.task.failures.unfit(error, error.code)
+        elif isinstance(error, BaseException):
+            error = self.task.failures.raised(error)
+        if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
+            self.transition = self._decide(self._unfit(error) if isinstance(error, Unfit) else error)
+        else:
+            self.failed_while_stopping = error
+            self.transition = self._decide(stopped)
+
+    def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
+        """Arguments that do not fit here may fit another worker; what is not an object of arguments fits none."""
+        core = self.task.core
+        grace_seconds = core.config.mismatch_grace_seconds if core is not None else 0.0
+        if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
+            return unfit
+        if self._completion is not None:
+            self._completion.refused.add(self.ready.id)
+        return Mismatched(unfit.detail, grace_seconds)
+
+    def give_up(self, outcome: Stop) -> None:
+        """Settle an attempt whose handler has not ended, or will never begin."""
+        self.finished_at = self._monotonic()
+        self.transition = self._decide(outcome)
+        if self.trace is not None:
+            self.trace.end(self.transition)
+
+    def end_trace(self) -> None:
+        """Its handler has ended: called where it was."""
+        if self.trace is not None:
+            self.trace.end(None if self.ended_completed else self.transition)
+            self.trace.leave()
+
+    @property
+    def ended_completed(self) -> bool:
+        """Whether its handler completed the job and did not fail afterwards."""
+        code = self.transition.error_code if self.transition is not None else None
+        return code == ROLLED_BACK_CODE or (self.completed and code is None)
+
+    def stop(self, because: Stop) -> None:
+        """Tell the handler that nobody waits for it any more."""
+        if not isinstance(self.stopped_because, Lost):
+            self.stopped_because = because
+        self.cancelled = True
+
+    def _decide(self, outcome: Outcome) -> Transition:
+        tries = Tries(self.ready.attempt, self.ready.max_attempts)
+        return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=random.random())
+
+
+def attempt_of(run: Run) -> tuple[int, int]:
+    return run.ready.id, run.ready.lease
+
+
+def _is_chosen(error: Raised | Reported) -> bool:
+    """Whether the handler said how the attempt is to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
+    return isinstance(error, Raised) and isinstance(error.error, Control)

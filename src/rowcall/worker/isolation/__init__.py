@@ -1,0 +1,1 @@
+"""Child processes that run handlers with `isolation="process"`."""

@@ -1,0 +1,128 @@
+"""An attempt as its handler sees it in a child process: what it says goes to the worker."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from rowcall.context import Context
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import Job
+from rowcall.domain.payload import result_to_json, untyped_to_json
+from rowcall.queue.by_hand import job_of
+from rowcall.queue.enqueueing import Enqueueing
+from rowcall.queue.flows import Bound, step_job
+from rowcall.store.plans.settle import Then
+from rowcall.worker.completion import Completion
+from rowcall.worker.isolation.exceptions import likeness
+from rowcall.worker.isolation.messages import Answered, Asked, NotCompleted, Order, Progressed, SaidOfRun
+
+
+class ChildAttempt:
+    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[SaidOfRun], None]) -> None:
+        self.ready = order.ready
+        self.cancelled = False
+        self.saw_cancelled = False
+        self.is_over = False
+        self.context = Context(self)
+        self._order = order
+        self._core = core
+        self._send = send
+        self._then: Then | None = None
+        self._completed = False
+        self._asking = threading.Lock()
+        self.answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+        self._began_at = time.monotonic()
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        ready = self.ready
+        fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
+        return {**fields, "worker": self._order.worker}
+
+    def claimed_job(self) -> Job:
+        return job_of(self.ready, self._order.worker, self._order.claimed_at_ms)
+
+    def claimed_jobs(self) -> list[Job]:
+        return [self.claimed_job()]
+
+    def report(self, share: float, message: str | None) -> None:
+        if not self.is_over:  # a thread that it left behind must not speak of the next job
+            self._send(Progressed(share, message))
+
+    def complete(self, result: object, connection: object) -> None:
+        completion, given = self._completion(), result_to_json(self.ready.type, result)
+        with self._completing() as done:
+            completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+
+    async def acomplete(self, result: object, connection: object) -> None:
+        completion, given = self._completion(), result_to_json(self.ready.type, result)
+        with self._completing() as done:
+            await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+
+    @contextlib.contextmanager
+    def _completing(self) -> Iterator[Callable[[], None]]:
+        self._ask(Asked("complete"))
+        try:
+            yield self._note_completion
+        except BaseException:
+            if not self._completed:
+                self._send(NotCompleted())
+            raise
+
+    def _note_completion(self) -> None:
+        self._completed = True
+
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        if isinstance(task, str) and not arguments:
+            asked = Asked("continue_with", task=task, payload=untyped_to_json(task, options))
+        else:
+            bound = _bound(task, arguments, options)
+            asked = Asked("continue_with", job=step_job(bound), payload=bound.payload)
+        self._then = self._ask(asked).then
+
+    def blockers(self) -> list[object]:
+        value = self._ask(Asked("blockers")).value
+        return value if isinstance(value, list) else []
+
+    def previous(self) -> object:
+        return self._ask(Asked("previous")).value
+
+    def _ask(self, question: Asked) -> Answered:
+        if self.is_over:
+            raise RuntimeError(f"ctx.{question.what} was called after the handler had ended")
+        with self._asking:
+            self._send(question)
+            answer = self.answers.get()
+        if answer.failed is not None:
+            raise likeness(answer.failed)
+        return answer
+
+    @property
+    def _waited_ms(self) -> int:
+        return self.ready.waited_ms(self._order.claimed_at_ms)
+
+    @property
+    def _age_ms(self) -> int:
+        return int((time.monotonic() - self._began_at) * 1000)
+
+    def _completion(self) -> Completion:
+        if self._core is None:
+            raise RuntimeError(
+                "ctx.complete in a child process wants the task to be declared by the module of its function, "
+                "as the child learns from it where the queue is"
+            )
+        return Completion(self._core)
+
+
+def _bound(task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Bound:
+    bind = getattr(task, "bind", None)
+    if isinstance(task, Bound) and not (arguments or options):
+        return task
+    if bind is None:
+        raise InvalidOption("task", f"wants a task, a task with options or a name with arguments by name, not {task!r}")
+    bound: Bound = bind(*arguments, **options)
+    return bound

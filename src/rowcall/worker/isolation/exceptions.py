@@ -1,0 +1,113 @@
+"""An exception told by another process: taken apart there, and made again here as far as policies look at it."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from types import ModuleType
+
+import msgspec
+
+from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
+from rowcall.domain.errors import Control as AnyControl
+from rowcall.queue.failures import Failures
+from rowcall.queue.isolation import SCRIPT_MODULE
+from rowcall.worker.isolation.messages import Control, Failed
+
+
+def told(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
+    """In the child: all that can be said of an exception in JSON."""
+    return Failed(
+        code=failures.code_of(error),
+        detail=_text(error),
+        traceback=_plain("".join(traceback.format_exception(error))),
+        kinds=[(kind.__module__, kind.__qualname__) for kind in type(error).__mro__[:-1]],
+        arguments=[value for value in error.args if _is_json(value)] if all(map(_is_json, error.args)) else [],
+        attributes={str(name): value for name, value in vars(error).items() if _is_json(value)},
+        control=_control(error),
+        is_declared=is_declared,
+        out_of_memory=isinstance(error, MemoryError),
+    )
+
+
+def likeness(failed: Failed) -> BaseException:
+    """In the worker: an exception of the same class and with the same attributes, as far as they are known here."""
+    match failed.control:
+        case Control(kind="Retry", delay_seconds=delay, said=said):
+            return Retry(delay, said)
+        case Control(kind="Snooze", delay_seconds=delay):
+            return Snooze(delay)
+        case Control(kind="Fail", code=code, said=said):
+            return Fail(code, said)
+        case Control(kind="Cancel", said=said):
+            return Cancel(said)
+        case Control():
+            return AnyControl(failed.detail)
+    kind = _kind(failed.kinds)
+    try:
+        error: BaseException = kind.__new__(kind, *failed.arguments)
+        error.args = tuple(failed.arguments) or (failed.detail,)
+        vars(error).update(failed.attributes)
+    except Exception:  # a class that wants more to be made
+        return RuntimeError(failed.detail)
+    return error
+
+
+def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
+    """The class, or one of the same name above the first of its bases that this process has imported."""
+    unknown: list[tuple[str, str]] = []
+    found: type[BaseException] = Exception
+    for module, name in names:
+        value: object = _module(module)
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        if isinstance(value, type) and issubclass(value, BaseException):
+            found = value
+            break
+        unknown.append((module, name))
+    for module, name in reversed(unknown):
+        found = type(name.rpartition(".")[2], (found,), {"__module__": module, "__qualname__": name})
+    return found
+
+
+def _module(name: str) -> ModuleType | None:
+    """What another process has imported by that name: the script of this one has a name of its own here."""
+    main = sys.modules["__main__"]
+    is_script = name == SCRIPT_MODULE or (main.__spec__ is not None and main.__spec__.name == name)
+    return main if is_script else sys.modules.get(name)
+
+
+def _control(error: BaseException) -> Control | None:
+    match error:
+        case Retry(delay_seconds=delay, reason=reason):
+            return Control("Retry", delay_seconds=delay, said=_plain(error.said or reason))
+        case Snooze(delay_seconds=delay):
+            return Control("Snooze", delay_seconds=delay)
+        case Fail(code=code, detail=detail):
+            return Control("Fail", code=code, said=_plain(error.said or detail))
+        case Cancel(reason=reason):
+            return Control("Cancel", said=_plain(error.said or reason))
+        case AnyControl():
+            return Control("")
+    return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return _plain(str(error)) or type(error).__name__
+    except Exception as broken:
+        return f"its text cannot be made: {type(broken).__name__}"
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _is_json(value: object) -> bool:
+    if not isinstance(value, str | int | float | bool | None | list | dict):
+        return False
+    try:
+        msgspec.json.encode(value)
+    except Exception:
+        return False
+    return True

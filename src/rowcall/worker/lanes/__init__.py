@@ -1,0 +1,1 @@
+"""Where handlers run: on an event loop, in threads, in batches."""

@@ -1,0 +1,186 @@
+"""Several attempts that one call of a handler serves, each of which is settled by itself."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rowcall.context import Context
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.job import Job
+from rowcall.domain.lifecycle import Outcome, Raised, Reported, Succeeded, Unfit
+from rowcall.worker.attempt import Run, Stop
+
+LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"
+
+
+class NothingFits(Exception):
+    """No item of the batch is left to call the handler with."""
+
+
+class Batch(Run):
+    """It stands in its slot for all of its members, from when the first of them was claimed."""
+
+    members: list[Run]
+
+    def __init__(self, first: Run, now: float) -> None:
+        self.ready = first.ready
+        self.task = first.task
+        self.marked = True
+        self.timeout_seconds = first.timeout_seconds
+        self.members = [first]
+        self.due_at = now + first.task.options.batch_wait_seconds
+        self._called: list[Run] = []
+        first.batch = self
+
+    @property
+    def room(self) -> int:
+        return (self.task.options.batch or 1) - len(self.members)
+
+    def add(self, run: Run) -> None:
+        run.batch = self
+        self.members.append(run)
+        if run.timeout_seconds is not None:
+            self.timeout_seconds = min(run.timeout_seconds, self.timeout_seconds or run.timeout_seconds)
+
+    @property
+    def context(self) -> Context:
+        if self._context is None:
+            self._context = Context(self)
+        return self._context
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        fields = self.members[0].log_fields
+        return {name: value for name, value in fields.items() if name not in ("job_id", "job_attempt")}
+
+    def claimed_job(self) -> Job:
+        if len(self._called) > 1:
+            raise RuntimeError(f"this handler has a batch of {len(self._called)} jobs: ctx.jobs lists them")
+        return self._called[0].claimed_job()
+
+    def claimed_jobs(self) -> list[Job]:
+        return [run.claimed_job() for run in self._called]
+
+    # its beginning
+
+    def start(self) -> tuple[list[object], dict[str, object]] | None:
+        self.begin()
+        if any(reference_of(run.ready.payload) is not None for run in self.members):
+            return None
+        return self.arguments()
+
+    def begin(self) -> None:
+        for run in self.members:
+            run.begin()
+        self.started_at = self.members[0].started_at
+        self.trace = self.members[0].trace
+
+    def fetch_payload(self) -> None:
+        for run in self.members:
+            if reference_of(run.ready.payload) is not None:
+                self._for_itself(run, run.fetch_payload)
+
+    def arguments(self) -> tuple[list[object], dict[str, object]]:
+        items: list[object] = []
+        self._called = []
+        for run in self.members:
+            if run.stopped_because is not None and self.stopped_because is None:  # cancelled while it waited
+                run.fail(CancelledError())
+            if run.transition is None and self._for_itself(run, partial(_put_item, run, items)):
+                self._called.append(run)
+        if not items:
+            raise NothingFits
+        return ([self.context, items] if self.task.takes_context else [items]), {}
+
+    def _for_itself(self, run: Run, act: Callable[[], None]) -> bool:
+        """What fails for one member is that one's failure alone."""
+        try:
+            act()
+        except Exception as error:
+            run.fail(error)
+            return False
+        return True
+
+    # its end
+
+    def succeed(self, result: object) -> None:
+        if self.settled:
+            return
+        for run, ended in zip(self._called, self._results(result), strict=True):
+            run.saw_cancelled = run.saw_cancelled or self.saw_cancelled
+            if isinstance(ended, BaseException | Unfit):
+                run.fail(ended)
+            else:
+                run.succeed(ended)
+        if any(run.large_result is not None for run in self._called):
+            self.large_result = ""
+
+    def _results(self, result: object) -> Sequence[object]:
+        """One for each item."""
+        wanted = len(self._called)
+        if result is None:
+            return [None] * wanted
+        if isinstance(result, list | tuple) and len(result) == wanted:
+            return result
+        given = f"{len(result)} results" if isinstance(result, list | tuple) else f"a {type(result).__name__}"
+        detail = f"the handler of a batch of {wanted} returned {given}; it returns None, or a list of {wanted}"
+        return [Unfit(LENGTH_CODE, detail)] * wanted
+
+    def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
+        if self.settled:
+            return
+        for run in self.members:
+            if run.transition is None:
+                run.large_result = None
+                run.fail(error)
+
+    def put_large_result(self) -> Outcome:
+        for run in self._called:
+            if run.large_result is not None:
+                run.end(run.put_large_result())
+        return Succeeded()
+
+    def end(self, outcome: Outcome) -> None:
+        self.large_result = None
+
+    def give_up(self, outcome: Stop) -> None:
+        for run in self.members:
+            if run.transition is None:
+                run.give_up(outcome)
+
+    def stop(self, because: Stop) -> None:
+        super().stop(because)
+        for run in self.members:
+            if run.stopped_because is None:
+                run.stop(because)
+
+    def end_trace(self) -> None:
+        for run in reversed(self.members):
+            run.end_trace()
+
+    # what its context does
+
+    def report(self, share: float, message: str | None) -> None:
+        for run in self._called:
+            run.report(share, message)
+
+    def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        raise RuntimeError("ctx.continue_with goes on from one job, and this handler has a batch of them")
+
+    def blockers(self) -> list[object]:
+        raise RuntimeError("ctx.blockers is of one job, and this handler has a batch of them")
+
+    def previous(self) -> object:
+        raise RuntimeError("ctx.previous is of one job, and this handler has a batch of them")
+
+    def complete(self, result: object, connection: object) -> None:
+        raise RuntimeError("ctx.complete settles one job; the handler of a batch returns a list of results")
+
+    async def acomplete(self, result: object, connection: object) -> None:
+        self.complete(result, connection)
+
+
+def _put_item(run: Run, items: list[object]) -> None:
+    items += run.task.arguments.from_json(run.ready.payload)[0]

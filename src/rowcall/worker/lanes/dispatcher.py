@@ -1,0 +1,432 @@
+"""The slots and the buffer of one worker process, shared by its lanes."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rowcall.domain.lifecycle import Released, TimedOut
+from rowcall.drivers.liveness_file import Ledger
+from rowcall.task import Declared, Lane
+from rowcall.worker.attempt import Run, Stop, attempt_of
+from rowcall.worker.isolation.lane import ProcessLane
+from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lanes.batch_gathering import Gathering
+from rowcall.worker.lanes.lanes import AsyncLane, ThreadLane
+from rowcall.worker.loop.attempt_log import tell_abandoned
+from rowcall.worker.loop.buffer_size import MOST_BUFFERED
+
+NO_TASKS: Mapping[str, Declared] = {}
+
+
+class Dispatcher:
+    """At most `concurrency` runs at once; those that end make room for the buffered ones by themselves."""
+
+    def __init__(
+        self,
+        concurrency: int,
+        ring: Callable[[], None],
+        async_lane: AsyncLane | None,
+        *,
+        limited_queues: bool = False,
+        tasks: Mapping[str, Declared] = NO_TASKS,
+        app: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._limited_queues = limited_queues
+        self._concurrency = concurrency
+        self._ring = ring
+        self._lock = threading.Lock()
+        self._buffer: deque[Run] = deque()
+        self._running: set[Run] = set()
+        self._ended: deque[Run] = deque()
+        self._in_queue: Counter[str] = Counter()
+        self._deadlines: list[tuple[float, int, Run]] = []
+        self._tie = itertools.count()
+        self._abandoned: set[Run] = set()
+        self._lingering: set[Run] = set()
+        self._late: deque[Run] = deque()
+        self.ledger: Ledger | None = None
+        self.worker = ""
+        self.anything = threading.Event()
+        """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
+        self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
+        self._threads = ThreadLane(self.finished)
+        self._loop = async_lane or AsyncLane(None)
+        self._loop.connect(self.finished, self.overdue)
+        self._tasks = tasks
+        self._app = app
+        self._processes: ProcessLane | None = None
+        self._gathering = Gathering(tasks)
+
+    # what the loop asks
+
+    @property
+    def free_slots(self) -> int:
+        with self._lock:  # not between the end of a run and the start of the next in its slot
+            return self._concurrency - len(self._running)
+
+    @property
+    def buffered(self) -> int:
+        return len(self._buffer)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every slot is held by a handler that was given up."""
+        return len(self._abandoned) >= self._concurrency
+
+    def in_flight(self, queue: str) -> int:
+        return self._in_queue[queue]
+
+    @property
+    def batches(self) -> Mapping[str, int]:
+        """How many jobs of a task one slot takes together, for those tasks that take several."""
+        return self._gathering.sizes
+
+    def rides(self) -> dict[str, int]:
+        """How many more jobs those batches would take that wait for some."""
+        if not self._gathering:
+            return {}
+        with self._lock:
+            return self._gathering.rides()
+
+    def reserve(self, claimed: int) -> None:
+        """Let the liveness file have room for these beside all that may not have begun yet."""
+        if self.ledger is not None:
+            with self._lock:
+                held = len(self._buffer) + len(self._members() if self.batches else self._running)
+            self.ledger.reserve(held + claimed)
+
+    def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
+        if not self.anything.is_set():
+            self.anything.set()
+        if self.batches:
+            started = self._gather(started, riding)
+        with self._lock:
+            self._running.update(started)
+            if self._limited_queues:
+                self._in_queue.update(run.ready.queue for run in (*started, *buffered) if run.members is None)
+            self._buffer.extend(buffered)
+        for run in started:
+            self._start(run)
+        self._fill_slots()
+
+    def _fill_slots(self) -> None:
+        while (run_next := self._next_into_free_slot()) is not None:
+            self._start(run_next)
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._ended or self._late)
+
+    def take_ended(self) -> list[Run]:
+        ended = []
+        while self._ended:
+            ended.append(self._ended.popleft())
+        return ended
+
+    @property
+    def abandoned(self) -> set[tuple[int, int]]:
+        """The attempts (ids and leases) of this worker that were settled while their handlers go on."""
+        if not (self._abandoned or self._lingering):
+            return set()
+        with self._lock:
+            return set(self._attempts(self._abandoned | self._lingering))
+
+    def take_late(self) -> list[tuple[int, int]]:
+        """Return the attempts that were abandoned, and whose handlers have ended since the last call."""
+        late = []
+        while self._late:
+            late += self._attempts([self._late.popleft()])
+        return late
+
+    def _attempts(self, runs: Iterable[Run]) -> list[tuple[int, int]]:
+        """What was claimed under a former name is gone with it, and its ids may be those of other jobs by now."""
+        members = (member for run in runs for member in run.members or (run,))
+        return [attempt_of(member) for member in members if member.worker == self.worker]
+
+    def take_buffered(self) -> list[Run]:
+        """Empty the buffer: what was never started is given back."""
+        with self._lock:
+            runs = list(self._buffer)
+            self._buffer.clear()
+            if self._limited_queues:
+                self._in_queue.subtract(run.ready.queue for run in runs)
+        return runs
+
+    def take_gathered(self) -> list[Run]:
+        """Empty the batches that wait for more: what was never started is given back."""
+        with self._lock:
+            batches = self._gathering.take_all()
+            self._give_up_slots(batches)
+        return [run for batch in batches for run in batch.members]
+
+    def _give_up_slots(self, batches: Sequence[Batch]) -> None:
+        self._running.difference_update(batches)
+        if self._limited_queues:
+            self._in_queue.subtract(batch.ready.queue for batch in batches)
+
+    def running(self) -> list[Run]:
+        with self._lock:
+            return self._members()
+
+    def held(self) -> list[Run]:
+        """All that runs, waits for its turn or has ended since the last time that was asked."""
+        with self._lock:
+            return [*self._members(), *self._buffer, *self._ended]
+
+    def _members(self) -> list[Run]:
+        return [member for run in self._running for member in run.members or (run,)]
+
+    def unmarked(self, older_than_seconds: float) -> list[Run]:
+        """Runs out of the buffer that go on for long enough for their rows to say so."""
+        limit = self._monotonic() - older_than_seconds
+        return [
+            run
+            for run in self.running()
+            # a completed one's row may be locked by its own handler
+            if not (run.marked or run.settled or run.completed) and 0 < run.started_at < limit
+        ]
+
+    # time-outs: the loop's thread watches those of threads, the event loop its own
+
+    def seconds_to_deadline(self) -> float | None:
+        with self._lock:
+            times = self._gathering.due_times()
+            if self._deadlines:
+                times.append(self._deadlines[0][0])
+            return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def give_up_overdue(self) -> None:
+        """Also start the batches that have waited for long enough."""
+        if self._gathering:
+            self._start_due()
+        while True:
+            with self._lock:
+                if not self._deadlines or self._deadlines[0][0] > time.monotonic():
+                    return
+                run = heapq.heappop(self._deadlines)[2]
+            if not run.settled and run.timeout_seconds is not None:
+                outcome = TimedOut(run.timeout_seconds)
+                run.stop(outcome)
+                if run.task.lane is Lane.PROCESS:
+                    with self._lock:
+                        self._lingering.add(run)
+                    self._child_processes().drop(run)
+                else:
+                    self.abandon(run, outcome)
+
+    def overdue(self, run: Run) -> None:
+        """An async handler that was cancelled for its time-out, and goes on all the same."""
+        if run.timeout_seconds is not None:
+            self.abandon(run, TimedOut(run.timeout_seconds))
+
+    def abandon(self, run: Run, outcome: TimedOut | Released) -> None:
+        """Settle a run whose handler goes on; its slot stays taken until the handler ends."""
+        with self._lock:
+            if run.settled or run not in self._running:
+                return
+            run.settled = True
+            self._abandoned.add(run)
+        if run.task.lane is Lane.PROCESS:
+            self._child_processes().kill(run)  # before its job is anybody else's
+        run.give_up(outcome)
+        if isinstance(outcome, TimedOut):
+            tell_abandoned(run)
+        self._put_ended(run)
+        self._ring()
+
+    def abandon_all(self, outcome: Released) -> None:
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
+            self.abandon(run, outcome)
+
+    def stop_all(self) -> None:
+        """Ask every running handler to end: its job will be released."""
+        with self._lock:
+            runs = list(self._running)
+        for run in runs:
+            self.cancel(run, Released())
+
+    def cancel(self, run: Run, because: Stop) -> None:
+        """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
+        once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
+        nobody waits for any of its jobs. What waits for its turn never begins.
+        """
+        if self._take_out_of_buffer(run) or self._take_out_of_batch(run):
+            run.stop(because)
+            run.give_up(because)
+            self._put_ended(run)
+            self._fill_slots()
+            self._ring()
+            return
+        if run.stopped_because is not None:
+            return
+        run.stop(because)
+        if run.batch is not None:
+            if all(member.stopped_because is not None for member in run.batch.members or ()):
+                self.cancel(run.batch, because)
+            return
+        match run.task.lane:
+            case Lane.LOOP:
+                self._loop.cancel(run)
+            case Lane.PROCESS:
+                self._child_processes().cancel(run)
+
+    def _take_out_of_buffer(self, run: Run) -> bool:
+        with self._lock:
+            if run not in self._buffer:
+                return False
+            self._buffer.remove(run)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] -= 1
+            run.settled = True
+        return True
+
+    def _take_out_of_batch(self, run: Run) -> bool:
+        """Whether it waited for a batch that has not begun."""
+        with self._lock:
+            batch = self._gathering.take_out(run)
+            if batch is None:
+                return False
+            run.settled = True
+            if not batch.members:
+                self._give_up_slots([batch])
+        return True
+
+    def warm_up(self) -> None:
+        """Start a first child process, if there is a task for one."""
+        if any(task.lane is Lane.PROCESS for task in self._tasks.values()):
+            self._child_processes().warm_up()
+
+    def close(self) -> None:
+        if self._processes is not None:
+            self._processes.close()
+        self._threads.close()
+        self._loop.close()
+
+    # what the lanes tell
+
+    def finished(self, run: Run) -> Run | None:
+        """A handler has ended. Gives the next run for the same lane, if there is one."""
+        with self._lock:
+            if run.settled:
+                self._abandoned.discard(run)
+                self._late.append(run)
+            else:
+                run.settled = True
+                if run.members is None:
+                    self._ended.append(run)
+                else:
+                    self._put_ended(run)
+            self._running.discard(run)
+            if self._limited_queues:
+                self._in_queue[run.ready.queue] -= 1
+            run_next = self._pop_buffered()
+            quiet = run_next is not None and len(self._buffer) > self.quiet_above
+        if not quiet:
+            self._ring()
+        if run_next is None:
+            return None
+        self._watch(run_next)
+        if run_next.task.lane is run.task.lane:
+            return run_next
+        self._hand_over(run_next)
+        return None
+
+    def _process_gone(self, run: Run) -> None:
+        """The process of a run that was past its time has ended."""
+        with self._lock:
+            self._lingering.discard(run)
+            self._late.append(run)
+        self._ring()
+
+    def _put_ended(self, run: Run) -> None:
+        for member in run.members or (run,):
+            member.settled = True
+            self._ended.append(member)
+
+    # batches
+
+    def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
+        """Put those of batch tasks into the batch that waits for them; gives what starts now."""
+        with self._lock:
+            ready, opened = self._gathering.put(started, riding, time.monotonic())
+            self._running.update(opened)
+            if self._limited_queues:
+                self._in_queue.update(batch.ready.queue for batch in opened)
+        return ready
+
+    def _start_due(self) -> None:
+        with self._lock:
+            due = self._gathering.take_due(time.monotonic())
+        for batch in due:
+            self._start(batch)
+
+    def _next_into_free_slot(self) -> Run | None:
+        with self._lock:
+            run = self._pop_buffered() if len(self._running) < self._concurrency else None
+        if run is not None:
+            self._watch(run)
+        return run
+
+    def _pop_buffered(self) -> Run | None:
+        if not self._buffer:
+            return None
+        run = self._buffer.popleft()
+        self._running.add(run)
+        return run
+
+    def _start(self, run: Run) -> None:
+        if run.marked:
+            self._watch(run)
+        self._hand_over(run)
+
+    def _hand_over(self, run: Run) -> None:
+        match run.task.lane:
+            case Lane.LOOP:
+                self._loop.start(run)
+            case Lane.THREAD:
+                self._threads.start(run)
+            case Lane.PROCESS:
+                self._child_processes().start(run)
+
+    def _child_processes(self) -> ProcessLane:
+        with self._lock:
+            if self._processes is None:
+                self._processes = ProcessLane(
+                    self.finished,
+                    self._watch_now,
+                    self._process_gone,
+                    self._concurrency,
+                    self._tasks.values(),
+                    self._app,
+                )
+            return self._processes
+
+    def _watch(self, run: Run) -> None:
+        """The event loop watches its own runs, and a process may still have to be started."""
+        if run.timeout_seconds is not None and run.task.lane is Lane.THREAD:
+            self._watch_now(run)
+
+    def _watch_now(self, run: Run) -> None:
+        if run.timeout_seconds is not None:
+            with self._lock:
+                if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
+                    self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]
+                    heapq.heapify(self._deadlines)
+                entry = (time.monotonic() + run.timeout_seconds, next(self._tie), run)
+                heapq.heappush(self._deadlines, entry)
+                is_first = self._deadlines[0] is entry
+            if is_first:
+                self._ring()

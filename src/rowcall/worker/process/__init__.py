@@ -1,0 +1,1 @@
+"""Worker processes: the supervisor, its signals, the names of workers."""

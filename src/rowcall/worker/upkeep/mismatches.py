@@ -1,0 +1,106 @@
+"""Looks for jobs that another worker refused, as their arguments did not fit it, and that fit this worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rowcall.context import logger
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.payload import PayloadUnfit
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Mismatch
+from rowcall.store.plans.mismatches import fail_overdue
+from rowcall.task import Lane
+from rowcall.worker.settings import Settings
+
+PAGE = 500
+PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
+SHORTEST_EXTENSION_SECONDS = 60.0
+MOST_REMEMBERED = 10_000
+
+
+class Mismatches:
+    """Reads all of them in the watcher's thread, and hands those that fit to the loop, which claims them.
+
+    A job waits for as long as some worker that fits is there: each look of such a worker extends its time.
+    """
+
+    def __init__(
+        self, core: Core, settings: Settings, refused: set[int], offer: Callable[[Sequence[int]], None]
+    ) -> None:
+        self._core = core
+        self._queues = settings.queues
+        self._refused = refused
+        self._offer = offer
+        self._seen_refused: set[int] = set()
+        self._next_at = 0.0
+        self.stopping = False
+        self.expected = False
+        """Whether to look soon: there were some, or a notification came that may be of one."""
+
+    def look(self) -> None:
+        """Look once; nothing is done if the last look was a moment ago."""
+        monotonic = self._core.clock.monotonic
+        began_at = monotonic()
+        if began_at < self._next_at:
+            return
+        self._look()
+        now = monotonic()
+        self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
+
+    def _look(self) -> None:
+        core = self._core
+        extension_ms = round(1000 * max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
+        seen: set[int] = set()
+        fitting: list[tuple[int, int, int]] = []
+        late: list[int] = []
+        overdue: list[int] = []
+        after, more = 0, True
+        while more:
+            if self.stopping:
+                return
+            now_ms, jobs = core.read(core.dialect.mismatched(after, PAGE, core.now_ms()))
+            for job in jobs:
+                seen.add(job.id)
+                if self._fits(job):
+                    fitting.append((-job.priority, job.place, job.id))
+                    if job.until_ms - now_ms < extension_ms / 2:
+                        late.append(job.id)
+                elif job.until_ms <= now_ms:
+                    overdue.append(job.id)
+            after, more = (jobs[-1].id, True) if len(jobs) == PAGE else (0, False)
+        self._forget_those_gone(seen)
+        self.expected = bool(seen)
+        for ids in _pages(late):
+            core.write(partial(core.dialect.extend_mismatched, ids, extension_ms, core.now_ms()))
+        if fitting:
+            self._offer([job_id for _, _, job_id in sorted(fitting)])
+        failed = sum(core.write(partial(fail_overdue, core.dialect, ids, core.now_ms())) for ids in _pages(overdue))
+        if failed:
+            logger.error("failed %d jobs: no worker that their arguments fit claimed them in time", failed)
+
+    def _forget_those_gone(self, seen: set[int]) -> None:
+        """Only jobs that were seen before: what was refused just now may not be committed yet."""
+        self._refused -= self._seen_refused - seen
+        if len(self._refused) > MOST_REMEMBERED:
+            self._refused &= seen
+        self._seen_refused = self._refused & seen
+
+    def _fits(self, job: Mismatch) -> bool:
+        task = self._core.tasks.get(job.type)
+        if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
+            return False
+        if task.lane is Lane.PROCESS or reference_of(job.payload) is not None:
+            return True  # only an attempt can tell: the child has its own code, the arguments are elsewhere
+        try:
+            task.arguments.from_json(job.payload)
+        except PayloadUnfit:
+            return False
+        except Exception:  # of a class of the user's: an attempt tells what it is
+            return True
+        return True
+
+
+def _pages(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
