@@ -13,7 +13,7 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.domain.errors import DataRefused
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.plans.enqueue import Member
+from rowcall.store.jobs.enqueue import Member
 from tests.connected import Connection, connected, database_with_tables, empty
 from tests.support import eventually
 

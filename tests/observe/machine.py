@@ -14,7 +14,7 @@ from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, R
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.retention import Rules
 from rowcall.queue.options import EnqueueOptions
-from rowcall.store.plans import tidy
+from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 from tests.observe import slow
 from tests.observe.places import JobRow, Place, attempts_of, jobs_of
@@ -270,14 +270,14 @@ class HistoryMachine(RuleBasedStateMachine):
     def fold(self, everything: bool, rounds: int) -> None:
         self._step()
         for _ in range(rounds):
-            self.jobs.write(lambda: tidy.fold(self.jobs.dialect, everything=everything, now_ms=self.now_ms))
+            self.jobs.write(lambda: folding.fold(self.jobs.dialect, everything=everything, now_ms=self.now_ms))
 
     @rule()
     def thin_out(self) -> None:
         self._step()
-        while self.jobs.write(lambda: tidy.thin_out(self.jobs.dialect, self.now_ms)):
+        while self.jobs.write(lambda: folding.thin_out(self.jobs.dialect, self.now_ms)):
             pass
-        while self.jobs.write(lambda: tidy.forget(self.jobs.dialect, self.now_ms)):
+        while self.jobs.write(lambda: folding.forget(self.jobs.dialect, self.now_ms)):
             pass
 
     @rule()

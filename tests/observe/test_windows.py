@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, Status
-from rowcall.store.plans import observe, tidy
+from rowcall.store.counts import folding, questions
 from rowcall.store.statement import Plan, Statement, no_row
 from rowcall.testing import FakeClock
 
@@ -34,9 +34,9 @@ def complete_one(jobs: Rowcall) -> None:
 
 
 def tidy_up(jobs: Rowcall) -> None:
-    while jobs.write(lambda: tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())):
+    while jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())):
         pass
-    while jobs.write(lambda: tidy.thin_out(jobs.dialect, jobs.now_ms())):
+    while jobs.write(lambda: folding.thin_out(jobs.dialect, jobs.now_ms())):
         pass
 
 
@@ -60,13 +60,13 @@ def test_what_a_clock_that_was_ahead_has_left_is_in_no_window_and_is_forgotten(j
     clock.jump(-364 * 24 * HOUR)
     assert jobs.stats().pace.succeeded == 0
     assert jobs.stats().pace.arrived == 0
-    assert jobs.write(lambda: tidy.forget(jobs.dialect, jobs.now_ms())) == 1
+    assert jobs.write(lambda: folding.forget(jobs.dialect, jobs.now_ms())) == 1
 
 
 def test_of_very_many_arrivals_the_last_tell_the_rate_though_some_are_gone(
     jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "MOST_ARRIVALS_COUNTED", 100)
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 100)
     for _ in range(20):
         for job in [jobs.enqueue("send") for _ in range(10)][:3]:
             jobs.delete(job.id)
@@ -79,7 +79,7 @@ def test_of_very_many_arrivals_the_last_tell_the_rate_though_some_are_gone(
 def test_one_job_of_long_ago_among_them_does_no_harm(
     jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "MOST_ARRIVALS_COUNTED", 100)
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 100)
     for number in range(120):
         jobs.enqueue("send")
         if number % 30 == 0:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.store.plans import observe
+from rowcall.store.counts import questions
 from rowcall.testing.clock import FakeClock
 
 
@@ -25,7 +25,7 @@ def test_a_limit_is_a_whole_number_up_to_a_thousand(tmp_path: Path, limit: objec
 
 
 def test_of_very_many_arrivals_the_last_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "MOST_ARRIVALS_COUNTED", 10)
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 10)
     clock = FakeClock()
     with Rowcall(tmp_path / "app.db", clock=clock) as jobs:
         for _ in range(30):

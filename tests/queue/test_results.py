@@ -17,8 +17,8 @@ from rowcall.domain.lifecycle import SUCCESS, Succeeded
 from rowcall.drivers.runner import run
 from rowcall.queue import waiting_room
 from rowcall.queue.keeping import tidy_up
-from rowcall.store.plans.claim import Appetite, round_of_work
-from rowcall.store.plans.settle import Ended
+from rowcall.store.jobs.claim import Appetite, round_of_work
+from rowcall.store.jobs.settle import Ended
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker

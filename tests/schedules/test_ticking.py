@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.base.times import milliseconds_of
-from rowcall.store.plans import schedule as plans
+from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan, Row
 from rowcall.testing.clock import FakeClock
 from tests.support import eventually

@@ -14,7 +14,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.base.times import milliseconds_of, time_of
-from rowcall.store.plans.schedule import tick
+from rowcall.store.schedules.ticks import tick
 from rowcall.testing.clock import FakeClock
 from tests.schedules.brute_force import ticks
 from tests.schedules.lines import LINES, ZONES

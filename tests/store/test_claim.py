@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall.store.dialect import Look
-from rowcall.store.plans.claim import Appetite, Taken, in_turn, share_of, wanted_types
+from rowcall.store.jobs.claim import Appetite, Taken, in_turn, share_of, wanted_types
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
 from rowcall.queue import by_hand
 from rowcall.store.dialect import Ready
-from rowcall.store.plans import recover
+from rowcall.store.jobs import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.statement import Plan

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowcall import Job, Rowcall
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Run

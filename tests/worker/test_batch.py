@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.domain.lifecycle import CancelRequested, Released
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes.batch import Batch

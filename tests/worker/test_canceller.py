@@ -14,7 +14,7 @@ import pytest
 
 from rowcall import Context, Rowcall
 from rowcall.domain.lifecycle import CancelRequested, Lost, Move
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Interrupted

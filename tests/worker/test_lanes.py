@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Backoff, Context, Rowcall, current
 from rowcall.domain.lifecycle import Released
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes import lanes
 from rowcall.worker.lanes.lanes import AsyncLane

@@ -11,7 +11,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
 from rowcall.domain.lifecycle import Released
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes.dispatcher import Dispatcher

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from rowcall import Context, Limit, Rowcall
-from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
-from rowcall.store.plans.limits import HELD_AT_ONCE
+from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
+from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
 from rowcall.testing.clock import FakeClock

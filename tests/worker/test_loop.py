@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.store.plans.claim import round_of_work
+from rowcall.store.jobs.claim import round_of_work
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock, eventually

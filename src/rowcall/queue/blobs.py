@@ -17,8 +17,8 @@ from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.queue.blob_table import BlobTable
+from rowcall.store.blobs.references import pinned, unpin
 from rowcall.store.dialect import Dialect
-from rowcall.store.plans.blobs import pinned, unpin
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_r
 from rowcall.drivers.finishing import finish
 from rowcall.queue.core import Core
 from rowcall.queue.policy import policy_of
+from rowcall.store.counts.folding import fold
 from rowcall.store.dialect import Ready
-from rowcall.store.plans.claim import Appetite, Taken, claim_by_hand
-from rowcall.store.plans.fail_unread import made
-from rowcall.store.plans.settle import heartbeat, settle_one
-from rowcall.store.plans.tidy import fold
+from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
+from rowcall.store.jobs.fail_unreadable import made
+from rowcall.store.jobs.settle import heartbeat, settle_one
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0

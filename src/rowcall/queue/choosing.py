@@ -9,7 +9,7 @@ from rowcall.base.text import CODE_LENGTH
 from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Status
-from rowcall.store.plans.steer_many import Wanted
+from rowcall.store.control.bulk_actions import Wanted
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600

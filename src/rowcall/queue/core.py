@@ -21,7 +21,7 @@ from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
 from rowcall.queue.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
-from rowcall.store.schedules import Entry
+from rowcall.store.schedules.contract import Entry
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from rowcall.queue.limits import limited, limits_text, limits_texts
 from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.queue.ordering import plain_job, written_job
 from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.plans.enqueue import Member, enqueue, enqueue_many, enqueue_referring
-from rowcall.store.plans.orders import Order
+from rowcall.store.flows.enqueue import Order
+from rowcall.store.jobs.enqueue import Member, enqueue, enqueue_many, enqueue_referring
 from rowcall.store.statement import Parameter
 
 _UNDECLARED = Options()

@@ -17,9 +17,10 @@ from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
 from rowcall.queue.steering import actor_of, reason_of
 from rowcall.store.dialect import NewJob
-from rowcall.store.flows import ChainFilter
-from rowcall.store.plans import chains, inspect
-from rowcall.store.plans.orders import Order
+from rowcall.store.flows import chains
+from rowcall.store.flows.contract import ChainFilter
+from rowcall.store.flows.enqueue import Order
+from rowcall.store.jobs import inspect
 
 
 class Bound(NamedTuple):

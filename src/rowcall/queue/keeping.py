@@ -14,9 +14,9 @@ from rowcall.domain.retention import Retention, Rules, retention_from_text, rete
 from rowcall.drivers.database import Connection, MakePlan
 from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
-from rowcall.store.plans import tidy
-from rowcall.store.plans.flow import mend
-from rowcall.store.plans.holding import drop_stale
+from rowcall.store.counts import folding
+from rowcall.store.flows.blockers import mend
+from rowcall.store.limits.held_jobs import drop_stale
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan
 
@@ -110,7 +110,7 @@ class Pruner:
         def go_on() -> bool:
             return time.monotonic() - began < BATCH_SECONDS
 
-        plan = tidy.prune(core.dialect, group, rules, LARGEST_BATCH, go_on, core.now_ms())
+        plan = folding.prune(core.dialect, group, rules, LARGEST_BATCH, go_on, core.now_ms())
         deleted = self._connection.write(plan)
         if deleted:
             time.sleep(min(time.monotonic() - began, LONGEST_COUNTED_SECONDS) * self._pause())
@@ -127,9 +127,9 @@ class Pruner:
 def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Fold what was counted, make hours of old minutes, forget what is older still, and starts that no limit counts."""
     steps: list[MakePlan[int]] = [
-        lambda: tidy.fold(core.dialect, everything=False, now_ms=core.now_ms()),
-        lambda: tidy.thin_out(core.dialect, core.now_ms()),
-        lambda: tidy.forget(core.dialect, core.now_ms()),
+        lambda: folding.fold(core.dialect, everything=False, now_ms=core.now_ms()),
+        lambda: folding.thin_out(core.dialect, core.now_ms()),
+        lambda: folding.forget(core.dialect, core.now_ms()),
         lambda: core.dialect.forget_waiters(core.now_ms()),
         lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
         lambda: drop_stale(core.dialect),

@@ -12,7 +12,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.store.dialect import NewJob
-from rowcall.store.plans.limits import DeclaredLimits
+from rowcall.store.limits.admission import DeclaredLimits
 
 if TYPE_CHECKING:
     from rowcall.queue.core import Core

@@ -10,7 +10,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Filter
-from rowcall.store.plans import inspect
+from rowcall.store.jobs import inspect
 
 
 class Looking(Core):

@@ -8,7 +8,7 @@ from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
 from rowcall.queue.core import Core
 from rowcall.queue.keeping import rules_of
-from rowcall.store.plans import observe
+from rowcall.store.counts import questions
 from rowcall.store.statement import Plan
 
 DEFAULT_WINDOW_SECONDS = 300.0
@@ -23,36 +23,36 @@ class Observing(Core):
         Rates and percentiles are about the last `window` seconds, from a full minute on.
         """
         window_ms = _window_ms(window)
-        return self.read_together(lambda: observe.stats(self.dialect, window_ms, self.now_ms()))
+        return self.read_together(lambda: questions.stats(self.dialect, window_ms, self.now_ms()))
 
     async def astats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
         window_ms = _window_ms(window)
-        return await self.aread_together(lambda: observe.stats(self.dialect, window_ms, self.now_ms()))
+        return await self.aread_together(lambda: questions.stats(self.dialect, window_ms, self.now_ms()))
 
     def stuck(self, *, limit: int = 20) -> list[InProgress]:
         """Running jobs, longest without a sign of life first."""
         _check_limit(limit)
-        return self.read_together(lambda: observe.stuck(self.dialect, limit, self.now_ms()))
+        return self.read_together(lambda: questions.stuck(self.dialect, limit, self.now_ms()))
 
     async def astuck(self, *, limit: int = 20) -> list[InProgress]:
         _check_limit(limit)
-        return await self.aread_together(lambda: observe.stuck(self.dialect, limit, self.now_ms()))
+        return await self.aread_together(lambda: questions.stuck(self.dialect, limit, self.now_ms()))
 
     def retries(self) -> Retries:
         """How many jobs have used how many attempts, in all and by type."""
-        return self.read_together(lambda: observe.retries(self.dialect))
+        return self.read_together(lambda: questions.retries(self.dialect))
 
     async def aretries(self) -> Retries:
-        return await self.aread_together(lambda: observe.retries(self.dialect))
+        return await self.aread_together(lambda: questions.retries(self.dialect))
 
     def top_errors(self, *, limit: int = 20) -> list[ErrorGroup]:
         """Failed jobs by error code, most frequent first."""
         _check_limit(limit)
-        return self.read_together(lambda: observe.top_errors(self.dialect, limit))
+        return self.read_together(lambda: questions.top_errors(self.dialect, limit))
 
     async def atop_errors(self, *, limit: int = 20) -> list[ErrorGroup]:
         _check_limit(limit)
-        return await self.aread_together(lambda: observe.top_errors(self.dialect, limit))
+        return await self.aread_together(lambda: questions.top_errors(self.dialect, limit))
 
     def retention(self) -> RetentionReport:
         """What is kept, for how long, and what the next prune deletes."""
@@ -63,7 +63,7 @@ class Observing(Core):
 
     def _retention(self) -> Plan[RetentionReport]:
         rules = yield from rules_of(self)
-        return (yield from observe.retention(self.dialect, rules, self.now_ms()))
+        return (yield from questions.retention(self.dialect, rules, self.now_ms()))
 
 
 def _window_ms(window: float | timedelta) -> int:

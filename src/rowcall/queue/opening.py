@@ -7,7 +7,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.database import Database
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.dialect import Dialect, Inserted
-from rowcall.store.plans.enqueue import Member, alike, enqueue, enqueue_alike
+from rowcall.store.jobs.enqueue import Member, alike, enqueue, enqueue_alike
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 Store = tuple[Dialect, Database[Member, Inserted]]

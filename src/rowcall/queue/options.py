@@ -17,7 +17,7 @@ from rowcall.domain.retention import DAY_SECONDS, Retention
 from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.queue.isolation import checked_isolation, checked_memory_limit
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
-from rowcall.store.flows import Blocker, Unique
+from rowcall.store.flows.contract import Blocker, Unique
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from rowcall.queue.core import Core
 from rowcall.queue.limits import with_limits
 from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
-from rowcall.store.plans.orders import Beside, Order, Placed, lock_keys, look_beside, place_orders
+from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.statement import Plan
 
 _STATUSES = {status.value: status for status in Status}

@@ -12,7 +12,8 @@ from rowcall.domain.job import FINISHED, Chain, Job, Status
 from rowcall.queue.core import Core
 from rowcall.queue.looking import checked_id
 from rowcall.queue.waiting_room import WaitingRoom
-from rowcall.store.plans import chains, inspect
+from rowcall.store.flows import chains
+from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
 
 

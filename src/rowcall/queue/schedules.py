@@ -22,10 +22,10 @@ from rowcall.queue.options import ENQUEUE_OPTIONS, checked
 from rowcall.queue.ordering import with_key
 from rowcall.queue.steering import actor_of
 from rowcall.store.dialect import NewJob
-from rowcall.store.plans import inspect
-from rowcall.store.plans import schedule as plans
-from rowcall.store.plans.orders import Order
-from rowcall.store.schedules import Entry, ScheduleRow
+from rowcall.store.flows.enqueue import Order
+from rowcall.store.jobs import inspect
+from rowcall.store.schedules import ticks as plans
+from rowcall.store.schedules.contract import Entry, ScheduleRow
 from rowcall.store.statement import Plan
 from rowcall.task import BaseTask
 

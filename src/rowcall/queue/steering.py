@@ -25,8 +25,9 @@ from rowcall.queue.core import Core
 from rowcall.queue.failures import Failures
 from rowcall.queue.looking import checked_id
 from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
-from rowcall.store.plans import inspect, steer
-from rowcall.store.plans.steer_many import Walk, Wanted, cancel_some, error_codes_like, retry_some
+from rowcall.store.control import actions
+from rowcall.store.control.bulk_actions import Walk, Wanted, cancel_some, error_codes_like, retry_some
+from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
 
 Step = Callable[[Walk], Plan[Walk]]
@@ -144,10 +145,10 @@ class Steering(Core):
 
     def delete(self, job_id: int) -> None:
         """Delete a job that is not running, with its history."""
-        self.write(lambda: steer.delete(self.dialect, checked_id(job_id)))
+        self.write(lambda: actions.delete(self.dialect, checked_id(job_id)))
 
     async def adelete(self, job_id: int) -> None:
-        await self.awrite(lambda: steer.delete(self.dialect, checked_id(job_id)))
+        await self.awrite(lambda: actions.delete(self.dialect, checked_id(job_id)))
 
     def _walk(self, step: Step) -> int:
         walk = Walk()
@@ -168,7 +169,7 @@ class Steering(Core):
     def _retry(self, job_id: int, actor: str | None) -> Plan[Job]:
         job = yield from inspect.get(self.dialect, checked_id(job_id))
         more = self._attempts_of(job.type)
-        return (yield from steer.retry(self.dialect, job.id, more, actor_of(actor), self.now_ms()))
+        return (yield from actions.retry(self.dialect, job.id, more, actor_of(actor), self.now_ms()))
 
     def _with_codes(self, wanted: Wanted) -> Plan[Wanted]:
         if wanted.error_code is None or wanted.statuses != (Status.FAILED,):
@@ -181,7 +182,7 @@ class Steering(Core):
         return lambda walk: retry_some(self.dialect, wanted, walk, self._attempts_of, rate, who, self.now_ms())
 
     def _cancel(self, job_id: int, reason: str | None, actor: str | None) -> Plan[Job]:
-        return steer.cancel(self.dialect, checked_id(job_id), self._reason(reason), actor_of(actor), self.now_ms())
+        return actions.cancel(self.dialect, checked_id(job_id), self._reason(reason), actor_of(actor), self.now_ms())
 
     def _cancelling(self, wanted: Wanted, reason: str | None, actor: str | None) -> Step:
         why, who = self._reason(reason), actor_of(actor)
@@ -197,13 +198,13 @@ class Steering(Core):
             raise InvalidOption("run_at", "is missing: give run_at=… or delay=…")
         given = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
         times = given.run_at_ms, given.delay_ms or 0
-        return lambda: steer.reschedule(self.dialect, checked_id(job_id), *times, actor_of(actor), self.now_ms())
+        return lambda: actions.reschedule(self.dialect, checked_id(job_id), *times, actor_of(actor), self.now_ms())
 
     def _prioritizing(self, job_id: int, priority: int, actor: str | None) -> Callable[[], Plan[Job]]:
         given = checked({"priority": priority}, ENQUEUE_OPTIONS).priority
         if given is None:
             raise InvalidOption("priority", "wants a whole number, not None")
-        return lambda: steer.set_priority(self.dialect, checked_id(job_id), given, actor_of(actor), self.now_ms())
+        return lambda: actions.set_priority(self.dialect, checked_id(job_id), given, actor_of(actor), self.now_ms())
 
 
 def actor_of(actor: str | None) -> str:

@@ -24,14 +24,14 @@ import msgspec
 from rowcall.domain.blobs import Reference
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.store.flows import Flows, Touched
+from rowcall.store.flows.contract import Flows, Touched
 from rowcall.store.limiting import Limiting
 from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
-from rowcall.store.schedules import Schedules
+from rowcall.store.schedules.contract import Schedules
 from rowcall.store.statement import Parameter, Plan, Row, Statement
 from rowcall.store.steered import Steered
 

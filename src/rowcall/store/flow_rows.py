@@ -10,7 +10,7 @@ from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import Chain, Status
 from rowcall.domain.payload import value_from_row
 from rowcall.store.dialect import Inserted
-from rowcall.store.flows import Blocker, BlockerResult, EndedEdge, Holder, Standing, Touched, UnsureEdge
+from rowcall.store.flows.contract import Blocker, BlockerResult, EndedEdge, Holder, Standing, Touched, UnsureEdge
 from rowcall.store.rows import milliseconds, text
 from rowcall.store.statement import Row
 

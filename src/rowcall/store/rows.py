@@ -11,7 +11,7 @@ from rowcall.base.times import EPOCH, time_of
 from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Pin, Ready, Version
-from rowcall.store.flows import Touched
+from rowcall.store.flows.contract import Touched
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])

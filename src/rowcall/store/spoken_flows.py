@@ -10,7 +10,7 @@ from rowcall.domain.job import Chain, Job
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
 from rowcall.store.dialect import NewJob
-from rowcall.store.flows import (
+from rowcall.store.flows.contract import (
     Blocker,
     BlockerResult,
     ChainFilter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from rowcall.domain.schedule import Timing
-from rowcall.store.schedules import Entry, ScheduleRow
+from rowcall.store.schedules.contract import Entry, ScheduleRow
 from rowcall.store.speech import plain
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
 

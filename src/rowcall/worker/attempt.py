@@ -34,7 +34,7 @@ from rowcall.queue.by_hand import job_of
 from rowcall.queue.policy import policy_of
 from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
-from rowcall.store.plans.settle import Then
+from rowcall.store.jobs.settle import Then
 from rowcall.task import Declared
 from rowcall.worker.completion import Completion
 from rowcall.worker.lease import Lease

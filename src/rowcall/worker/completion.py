@@ -14,9 +14,9 @@ from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import step_job
 from rowcall.queue.limits import with_limits
 from rowcall.queue.ordering import torn
+from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Ready
-from rowcall.store.plans.books import Books
-from rowcall.store.plans.settle import Then, complete
+from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.upkeep.progress import Progress
 

@@ -22,9 +22,9 @@ from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
+from rowcall.store.counts.folding import fold
 from rowcall.store.dialect import Registration
-from rowcall.store.plans.recover import retire
-from rowcall.store.plans.tidy import fold
+from rowcall.store.jobs.recover import retire
 from rowcall.wake.file_watch import Bell
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.plans import tidy
+from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 
 LATER_MS = 10**13
@@ -30,7 +30,7 @@ def complete_some(jobs: Rowcall, count: int) -> None:
 
 
 def fold(jobs: Rowcall) -> int:
-    return jobs.write(lambda: tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
+    return jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
 
 
 def finished(jobs: Rowcall) -> dict[str, int]:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.flows import EndedEdge, UnsureEdge
+from rowcall.store.flows.contract import EndedEdge, UnsureEdge
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from rowcall.testing.postgres_database import create_database, database_of, drop_database

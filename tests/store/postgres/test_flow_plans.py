@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from rowcall.store.flows import BlockedEnd, Blocker, EndedEdge, Replacement, Unique, UnsureEdge
+from rowcall.store.flows.contract import BlockedEnd, Blocker, EndedEdge, Replacement, Unique, UnsureEdge
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from tests.store.postgres.databases import PREFIX, fill, fresh_database, migrated

@@ -25,7 +25,7 @@ from rowcall.domain.job import Job, Page, Status
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.overview.liveness import Liveness, described, time_there
 from rowcall.overview.scrub import scrubbed_job
-from rowcall.store.plans.inspect import LONGEST_PAGE
+from rowcall.store.jobs.inspect import LONGEST_PAGE
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,7 +10,7 @@ from rowcall.cli.target import existing, json_option, split_app, url_option
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
 from rowcall.overview.scrub import scrubbed_attempt, scrubbed_event, scrubbed_job
 from rowcall.queue.looking import checked_id
-from rowcall.store.plans import inspect
+from rowcall.store.jobs import inspect
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 MOST_BLOCKERS = 20

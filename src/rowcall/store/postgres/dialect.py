@@ -27,7 +27,7 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
-from rowcall.store.flows import Touched
+from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
 from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql

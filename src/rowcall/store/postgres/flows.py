@@ -1,4 +1,4 @@
-"""Edges, chains and keys in PostgreSQL's words. Promises are those of `rowcall.store.flows`."""
+"""Edges, chains and keys in PostgreSQL's words. Promises are those of `rowcall.store.flows.contract`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
 from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.flows import BlockedEnd, Replacement, Touched, UnsureEdge
+from rowcall.store.flows.contract import BlockedEnd, Replacement, Touched, UnsureEdge
 from rowcall.store.postgres.flows_sql import FlowsSql
 from rowcall.store.postgres.rows import array, somebody_listens
 from rowcall.store.speech import as_json, only, plain

@@ -28,7 +28,7 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
-from rowcall.store.flows import Touched
+from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs

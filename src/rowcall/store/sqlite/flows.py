@@ -1,4 +1,4 @@
-"""Edges, chains and keys in SQLite's words. Promises are those of `rowcall.store.flows`."""
+"""Edges, chains and keys in SQLite's words. Promises are those of `rowcall.store.flows.contract`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import attrgetter
 from rowcall.store import flow_rows as made
 from rowcall.store import rows
 from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.flows import BlockedEnd, Replacement, Touched, UnsureEdge
+from rowcall.store.flows.contract import BlockedEnd, Replacement, Touched, UnsureEdge
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_flows import SpokenFlows, order_of
 from rowcall.store.sqlite.flows_sql import FlowsSql

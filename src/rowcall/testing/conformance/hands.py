@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from rowcall import Rowcall
 from rowcall.domain.lifecycle import Outcome, Tries, decide
 from rowcall.queue.policy import policy_of
+from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Ready, Registration
-from rowcall.store.plans.books import Books
-from rowcall.store.plans.claim import Appetite, Taken, round_of_work
-from rowcall.store.plans.settle import Ended, Then
+from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
+from rowcall.store.jobs.settle import Ended, Then
 from rowcall.worker.upkeep.heartbeat import Watcher
 
 LEASE_SECONDS = 15.0

@@ -15,7 +15,7 @@ from rowcall.domain.payload import result_to_json, untyped_to_json
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import Bound, step_job
-from rowcall.store.plans.settle import Then
+from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.exceptions import likeness
 from rowcall.worker.isolation.messages import Answered, Asked, NotCompleted, Order, Progressed, SaidOfRun

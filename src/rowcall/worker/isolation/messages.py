@@ -6,7 +6,7 @@ import msgspec
 
 from rowcall.queue.isolation import Home
 from rowcall.store.dialect import NewJob, Ready
-from rowcall.store.plans.settle import Then
+from rowcall.store.jobs.settle import Then
 
 
 class Hello(msgspec.Struct, tag=True):

@@ -14,10 +14,10 @@ from rowcall.domain.lifecycle import SUCCESS, Lost, Move, Released, Transition, 
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
 from rowcall.queue.core import Core
+from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Success
-from rowcall.store.plans.books import Books
-from rowcall.store.plans.recover import give_back_unknown
-from rowcall.store.plans.settle import Account, Completions, Ended, attempts_of, settle, settle_completed
+from rowcall.store.jobs.recover import give_back_unknown
+from rowcall.store.jobs.settle import Account, Completions, Ended, attempts_of, settle, settle_completed
 from rowcall.store.records import Tally
 from rowcall.worker.attempt import Run, attempt_of
 from rowcall.worker.lanes.dispatcher import Dispatcher

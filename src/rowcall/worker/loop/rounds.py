@@ -14,8 +14,8 @@ from rowcall.domain.lifecycle import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.store.dialect import Look, Ready
-from rowcall.store.plans.claim import Appetite, Taken, round_of_work, wanted_types
-from rowcall.store.plans.unread import Unreadable
+from rowcall.store.jobs.claim import Appetite, Taken, round_of_work, wanted_types
+from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.file_watch import Bell
 from rowcall.wake.notification import News
 from rowcall.worker.attempt import Run

@@ -13,7 +13,7 @@ from rowcall.domain.errors import RowcallError
 from rowcall.drivers import liveness_file
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Peer
-from rowcall.store.plans.recover import recover_expired, recover_orphans, recover_worker
+from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker.lease import Lease
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.upkeep.held_jobs import Sweeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.context import logger
 from rowcall.queue.core import Core
-from rowcall.store.plans.holding import MOST_FREED, find_room
+from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 
 SWEEP_SECONDS = 3.0
 

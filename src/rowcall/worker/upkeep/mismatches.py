@@ -10,7 +10,7 @@ from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Mismatch
-from rowcall.store.plans.mismatches import fail_overdue
+from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.task import Lane
 from rowcall.worker.settings import Settings
 

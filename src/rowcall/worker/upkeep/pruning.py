@@ -13,7 +13,7 @@ from rowcall.drivers.database import Connection
 from rowcall.queue.blobs import collect_blobs
 from rowcall.queue.core import Core
 from rowcall.queue.keeping import Pruner, publish_rules, tidy_up
-from rowcall.store.plans import tidy
+from rowcall.store.counts import folding
 from rowcall.store.records import Chores
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.upkeep.health_log import Complaints
@@ -103,7 +103,7 @@ class Janitor:
     def _fold(self, connection: Connection) -> None:
         core = self._core
         while not self._stopped.is_set() and connection.write(
-            tidy.fold(core.dialect, everything=False, now_ms=core.now_ms())
+            folding.fold(core.dialect, everything=False, now_ms=core.now_ms())
         ):
             pass
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Context, Job, Rowcall
 from rowcall.queue.flows import Bound
-from rowcall.store.plans.recover import recover_worker
+from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.notes import Notes

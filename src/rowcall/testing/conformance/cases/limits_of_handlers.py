@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
 from rowcall.domain.lifecycle import Succeeded
-from rowcall.store.plans.recover import retire
+from rowcall.store.jobs.recover import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram

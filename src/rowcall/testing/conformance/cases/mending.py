@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Rowcall, Status, StillNeeded
-from rowcall.store.plans.flow import mend
+from rowcall.store.flows.blockers import mend
 from rowcall.testing.conformance.store import Store
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.store.plans import tidy
+from rowcall.store.counts import folding
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
@@ -20,11 +20,11 @@ class Undone(Exception): ...
 
 
 def fold(jobs: Rowcall) -> int:
-    return jobs.write(lambda: tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
+    return jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
 
 
 def thin_out_and_forget(jobs: Rowcall) -> None:
-    for step in (tidy.thin_out, tidy.forget):
+    for step in (folding.thin_out, folding.forget):
         while jobs.write(lambda step=step: step(jobs.dialect, jobs.now_ms())):  # type: ignore[misc]
             pass
 
@@ -90,12 +90,12 @@ class TestCounts:
             jobs.enqueue("send")
             jobs.complete(jobs.claim("hand")[0])
 
-        def folding() -> Plan[int]:
-            yield from tidy.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())
+        def fold_and_fail() -> Plan[int]:
+            yield from folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())
             raise Undone
 
         with pytest.raises(Undone):
-            jobs.write(folding)
+            jobs.write(fold_and_fail)
         assert jobs.stats().by_status["succeeded"] == 3
         assert (fold(jobs), fold(jobs)) == (3, 0)
         assert jobs.stats().pace.succeeded == 3
@@ -105,7 +105,7 @@ class TestCounts:
     ) -> None:
         jobs.enqueue("send")
         jobs.complete(jobs.claim("hand")[0])
-        over = lambda: tidy.fold(jobs.dialect, everything=False, now_ms=jobs.now_ms())  # noqa: E731
+        over = lambda: folding.fold(jobs.dialect, everything=False, now_ms=jobs.now_ms())  # noqa: E731
         assert jobs.write(over) == 0
         clock.advance(60)
         assert jobs.write(over) == 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from rowcall import Job, Limit, Rowcall
-from rowcall.store.plans.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.hands import StoreWorker
 from rowcall.testing.conformance.store import Store

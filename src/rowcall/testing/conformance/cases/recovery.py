@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from rowcall import Rowcall, Status
 from rowcall.domain.lifecycle import Succeeded
-from rowcall.store.plans.recover import recover_worker
+from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.hands import StoreWorker, watcher

@@ -12,7 +12,7 @@ import pytest
 from rowcall import InvalidOption, Job, Rowcall, ScheduleNotFound, Status
 from rowcall.domain.schedule import CatchUp
 from rowcall.queue.schedules import publish_schedules
-from rowcall.store.plans.schedule import TICKS_AT_ONCE
+from rowcall.store.schedules.ticks import TICKS_AT_ONCE
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.store import Store

@@ -10,17 +10,17 @@ import msgspec
 
 from rowcall.domain.job import is_paused
 from rowcall.domain.lifecycle import Transition
+from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect, Look, Ready, Success
-from rowcall.store.plans.books import expired as tallies_of_expired
-from rowcall.store.plans.fail_unread import claim_to_fail
-from rowcall.store.plans.flow import sweep
-from rowcall.store.plans.follow import follow
-from rowcall.store.plans.holding import open_gates
-from rowcall.store.plans.limits import Admission, DeclaredLimits
-from rowcall.store.plans.recover import recover_expired
-from rowcall.store.plans.schedule import tick
-from rowcall.store.plans.settle import Account, Ended, attempts_of, write_ended
-from rowcall.store.plans.unread import Unreadable
+from rowcall.store.flows.blockers import sweep
+from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.fail_unreadable import claim_to_fail
+from rowcall.store.jobs.recover import recover_expired
+from rowcall.store.jobs.settle import Account, Ended, attempts_of, write_ended
+from rowcall.store.jobs.unreadable import Unreadable
+from rowcall.store.limits.admission import Admission, DeclaredLimits
+from rowcall.store.limits.held_jobs import open_gates
+from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000

@@ -7,12 +7,12 @@ import msgspec
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE
+from rowcall.store.blobs.references import refer_to
+from rowcall.store.control.actions import cancel_locked
+from rowcall.store.counts.tallies import broken, completed_by_hand
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows import ChainFilter, Touched
-from rowcall.store.plans.blobs import refer_to
-from rowcall.store.plans.books import broken, completed_by_hand
-from rowcall.store.plans.follow import follow
-from rowcall.store.plans.steer import cancel_locked
+from rowcall.store.flows.contract import ChainFilter, Touched
+from rowcall.store.jobs.after_settling import follow
 from rowcall.store.statement import Plan
 
 

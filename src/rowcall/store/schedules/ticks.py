@@ -12,8 +12,8 @@ from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect, Inserted, NewJob
-from rowcall.store.plans.orders import Order, place_orders
-from rowcall.store.schedules import Entry, ScheduleRow
+from rowcall.store.flows.enqueue import Order, place_orders
+from rowcall.store.schedules.contract import Entry, ScheduleRow
 from rowcall.store.statement import Plan
 
 SCHEDULES_AT_ONCE = 100

@@ -10,11 +10,11 @@ import msgspec
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move, Transition
+from rowcall.store.blobs.references import refer_to, refer_to_results
+from rowcall.store.counts.tallies import Books, times_of
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
-from rowcall.store.plans.blobs import refer_to, refer_to_results
-from rowcall.store.plans.books import Books, times_of
-from rowcall.store.plans.follow import follow
-from rowcall.store.plans.heed import heed
+from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.cancel_requests import heed
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rowcall.domain.job import Job, Status
+from rowcall.store.control.actions import cancel_locked, obstacles_of, rerun
 from rowcall.store.dialect import Dialect, Filter
-from rowcall.store.plans.steer import cancel_locked, obstacles_of, rerun
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Rerun
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Ready
-from rowcall.store.plans.books import Books
-from rowcall.store.plans.settle import Ended, settle
-from rowcall.store.plans.unread import Unread, Unreadable
+from rowcall.store.jobs.settle import Ended, settle
+from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.statement import Plan
 
 V = TypeVar("V")

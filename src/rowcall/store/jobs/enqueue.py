@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect, Inserted, NewJob
-from rowcall.store.plans.blobs import refer_to
 from rowcall.store.statement import Plan
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Concerned, Dialect
-from rowcall.store.plans.flow import resolve_ended
-from rowcall.store.plans.holding import free
+from rowcall.store.flows.blockers import resolve_ended
+from rowcall.store.limits.held_jobs import free
 from rowcall.store.statement import Plan
 
 

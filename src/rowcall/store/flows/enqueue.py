@@ -9,10 +9,10 @@ import msgspec
 
 from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.domain.job import FINISHED, WAITING, Job
+from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
-from rowcall.store.flows import Blocker, Edge, Holder, Replacement, Standing, Unique
-from rowcall.store.plans.blobs import refer_to
-from rowcall.store.plans.flow import resolve
+from rowcall.store.flows.blockers import resolve
+from rowcall.store.flows.contract import Blocker, Edge, Holder, Replacement, Standing, Unique
 from rowcall.store.statement import Plan
 
 

@@ -15,8 +15,8 @@ from rowcall.domain.blobs import reference_of
 from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.limiting import Starts
-from rowcall.store.plans.unread import Unread
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000

@@ -8,8 +8,8 @@ import msgspec
 
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Settlement
-from rowcall.store.plans.books import Books
 from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Asked

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.plans.books import broken
-from rowcall.store.plans.follow import follow
+from rowcall.store.jobs.after_settling import follow
 from rowcall.store.statement import Plan
 
 

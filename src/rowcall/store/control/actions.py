@@ -8,10 +8,10 @@ from datetime import datetime
 from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
-from rowcall.store.plans.books import cancelled_by_hand, revived
-from rowcall.store.plans.follow import follow
-from rowcall.store.plans.inspect import get, lock
+from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.inspect import get, lock
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Rerun
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows import BlockedEnd, EndedEdge, UnsureEdge
-from rowcall.store.plans.books import broken
+from rowcall.store.flows.contract import BlockedEnd, EndedEdge, UnsureEdge
 from rowcall.store.statement import Plan
 
 SWEPT_AT_ONCE = 500

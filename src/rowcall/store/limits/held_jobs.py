@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rowcall.domain.limits import Numbers, entries_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limiting import Held
-from rowcall.store.plans.limits import Room, load_starts
+from rowcall.store.limits.admission import Room, load_starts
 from rowcall.store.statement import Plan
 
 GATES_AT_ONCE = 200

@@ -1,0 +1,1 @@
+"""Which jobs need which blobs: queries and plans."""

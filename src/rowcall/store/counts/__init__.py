@@ -1,0 +1,1 @@
+"""Tallies, totals and history, and the questions they answer: queries and plans."""

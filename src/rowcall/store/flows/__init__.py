@@ -1,0 +1,1 @@
+"""Chains, blockers and keys: queries and plans."""

@@ -1,0 +1,1 @@
+"""One job from enqueue to its end: queries and plans."""

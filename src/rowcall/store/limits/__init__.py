@@ -1,0 +1,1 @@
+"""Concurrency and rate limits: queries and plans."""

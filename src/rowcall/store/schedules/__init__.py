@@ -1,0 +1,1 @@
+"""Schedules: queries and plans."""
