@@ -10,6 +10,10 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Context
+from rowcall.declare.declaration import Declaration, declare, remember
+from rowcall.declare.failures import CodeFunction
+from rowcall.declare.limits import checked_queue_limit
+from rowcall.declare.options import TASK_OPTIONS, BatchOptions, Options, TaskOptions, checked
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import (
     DEFAULT_BLOB_THRESHOLD,
@@ -17,7 +21,7 @@ from rowcall.domain.config import (
     DEFAULT_PAYLOAD_LIMIT,
     configure,
 )
-from rowcall.domain.errors import DuplicateTask, UnknownTask
+from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.domain.job import Summary
 from rowcall.domain.limits import Limit
@@ -25,19 +29,15 @@ from rowcall.domain.retention import Retention
 from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
-from rowcall.queue.failures import CodeFunction
-from rowcall.queue.isolation import remember
 from rowcall.queue.keeping import Keeping
-from rowcall.queue.limits import checked_queue_limit
 from rowcall.queue.looking import Looking
 from rowcall.queue.observing import Observing
-from rowcall.queue.options import TASK_OPTIONS, BatchOptions, TaskOptions, checked
 from rowcall.queue.pausing import Pausing
 from rowcall.queue.results import Results
 from rowcall.queue.schedules import Schedules
 from rowcall.queue.steering import Steering
 from rowcall.queue.transacting import Transacting
-from rowcall.task import ContextTask, Declared, Task, declare
+from rowcall.task import BaseTask, ContextTask, Task
 from rowcall.worker.process.signals import work
 from rowcall.worker.settings import (
     DEFAULT_CONCURRENCY,
@@ -134,10 +134,15 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
         given = checked(options, TASK_OPTIONS)
         if function is not None:
-            return self._declare(declare(function, given))
-        return lambda function: self._declare(declare(function, given))
+            return self._declare(function, given)
+        return lambda function: self._declare(function, given)
 
-    def _declare(self, declared: Declared) -> Task[..., object] | ContextTask[..., object]:
+    def _declare(
+        self, function: Callable[..., object], options: Options
+    ) -> Task[..., object] | ContextTask[..., object]:
+        if isinstance(function, BaseTask):
+            raise InvalidOption("task", f"{function.name!r} is a task already")
+        declared = declare(function, options)
         aliases = declared.options.aliases
         names = (declared.name, *aliases)
         for name in names:
@@ -148,7 +153,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
                 self.limits.declare_task(name, declared.limits)
         self.tasks.update(dict.fromkeys(names, declared))
         self.aliases.update(dict.fromkeys(aliases, declared.name))
-        declared.failures, declared.core = self.failures, self
+        declared.failures, declared.queue = self.failures, self
         if declared.options.isolated:
             remember(declared)
         return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
@@ -157,7 +162,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
         self.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
-    def declared_task(self, name: str) -> Declared:
+    def declared_task(self, name: str) -> Declaration:
         """The declaration of that name; `UnknownTask` if there is none here."""
         try:
             return self.tasks[name]

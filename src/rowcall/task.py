@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import enum
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from rowcall.context import Context
-from rowcall.domain.batch_payload import ItemArguments
+from rowcall.declare.declaration import Declaration, mappings
+from rowcall.declare.limits import limited
+from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
-from rowcall.domain.limits import Limit, LimitOf
-from rowcall.domain.payload import Arguments, takes_context
-from rowcall.queue.enqueueing import Enqueueing, mappings
-from rowcall.queue.failures import Failures
+from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import Bound
-from rowcall.queue.isolation import home_of
-from rowcall.queue.limits import KnownLimits, bound_to, limited
-from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.store.dialect import NewJob
 
 P = ParamSpec("P")
@@ -27,50 +21,10 @@ R = TypeVar("R", covariant=True)
 NOTHING_GIVEN = Options()
 
 
-class Lane(enum.Enum):
-    """Where a handler runs."""
-
-    THREAD = "thread"
-    LOOP = "loop"
-    PROCESS = "process"
-
-
-class Declared:
-    """What a declaration says, whatever the types of its arguments: what workers and enqueue by name need."""
-
-    failures = Failures()  # its queue's, once it is declared there
-    core: Enqueueing | None = None
-
-    def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
-        self.name = name
-        self.function = function
-        self.options = options
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004
-        )
-        self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
-        self.takes_context = takes_context(function, Context)
-        kind = Arguments if options.batch is None else ItemArguments
-        self.arguments = kind(name, function, skip_first=self.takes_context)
-        self.limits = bound_to(options.limits or (), name, self.arguments)
-
-    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
-        """The limits of a job: those given with it, else those of the task; None if it has none."""
-        if given is None:
-            return self.limits or None
-        bound = bound_to(given, self.name, self.arguments)
-        known.check(given)
-        return bound
-
-    def payload_of(self, arguments: object) -> str:
-        """The payload for a dict of arguments."""
-        return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
-
-
 class Enqueuer(Generic[P]):
     """A task with options: what `task.using(...)` gives."""
 
-    def __init__(self, jobs: Enqueueing, declared: Declared, job: NewJob, connection: object = None) -> None:
+    def __init__(self, jobs: Enqueueing, declared: Declaration, job: NewJob, connection: object = None) -> None:
         self._jobs = jobs
         self._declared = declared
         self._connection = connection
@@ -118,7 +72,7 @@ class Enqueuer(Generic[P]):
 class BaseTask(Enqueuer[P], Generic[P, R]):
     """A declared task."""
 
-    def __init__(self, jobs: Enqueueing, declared: Declared) -> None:
+    def __init__(self, jobs: Enqueueing, declared: Declaration) -> None:
         super().__init__(jobs, declared, _new_job(jobs, declared, NOTHING_GIVEN))
         self.__name__ = declared.name
         self.__doc__ = declared.function.__doc__
@@ -163,24 +117,6 @@ class ContextTask(BaseTask[P, R]):
         return result
 
 
-def _new_job(jobs: Enqueueing, declared: Declared, given: Options) -> NewJob:
+def _new_job(jobs: Enqueueing, declared: Declaration, given: Options) -> NewJob:
     job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
     return limited(job, declared.limits_for(given.limits, jobs.limits))
-
-
-def declare(function: Callable[..., object], options: Options) -> Declared:
-    """Check a function and its options; refused ones say why."""
-    if isinstance(function, BaseTask):
-        raise InvalidOption("task", f"{function.name!r} is a task already")
-    if not callable(function):
-        raise InvalidOption("task", f"wants a function, not {function!r}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidOption("task", f"{function.__qualname__} is a generator: its body would never run")
-    name = options.name or getattr(function, "__name__", None)
-    if not name or name == "<lambda>":
-        raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
-    if name in options.aliases:
-        raise InvalidOption("aliases", f"must be other names than the task's own, got {name!r}")
-    if options.isolated:
-        home_of(function)
-    return Declared(name, function, options)

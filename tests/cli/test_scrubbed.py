@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 from rowcall.overview.scrub import scrubbed_job
-from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 from tests.cli.conftest import Run
 
 APP = """

@@ -7,9 +7,9 @@ import pkgutil
 import re
 import sqlite3
 
+from rowcall.declare.failures import SCRUBBING_FAILED
 from rowcall.domain import error_codes
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT
-from rowcall.queue.failures import SCRUBBING_FAILED
 from tests.docs.pages import DOCS, read, section
 
 PAGE = DOCS / "error-codes.md"

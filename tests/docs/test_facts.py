@@ -42,10 +42,10 @@ from rowcall import (
 )
 from rowcall.cli.commands.bench import Figures
 from rowcall.cli.main import COMMANDS, main
+from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import lifecycle
 from rowcall.domain.config import DEFAULT_POOL_SIZE
 from rowcall.queue.core import Core
-from rowcall.queue.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 

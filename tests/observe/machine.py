@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
 from rowcall.base.times import milliseconds_of
+from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.retention import Rules
-from rowcall.queue.options import EnqueueOptions
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 from tests.observe import slow

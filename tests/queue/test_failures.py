@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rowcall import Fail, InvalidOption, Rowcall, StoreUnavailable
-from rowcall.queue.failures import SCRUBBING_FAILED, Failures
+from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 
 
 class Declined(Exception): ...

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
+from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 from rowcall.domain.job import Attempt, ErrorGroup, Event, InProgress, Job, Schedule
 from rowcall.domain.payload import RAW_KEY
-from rowcall.queue.failures import SCRUBBING_FAILED, Failures
 
 J = TypeVar("J", bound=Job)
 

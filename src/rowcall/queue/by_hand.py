@@ -14,6 +14,7 @@ import msgspec
 
 from rowcall.base.text import code_complaint
 from rowcall.base.times import time_of, time_or_none
+from rowcall.declare.policy import policy_of
 from rowcall.domain.blobs import BlobUnreadable, reference_of
 from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import InvalidOption, LeaseLost, RowcallError, seconds_of
@@ -22,7 +23,6 @@ from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Tra
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.drivers.finishing import finish
 from rowcall.queue.core import Core
-from rowcall.queue.policy import policy_of
 from rowcall.store.counts.folding import fold
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand

@@ -6,26 +6,24 @@ import asyncio
 import itertools
 import random
 import time
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from rowcall.base.clock import Clock
 from rowcall.base.times import milliseconds_of
+from rowcall.declare.declaration import Declaration
+from rowcall.declare.failures import Failures
+from rowcall.declare.limits import KnownLimits
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
 from rowcall.drivers.caller.connection import Whereabouts
 from rowcall.drivers.database import MakePlan
 from rowcall.queue.blobs import Blobs
-from rowcall.queue.failures import Failures
-from rowcall.queue.limits import KnownLimits
 from rowcall.queue.opening import open_store
 from rowcall.queue.tracing import Tracing
 from rowcall.queue.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
 from rowcall.store.schedules.contract import Entry
 from rowcall.store.statement import Plan
-
-if TYPE_CHECKING:
-    from rowcall.task import Declared
 
 T = TypeVar("T")
 
@@ -47,7 +45,7 @@ class Core:
         self.config = config
         self.clock = clock
         self.dialect, self.database = open_store(config)
-        self.tasks: dict[str, Declared] = {}
+        self.tasks: dict[str, Declaration] = {}
         """The declared tasks by name, and by each of their aliases."""
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""

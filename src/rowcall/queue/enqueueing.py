@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 import msgspec
 
+from rowcall.declare.limits import limited, limits_text, limits_texts
+from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.config import name_complaint
-from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.limits import LimitOf
 from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.flows import Bound, Flows
-from rowcall.queue.limits import limited, limits_text, limits_texts
-from rowcall.queue.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.queue.ordering import plain_job, written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.flows.enqueue import Order
@@ -208,13 +208,6 @@ class Enqueueing(Flows):
         if stored.payload is member.payload:
             return await self.database.awrite_shared(member)
         return await self.database.awrite(lambda: enqueue_referring(self.dialect, stored))
-
-
-def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise InvalidArguments(task, f"wants a dict of argument names to values, not {row!r}")
-        yield row
 
 
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:

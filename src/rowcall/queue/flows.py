@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.declare.options import awaited_of, one_or_more
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
 from rowcall.domain.payload import result_to_json
 from rowcall.queue.looking import checked_id
-from rowcall.queue.options import awaited_of, one_or_more
 from rowcall.queue.ordering import Ordering
 from rowcall.queue.steering import actor_of, reason_of
 from rowcall.store.dialect import NewJob

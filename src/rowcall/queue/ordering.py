@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from rowcall.base.times import time_of, time_or_none
+from rowcall.declare.limits import with_limits
+from rowcall.declare.options import key_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.core import Core
-from rowcall.queue.limits import with_limits
-from rowcall.queue.options import key_complaint
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.statement import Plan

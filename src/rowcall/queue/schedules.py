@@ -11,6 +11,7 @@ import msgspec
 
 from rowcall.base.times import time_or_none
 from rowcall.context import logger
+from rowcall.declare.options import ENQUEUE_OPTIONS, checked
 from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
@@ -18,7 +19,6 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.queue.core import Core
 from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.options import ENQUEUE_OPTIONS, checked
 from rowcall.queue.ordering import with_key
 from rowcall.queue.steering import actor_of
 from rowcall.store.dialect import NewJob

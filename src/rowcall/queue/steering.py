@@ -12,6 +12,8 @@ from typing import Unpack, overload
 import msgspec
 
 from rowcall.base.text import CODE_LENGTH, storable
+from rowcall.declare.failures import Failures
+from rowcall.declare.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.queue.choosing import (
@@ -22,9 +24,7 @@ from rowcall.queue.choosing import (
     refuse_filter,
 )
 from rowcall.queue.core import Core
-from rowcall.queue.failures import Failures
 from rowcall.queue.looking import checked_id
-from rowcall.queue.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import Walk, Wanted, cancel_some, error_codes_like, retry_some
 from rowcall.store.jobs import inspect

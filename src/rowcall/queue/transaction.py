@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
+from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.domain.job import Job
 from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
-from rowcall.queue.options import EnqueueOptions
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Sequence
 
 from rowcall.context import Context
+from rowcall.declare.declaration import Declaration
+from rowcall.declare.policy import policy_of
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
 from rowcall.domain.errors import Control, InvalidArguments, WrongState
 from rowcall.domain.job import Job, Status
@@ -31,11 +33,10 @@ from rowcall.domain.lifecycle import (
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.drivers.liveness_file import NO_PLACE, Ledger
 from rowcall.queue.by_hand import job_of
-from rowcall.queue.policy import policy_of
+from rowcall.queue.core import Core
 from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs.settle import Then
-from rowcall.task import Declared
 from rowcall.worker.completion import Completion
 from rowcall.worker.lease import Lease
 
@@ -78,7 +79,7 @@ class Run:
     def __init__(
         self,
         ready: Ready,
-        task: Declared,
+        task: Declaration,
         worker: str,
         claimed_at_ms: int,
         monotonic: Callable[[], float],
@@ -294,8 +295,8 @@ class Run:
 
     def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
         """Arguments that do not fit here may fit another worker; what is not an object of arguments fits none."""
-        core = self.task.core
-        grace_seconds = core.config.mismatch_grace_seconds if core is not None else 0.0
+        queue = self.task.queue
+        grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Core) else 0.0
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
             return unfit
         if self._completion is not None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from rowcall.declare.limits import with_limits
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import SUCCESS
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.flows import step_job
-from rowcall.queue.limits import with_limits
 from rowcall.queue.ordering import torn
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Ready

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall import Rowcall
+from rowcall.declare.policy import policy_of
 from rowcall.domain.lifecycle import Outcome, Tries, decide
-from rowcall.queue.policy import policy_of
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Ready, Registration
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work

@@ -19,12 +19,12 @@ from rowcall.testing.waiting import eventually
 LONGEST_HOLD_SECONDS = 60.0
 
 
-class Declared(NamedTuple):
+class Declaration(NamedTuple):
     lasting: ContextTask[[float], None]
     many: Task[..., None]
 
 
-def declare(jobs: Rowcall, notes: Notes) -> Declared:
+def declare(jobs: Rowcall, notes: Notes) -> Declaration:
     """The tasks of the cases. Each notes the start and the end of every attempt."""
 
     def noted(ctx: Context, body: Callable[[], object]) -> None:
@@ -102,7 +102,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declared:
         """Runs on past its timeout."""
         noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
 
-    return Declared(lasting, many)
+    return Declaration(lasting, many)
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

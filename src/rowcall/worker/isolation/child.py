@@ -20,12 +20,14 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 from rowcall.context import logger, running
+from rowcall.declare.declaration import Declaration, declared_here
+from rowcall.declare.failures import Failures
+from rowcall.declare.isolation import SCRIPT_MODULE, Home
+from rowcall.declare.options import Options
 from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.queue.failures import Failures
-from rowcall.queue.isolation import SCRIPT_MODULE, Home, declared_here
-from rowcall.queue.options import Options
-from rowcall.task import BaseTask, Declared
+from rowcall.queue.enqueueing import Enqueueing
+from rowcall.task import BaseTask
 from rowcall.worker.attempt import BAD_RESULT_CODE
 from rowcall.worker.isolation import bootstrap
 from rowcall.worker.isolation.child_attempt import ChildAttempt
@@ -119,10 +121,10 @@ class Child:
 
         say(Begun())
         logger.setLevel(order.log_level)
-        task: Declared | None = None
+        task: Declaration | None = None
         try:
             task = find(order.home, order.task)
-            attempt = ChildAttempt(order, task.core, say)
+            attempt = ChildAttempt(order, task.queue if isinstance(task.queue, Enqueueing) else None, say)
             try:
                 self._attempt = attempt
                 with memory_limited(order.memory_limit):
@@ -139,12 +141,12 @@ class Child:
             if self._terminating and not isinstance(error, Control):
                 return
             failures = task.failures if task is not None else Failures()
-            say(told(error, failures, is_declared=task is not None and task.core is not None))
+            say(told(error, failures, is_declared=task is not None and task.queue is not None))
         else:
             say(_returned(order.task, result, attempt))
 
 
-def _called(task: Declared, attempt: ChildAttempt) -> object:
+def _called(task: Declaration, attempt: ChildAttempt) -> object:
     args, kwargs = task.arguments.from_json(attempt.ready.payload)
     if task.takes_context:
         args.insert(0, attempt.context)
@@ -160,7 +162,7 @@ def _returned(task: str, result: object, attempt: ChildAttempt) -> SaidOfRun:
         return Unfitting(BAD_RESULT_CODE, f"the handler returned what JSON cannot hold: {error.problem}")
 
 
-def find(home: Home, task: str) -> Declared:
+def find(home: Home, task: str) -> Declaration:
     """The task as its module declares it; a function that is declared elsewhere is called all the same."""
     module = _imported(home)
     declared = declared_here.get((module.__name__, home.name, task))
@@ -175,7 +177,7 @@ def find(home: Home, task: str) -> Declared:
     if isinstance(function, BaseTask):
         function = function.__wrapped__
     assert callable(function)
-    return Declared(task, function, Options(isolated=True))
+    return Declaration(task, function, Options(isolated=True))
 
 
 def _imported(home: Home) -> ModuleType:

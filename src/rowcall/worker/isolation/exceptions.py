@@ -8,10 +8,10 @@ from types import ModuleType
 
 import msgspec
 
+from rowcall.declare.failures import Failures
+from rowcall.declare.isolation import SCRIPT_MODULE
 from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
 from rowcall.domain.errors import Control as AnyControl
-from rowcall.queue.failures import Failures
-from rowcall.queue.isolation import SCRIPT_MODULE
 from rowcall.worker.isolation.messages import Control, Failed
 
 

@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from rowcall.context import logger
+from rowcall.declare.declaration import Declaration, Lane
+from rowcall.declare.isolation import home_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.lifecycle import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
 from rowcall.queue.flows import Bound
-from rowcall.queue.isolation import home_of
 from rowcall.store.dialect import NewJob
-from rowcall.task import Declared, Lane
 from rowcall.worker.attempt import Run
 from rowcall.worker.isolation.child_process import DIED_CODE, GRACE_SECONDS, ChildProcess
 from rowcall.worker.isolation.exceptions import likeness, told
@@ -60,7 +60,7 @@ class ProcessLane:
         began: Callable[[Run], None],
         gone: Callable[[Run], None],
         most: int,
-        tasks: Iterable[Declared],
+        tasks: Iterable[Declaration],
         app: str | None,
     ) -> None:
         self._finished = finished

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rowcall.queue.isolation import Home
+from rowcall.declare.isolation import Home
 from rowcall.store.dialect import NewJob, Ready
 from rowcall.store.jobs.settle import Then
 

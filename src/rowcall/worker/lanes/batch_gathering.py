@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from rowcall.task import Declared
+from rowcall.declare.declaration import Declaration
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes.batch import Batch
 
@@ -13,7 +13,7 @@ from rowcall.worker.lanes.batch import Batch
 class Gathering:
     """The dispatcher calls it within its lock, and gives a slot to each batch that is opened."""
 
-    def __init__(self, tasks: Mapping[str, Declared]) -> None:
+    def __init__(self, tasks: Mapping[str, Declaration]) -> None:
         self._tasks = tasks
         self._sizes: tuple[int, dict[str, int]] = (0, {})
         self._open: dict[str, Batch] = {}

@@ -9,9 +9,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rowcall.declare.declaration import Declaration, Lane
 from rowcall.domain.lifecycle import Released, TimedOut
 from rowcall.drivers.liveness_file import Ledger
-from rowcall.task import Declared, Lane
 from rowcall.worker.attempt import Run, Stop, attempt_of
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.batch import Batch
@@ -20,7 +20,7 @@ from rowcall.worker.lanes.lanes import AsyncLane, ThreadLane
 from rowcall.worker.loop.attempt_log import tell_abandoned
 from rowcall.worker.loop.buffer_size import MOST_BUFFERED
 
-NO_TASKS: Mapping[str, Declared] = {}
+NO_TASKS: Mapping[str, Declaration] = {}
 
 
 class Dispatcher:
@@ -33,7 +33,7 @@ class Dispatcher:
         async_lane: AsyncLane | None,
         *,
         limited_queues: bool = False,
-        tasks: Mapping[str, Declared] = NO_TASKS,
+        tasks: Mapping[str, Declaration] = NO_TASKS,
         app: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rowcall.context import logger
+from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Mismatch
 from rowcall.store.jobs.mismatches import fail_overdue
-from rowcall.task import Lane
 from rowcall.worker.settings import Settings
 
 PAGE = 500

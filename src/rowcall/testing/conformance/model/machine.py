@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall, WrongState
+from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.lifecycle import Released
-from rowcall.queue.options import EnqueueOptions
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import LEASE_SECONDS, StoreWorker, watcher

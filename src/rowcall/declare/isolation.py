@@ -6,25 +6,17 @@ import inspect
 import os
 import re
 import sys
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rowcall.domain.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from rowcall.task import Declared
 
 SCRIPT_MODULE = "__rowcall_main__"
 """What a child calls the script that its worker was started with."""
 LEAST_MEMORY_BYTES = 64 * 1024**2
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-
-declared_here: weakref.WeakValueDictionary[tuple[str, str, str], Declared] = weakref.WeakValueDictionary()
-"""The isolated tasks of this process, by module, qualified name and task: how a child finds what its worker means."""
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -57,12 +49,6 @@ def home_of(function: Callable[..., object]) -> Home:
             "isolation", f"a child process cannot import {name}, as it was typed in: put it into a module"
         )
     return Home(module, name, os.path.abspath(path))
-
-
-def remember(declared: Declared) -> None:
-    target = inspect.unwrap(declared.function)
-    for name in (declared.name, *declared.options.aliases):
-        declared_here[target.__module__, target.__qualname__, name] = declared
 
 
 def checked_isolation(value: object) -> bool:

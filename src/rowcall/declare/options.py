@@ -9,13 +9,13 @@ from typing import Literal, Required, TypedDict, TypeVar
 import msgspec
 
 from rowcall.base.times import milliseconds_of
+from rowcall.declare.isolation import checked_isolation, checked_memory_limit
 from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import DAY_SECONDS, Retention
 from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
-from rowcall.queue.isolation import checked_isolation, checked_memory_limit
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
 from rowcall.store.flows.contract import Blocker, Unique
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rowcall.context import logger
+from rowcall.declare.declaration import Declaration
+from rowcall.declare.failures import Failures
 from rowcall.domain.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
-from rowcall.queue.failures import Failures
-
-if TYPE_CHECKING:
-    from rowcall.task import Declared
 
 
-def policy_of(task: Declared | None, row: str | None) -> RetryPolicy:
+def policy_of(task: Declaration | None, row: str | None) -> RetryPolicy:
     if row is not None:
         try:
             return backoff_from_text(row)

@@ -1,0 +1,91 @@
+"""A declared task: a checked function, its options, and how its arguments become a payload."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+
+from rowcall.context import Context
+from rowcall.declare.failures import Failures
+from rowcall.declare.isolation import home_of
+from rowcall.declare.limits import KnownLimits, bound_to
+from rowcall.declare.options import Options
+from rowcall.domain.batch_payload import ItemArguments
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.limits import Limit, LimitOf
+from rowcall.domain.payload import Arguments, takes_context
+
+
+class Lane(enum.Enum):
+    """Where a handler runs."""
+
+    THREAD = "thread"
+    LOOP = "loop"
+    PROCESS = "process"
+
+
+class Declaration:
+    """A task as workers and `enqueue` by name need it: without the types of its arguments."""
+
+    failures = Failures()  # its queue's, once it is declared there
+    queue: object = None
+
+    def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
+        self.name = name
+        self.function = function
+        self.options = options
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004
+        )
+        self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
+        self.takes_context = takes_context(function, Context)
+        kind = Arguments if options.batch is None else ItemArguments
+        self.arguments = kind(name, function, skip_first=self.takes_context)
+        self.limits = bound_to(options.limits or (), name, self.arguments)
+
+    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
+        """The limits of a job: those given with it, else those of the task; None if it has none."""
+        if given is None:
+            return self.limits or None
+        bound = bound_to(given, self.name, self.arguments)
+        known.check(given)
+        return bound
+
+    def payload_of(self, arguments: object) -> str:
+        """The payload for a dict of arguments."""
+        return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
+
+
+def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise InvalidArguments(task, f"wants a dict of argument names to values, not {row!r}")
+        yield row
+
+
+def declare(function: Callable[..., object], options: Options) -> Declaration:
+    """Check a function and its options; refused ones say why."""
+    if not callable(function):
+        raise InvalidOption("task", f"wants a function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidOption("task", f"{function.__qualname__} is a generator: its body would never run")
+    name = options.name or getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+    if name in options.aliases:
+        raise InvalidOption("aliases", f"must be other names than the task's own, got {name!r}")
+    if options.isolated:
+        home_of(function)
+    return Declaration(name, function, options)
+
+
+declared_here: weakref.WeakValueDictionary[tuple[str, str, str], Declaration] = weakref.WeakValueDictionary()
+"""The isolated tasks of this process, by module, qualified name and task. A child process finds its task here."""
+
+
+def remember(declaration: Declaration) -> None:
+    target = inspect.unwrap(declaration.function)
+    for name in (declaration.name, *declaration.options.aliases):
+        declared_here[target.__module__, target.__qualname__, name] = declaration
