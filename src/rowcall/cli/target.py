@@ -17,9 +17,10 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.base.urls import looks_secret
-from rowcall.cli.probe import version_of
+from rowcall.cli.doctor.probe import version_of
 from rowcall.domain.config import PATH_ADVICE, shown
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.queue.core import Core
 
 url_option = click.option(
     "--url", metavar="URL", help="The database: sqlite:///app.db, or postgresql://user@host/database."
@@ -27,6 +28,11 @@ url_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 _ROWCALL = str(Path(__file__).parent.parent)
 app_argument = click.argument("app", required=False, metavar="[APP]")
+
+
+def queue_of(jobs: Rowcall) -> Core:
+    """Return what the command line needs beyond the documented methods."""
+    return jobs
 
 
 def find(app: str | None, url: str | None) -> Rowcall:
@@ -50,25 +56,26 @@ def url_of(path: Path) -> str:
 def existing(app: str | None, url: str | None) -> Rowcall:
     """The queue that is meant, if it and its tables are there: looking at a queue never makes one."""
     jobs = find(app, url)
-    jobs.config = msgspec.structs.replace(jobs.config, auto_migrate=False)
-    path = jobs.database.path
-    if jobs.config.in_memory:
+    queue = queue_of(jobs)
+    queue.config = msgspec.structs.replace(queue.config, auto_migrate=False)
+    path = queue.database.path
+    if queue.config.in_memory:
         raise StoreUnavailable("this queue lives in the memory of its own process", "Look at it from there")
-    if jobs.config.server is None and not os.path.exists(path):
+    if queue.config.server is None and not os.path.exists(path):
         advice = "Check the path and the current folder; or was nothing enqueued yet?"
         if app is None and url is None:
             advice = "Name the app (app:jobs), give --url, or set ROWCALL_URL"
         raise StoreUnavailable(f"there is no file {path}", advice)
     try:
-        _demand_tables(jobs, app, url)
+        _demand_tables(queue, app, url)
     except BaseException:
         jobs.close()
         raise
     return jobs
 
 
-def _demand_tables(jobs: Rowcall, app: str | None, url: str | None) -> None:
-    found, newest = version_of(jobs).found, jobs.dialect.newest_version
+def _demand_tables(queue: Core, app: str | None, url: str | None) -> None:
+    found, newest = version_of(queue).found, queue.dialect.newest_version
     migrate = command_for("migrate", app, url)
     if 0 < found < newest:
         raise SchemaMismatch(found, newest, f"run: {migrate}")
@@ -77,9 +84,9 @@ def _demand_tables(jobs: Rowcall, app: str | None, url: str | None) -> None:
     advice = f"Make them with: {migrate}"
     if app is None:
         advice += "; an app with a table_prefix of its own is named instead of --url"
-    if jobs.config.server is not None:
+    if queue.config.server is not None:
         advice += "; tables in a schema of their own need it on the search_path"
-    raise StoreUnavailable(f"{jobs.database.name} has no tables named {jobs.config.table_prefix}*", advice)
+    raise StoreUnavailable(f"{queue.database.name} has no tables named {queue.config.table_prefix}*", advice)
 
 
 def split_app(words: tuple[str, ...], *, ids_wanted: bool = True) -> tuple[str | None, list[int]]:

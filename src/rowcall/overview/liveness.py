@@ -35,9 +35,9 @@ def described(worker: WorkerInfo, now: datetime) -> str:
     return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
 
 
-def time_there(jobs: Core) -> datetime:
+def time_there(queue: Core) -> datetime:
     """The database's clock, which set the times in its rows: this machine's may be another."""
-    return time_of(jobs.read(jobs.dialect.glance(jobs.now_ms())).now_ms)
+    return time_of(queue.read(queue.dialect.now(queue.now_ms())))
 
 
 def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:

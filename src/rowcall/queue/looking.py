@@ -82,6 +82,11 @@ class Looking(Core):
         return await self.aread(self.dialect.workers())
 
 
+def stored_job(core: Core, job_id: int) -> Job:
+    """Return the job as its row has it: a large payload is the reference to it."""
+    return core.read(inspect.get(core.dialect, checked_id(job_id)))
+
+
 def checked_id(job_id: object) -> int:
     if isinstance(job_id, Job | Chain):
         name = type(job_id).__name__

@@ -12,30 +12,10 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.target import url_of
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.cli.target import queue_of, url_of
+from rowcall.queue.scratch_tables import drop_tables
 
 DEFAULT_PREFIX = "rowcall_"
-
-REMOVE = """
-do $body$
-declare removal text;
-begin
-  for removal in
-    select format('drop table if exists %s cascade', oid::regclass) from pg_class
-    where relkind = 'r' and relnamespace = current_schema()::regnamespace and starts_with(relname, '<prefix>')
-    union all
-    select format('drop function if exists %s cascade', oid::regprocedure) from pg_proc
-    where pronamespace = current_schema()::regnamespace and starts_with(proname, '<prefix>')
-    union all
-    select format('drop domain if exists %s cascade', oid::regtype) from pg_type
-    where typtype = 'd' and typnamespace = current_schema()::regnamespace and starts_with(typname, '<prefix>')
-  loop
-    execute removal;
-  end loop;
-end
-$body$
-"""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -58,10 +38,10 @@ def in_folder(folder: Path) -> Iterator[Place]:
 def on_server(url: str) -> Iterator[Place]:
     prefix = f"rowcall_bench_{secrets.token_hex(4)}_"
     with Rowcall(url, table_prefix=prefix) as jobs:
-        if jobs.config.server is None:
+        queue = queue_of(jobs)
+        if queue.config.server is None:
             raise click.UsageError("--url is for a server; a disk is measured with --folder")
         try:
-            yield Place(url, prefix, f"commits as the server is set, on {jobs.database.name}")
+            yield Place(url, prefix, f"commits as the server is set, on {queue.database.name}")
         finally:
-            removal = REMOVE.replace("<prefix>", prefix)
-            jobs.database.write(lambda: execute(Statement(removal, (), no_row)))
+            drop_tables(queue)

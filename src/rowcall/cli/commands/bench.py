@@ -15,7 +15,7 @@ from rowcall.cli.bench.place import Place, in_folder, on_server
 from rowcall.cli.bench.tasks import PREFIX, Bench
 from rowcall.cli.child_workers import interruptible, working
 from rowcall.cli.present.output import console, print_json, table
-from rowcall.cli.target import command_for, json_option
+from rowcall.cli.target import command_for, json_option, queue_of
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.domain.job import Job, Status
 
@@ -148,7 +148,7 @@ def _when_done(jobs: Rowcall) -> list[Job]:
 
 
 def _advice(jobs: Rowcall) -> str:
-    server = jobs.config.server
+    server = queue_of(jobs).config.server
     return f"Run: {command_for('doctor', None, None if server is None else server.url)}"
 
 

@@ -7,13 +7,13 @@ import sys
 
 import click
 
-from rowcall.app import Rowcall
 from rowcall.cli.doctor.content import check_content
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
 from rowcall.cli.doctor.service import Asked
 from rowcall.cli.present.output import console, has_unicode, print_json, table, text
-from rowcall.cli.target import app_argument, find, json_option, url_option
+from rowcall.cli.target import app_argument, find, json_option, queue_of, url_option
+from rowcall.queue.core import Core
 
 _MARKS = {Level.OK: ("ok", "green"), Level.WARN: ("warn", "yellow"), Level.PROBLEM: ("problem", "bold red")}
 
@@ -30,28 +30,28 @@ def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
     With --json: {"path", "ok": true or false, "findings": [{"level": "ok" | "warn" | "problem", "check", "what",
     "advice"}, …]}.
     """
-    jobs = find(app, url)
-    findings = examine(jobs, Asked(app, url, frozenset(jobs.tasks)))
+    queue = queue_of(find(app, url))
+    findings = examine(queue, Asked(app, url, frozenset(queue.tasks)))
     well = all(finding.level != Level.PROBLEM for finding in findings)
     if as_json:
-        print_json({"path": jobs.database.name, "ok": well, "findings": findings})
+        print_json({"path": queue.database.name, "ok": well, "findings": findings})
     else:
         _print(findings)
     if not well:
         sys.exit(1)
 
 
-def examine(jobs: Rowcall, asked: Asked) -> list[Finding]:
-    if jobs.config.server is not None:
+def examine(queue: Core, asked: Asked) -> list[Finding]:
+    if queue.config.server is not None:
         from rowcall.cli.doctor.server import check_server  # needs psycopg, which only a server's URL asks for
 
-        return list(check_server(jobs.config, asked))
-    if jobs.config.in_memory:
+        return list(check_server(queue.config, asked))
+    if queue.config.in_memory:
         return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
-    path = os.path.realpath(jobs.database.path)
-    findings = list(check_place(path, jobs.database.side_folder, asked.command("migrate")))
+    path = os.path.realpath(queue.database.path)
+    findings = list(check_place(path, queue.database.side_folder, asked.command("migrate")))
     if os.path.isfile(path) and os.access(path, os.R_OK):
-        findings += check_content(path, jobs.config.table_prefix, asked)
+        findings += check_content(path, queue.config.table_prefix, asked)
     return findings
 
 

@@ -10,12 +10,11 @@ import click
 
 from rowcall.app import Rowcall
 from rowcall.cli.present.output import NARROW_COLUMNS, ago, bar, console, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import ErrorGroup
 from rowcall.overview.formats import NOTHING
 from rowcall.overview.liveness import time_there
 from rowcall.overview.scrub import scrubbed_errors
-from rowcall.queue.observing import MOST_SHOWN
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +27,7 @@ _NO_CODE = "(none)"
 @click.command("errors", short_help="Show why jobs failed, most frequent reason first.")
 @app_argument
 @url_option
-@click.option("--limit", type=click.IntRange(1, MOST_SHOWN), default=20, show_default=True, help="Codes at most.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Codes at most.")
 @json_option
 def errors_command(app: str | None, url: str | None, limit: int, as_json: bool) -> None:
     """Show failed jobs by error code, most frequent first, with a sample of what was said last.
@@ -37,7 +36,7 @@ def errors_command(app: str | None, url: str | None, limit: int, as_json: bool) 
     …]}.
     """
     with existing(app, url) as jobs:
-        errors, now = error_groups(jobs, limit), time_there(jobs)
+        errors, now = error_groups(jobs, limit), time_there(queue_of(jobs))
     if as_json:
         print_json({"errors": errors})
         return
@@ -46,7 +45,7 @@ def errors_command(app: str | None, url: str | None, limit: int, as_json: bool) 
 
 def error_groups(jobs: Rowcall, limit: int) -> list[ErrorGroup]:
     """As they may be shown."""
-    return [scrubbed_errors(jobs.failures, group) for group in jobs.top_errors(limit=limit)]
+    return [scrubbed_errors(queue_of(jobs).failures, group) for group in jobs.top_errors(limit=limit)]
 
 
 def _print(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:

@@ -20,12 +20,11 @@ from rowcall.cli.present.output import (
     table,
     text,
 )
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import Job, Page, Status
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.overview.liveness import Liveness, described, time_there
 from rowcall.overview.scrub import scrubbed_job
-from rowcall.store.jobs.inspect import LONGEST_PAGE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +39,7 @@ _DETAIL_LENGTH = 60
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--type", "kind", metavar="NAME", help="Only jobs of this task.")
 @click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
-@click.option("--limit", type=click.IntRange(1, LONGEST_PAGE), default=20, show_default=True, help="Jobs on the page.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Jobs on the page.")
 @click.option("--cursor", metavar="CURSOR", help="Go on after an earlier page, by the cursor it ended with.")
 @json_option
 def jobs_command(
@@ -60,9 +59,10 @@ def jobs_command(
     """
     with existing(app, url) as jobs:
         found = jobs.list(status=status, queue=queue, type=kind, tag=tag, limit=limit, cursor=cursor)
-        page = Page(jobs=[scrubbed_job(jobs.failures, job) for job in found.jobs], next_cursor=found.next_cursor)
+        failures = queue_of(jobs).failures
+        page = Page(jobs=[scrubbed_job(failures, job) for job in found.jobs], next_cursor=found.next_cursor)
         workers = jobs.workers() if any(job.status == Status.RUNNING for job in page.jobs) else []
-        now = time_there(jobs)
+        now = time_there(queue_of(jobs))
     if as_json:
         print_json({"jobs": [job_as_json(job) for job in page.jobs], "next_cursor": page.next_cursor})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rowcall.cli.present.output import print_json
-from rowcall.cli.target import app_argument, find, json_option, url_option
+from rowcall.cli.target import app_argument, find, json_option, queue_of, url_option
 
 
 @click.command("migrate")
@@ -19,7 +19,7 @@ def migrate_command(app: str | None, url: str | None, as_json: bool) -> None:
     """
     with find(app, url) as jobs:
         found, now = jobs.migrate()
-        path = jobs.database.name
+        path = queue_of(jobs).database.name
     if as_json:
         print_json({"path": path, "from": found, "to": now})
     elif found == now:

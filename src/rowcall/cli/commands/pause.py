@@ -10,7 +10,7 @@ import click
 from rowcall.app import Rowcall
 from rowcall.base.text import printable
 from rowcall.cli.present.output import console, moment, print_json, text
-from rowcall.cli.target import existing, json_option, url_option
+from rowcall.cli.target import existing, json_option, queue_of, url_option
 from rowcall.domain.job import EVERY_QUEUE, what_is_paused
 
 _words = click.argument("words", nargs=-1, metavar="[APP] [QUEUE | '*']")
@@ -84,9 +84,10 @@ def _doubt(jobs: Rowcall, app: str | None, queue: str | None, task: str | None) 
     if app is None:
         return f"no job is in queue {queue!r} yet" if task is None else f"there is no job of task {task!r} yet"
     if task is not None:
-        known, said = set(jobs.tasks), f"{app} declares no task {task!r}"
+        known, said = set(queue_of(jobs).tasks), f"{app} declares no task {task!r}"
     else:
-        known = {declared.options.queue or jobs.config.default_queue for declared in jobs.tasks.values()}
+        core = queue_of(jobs)
+        known = {task.options.queue or core.config.default_queue for task in core.tasks.values()}
         said = f"no task of {app} has queue {queue!r}, and no job is in it"
     name = task or queue or ""
     close = difflib.get_close_matches(name, known, 1)

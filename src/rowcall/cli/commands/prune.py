@@ -11,7 +11,7 @@ import click
 from rowcall.app import Rowcall
 from rowcall.cli.child_workers import interruptible
 from rowcall.cli.present.output import console, has_unicode, print_json, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import Pruned
 from rowcall.overview.formats import counted, size
 from rowcall.queue.keeping import prune_now
@@ -58,9 +58,9 @@ def vacuum_command(app: str | None, url: str | None, as_json: bool) -> None:
 
 def _prune(jobs: Rowcall, *, quiet: bool) -> Pruned:
     if quiet or not sys.stdout.isatty():
-        return prune_now(jobs)
+        return prune_now(queue_of(jobs))
     with interruptible(), _progress(jobs.prune(dry_run=True).jobs) as noted:
-        return prune_now(jobs, noted)
+        return prune_now(queue_of(jobs), noted)
 
 
 @contextlib.contextmanager

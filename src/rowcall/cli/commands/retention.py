@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowcall.cli.present.output import ago, console, print_json, status_text, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import FINISHED, RetentionReport
 from rowcall.overview.formats import NOTHING, counted, first_of, rounded, size
 from rowcall.overview.liveness import time_there
@@ -33,7 +33,7 @@ def retention_command(app: str | None, url: str | None, as_json: bool) -> None:
     "prunable", "size_bytes"}; "keep" is seconds, or null for ever.
     """
     with existing(app, url) as jobs:
-        report, now = jobs.retention(), time_there(jobs)
+        report, now = jobs.retention(), time_there(queue_of(jobs))
     if as_json:
         print_json(report)
         return

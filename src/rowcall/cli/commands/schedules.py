@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.present.output import ago, console, job_as_json, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import Job, Schedule
 from rowcall.overview.liveness import time_there
 from rowcall.overview.scrub import scrubbed_job, scrubbed_schedule
@@ -45,7 +45,7 @@ def schedules_command(
         raise click.UsageError(f"{' and '.join(given)} were given, and only one can be")
     with existing(app, url) as jobs:
         if run_now is not None:
-            _say_enqueued(scrubbed_job(jobs.failures, jobs.run_schedule_now(run_now)), run_now, as_json)
+            _say_enqueued(scrubbed_job(queue_of(jobs).failures, jobs.run_schedule_now(run_now)), run_now, as_json)
         elif pause is not None:
             _say_changed(jobs, jobs.pause_schedule(pause), as_json)
         elif resume is not None:
@@ -61,13 +61,13 @@ def schedules_command(
 
 
 def _list(jobs: Rowcall, as_json: bool) -> None:
-    schedules = [scrubbed_schedule(jobs.failures, schedule) for schedule in jobs.schedules()]
+    schedules = [scrubbed_schedule(queue_of(jobs).failures, schedule) for schedule in jobs.schedules()]
     if as_json:
         print_json({"schedules": [schedule_as_json(schedule) for schedule in schedules]})
     elif not schedules:
         console().print("no schedules")
     else:
-        _print(schedules, time_there(jobs))
+        _print(schedules, time_there(queue_of(jobs)))
 
 
 def _print(schedules: list[Schedule], now: datetime) -> None:
@@ -116,10 +116,10 @@ def _say_enqueued(job: Job, name: str, as_json: bool) -> None:
 
 
 def _say_changed(jobs: Rowcall, schedule: Schedule, as_json: bool) -> None:
-    schedule = scrubbed_schedule(jobs.failures, schedule)
+    schedule = scrubbed_schedule(queue_of(jobs).failures, schedule)
     if as_json:
         print_json({"schedule": schedule_as_json(schedule)})
     elif schedule.paused:
         console().print(text(f"schedule {schedule.name} is paused"))
     else:
-        console().print(text(f"schedule {schedule.name} runs again {upcoming(schedule, time_there(jobs))}"))
+        console().print(text(f"schedule {schedule.name} runs again {upcoming(schedule, time_there(queue_of(jobs)))}"))

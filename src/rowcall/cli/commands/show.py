@@ -6,11 +6,10 @@ import click
 import msgspec
 
 from rowcall.cli.present.output import console, job_as_json, moment, print_json, span, status_text, table, text
-from rowcall.cli.target import existing, json_option, split_app, url_option
+from rowcall.cli.target import existing, json_option, queue_of, split_app, url_option
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
 from rowcall.overview.scrub import scrubbed_attempt, scrubbed_event, scrubbed_job
-from rowcall.queue.looking import checked_id
-from rowcall.store.jobs import inspect
+from rowcall.queue.looking import stored_job
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 MOST_BLOCKERS = 20
@@ -31,11 +30,11 @@ def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None
     if len(ids) > 1:
         raise click.UsageError("name one job")
     with existing(app, url) as jobs:
-        found = jobs.read(inspect.get(jobs.dialect, checked_id(ids[0])))  # a large payload as the reference that it is
-        job = scrubbed_job(jobs.failures, found)
-        attempts = [scrubbed_attempt(jobs.failures, attempt) for attempt in jobs.attempts(ids[0])]
+        failures = queue_of(jobs).failures
+        job = scrubbed_job(failures, stored_job(queue_of(jobs), ids[0]))
+        attempts = [scrubbed_attempt(failures, attempt) for attempt in jobs.attempts(ids[0])]
         blockers = jobs.blockers(ids[0])
-        timeline = [scrubbed_event(jobs.failures, event) for event in jobs.timeline(ids[0])]
+        timeline = [scrubbed_event(failures, event) for event in jobs.timeline(ids[0])]
     if as_json:
         print_json({"job": job_as_json(job), "attempts": attempts, "blockers": blockers, "timeline": timeline})
         return

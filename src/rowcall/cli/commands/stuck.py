@@ -9,12 +9,11 @@ import click
 
 from rowcall.app import Rowcall
 from rowcall.cli.present.output import NARROW_COLUMNS, console, job_as_json, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.job import InProgress
 from rowcall.overview.formats import duration
 from rowcall.overview.liveness import Liveness, liveness_of, time_there
 from rowcall.overview.scrub import scrubbed_in_progress
-from rowcall.queue.observing import MOST_SHOWN
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +26,7 @@ _WHEREABOUTS = ("host", "worker seen", "doing")
 @click.command("stuck", short_help="Show running jobs, longest without a sign of life first.")
 @app_argument
 @url_option
-@click.option("--limit", type=click.IntRange(1, MOST_SHOWN), default=20, show_default=True, help="Jobs at most.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Jobs at most.")
 @json_option
 def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -> None:
     """Show running jobs, longest without a sign of life first: who has each, where, and what it is doing.
@@ -49,12 +48,12 @@ def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -
 
 def in_progress(jobs: Rowcall, limit: int) -> list[InProgress]:
     """As they may be shown."""
-    return [scrubbed_in_progress(jobs.failures, job) for job in jobs.stuck(limit=limit)]
+    return [scrubbed_in_progress(queue_of(jobs).failures, job) for job in jobs.stuck(limit=limit)]
 
 
 def worker_states(jobs: Rowcall) -> dict[str, Liveness]:
     """Whether the registered workers live, by name."""
-    now = time_there(jobs)
+    now = time_there(queue_of(jobs))
     return {worker.name: liveness_of(worker, now) for worker in jobs.workers()}
 
 

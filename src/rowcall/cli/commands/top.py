@@ -15,7 +15,7 @@ from rowcall.cli.commands.stats import window_option
 from rowcall.cli.commands.stuck import in_progress, worker_states
 from rowcall.cli.present.output import console, job_as_json, print_json
 from rowcall.cli.present.top_view import Answers, Screen, whole
-from rowcall.cli.target import app_argument, existing, json_option, url_option
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
 from rowcall.domain.errors import RowcallError
 from rowcall.overview.liveness import Liveness, time_there
 
@@ -51,8 +51,8 @@ def top_command(app: str | None, url: str | None, window: float, once: bool, as_
 
 def _ask(jobs: Rowcall, window: float) -> Answers:
     return Answers(
-        name=jobs.database.name,
-        now=time_there(jobs),
+        name=queue_of(jobs).database.name,
+        now=time_there(queue_of(jobs)),
         stats=jobs.stats(window=window),
         stuck=in_progress(jobs, SHOWN),
         retries=jobs.retries(),

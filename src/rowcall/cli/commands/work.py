@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from rowcall.app import Rowcall
 from rowcall.cli.present import log
-from rowcall.cli.target import command_for, load
+from rowcall.cli.target import command_for, load, queue_of
 from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
+from rowcall.queue.core import Core
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
@@ -82,7 +82,8 @@ def work_command(
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
     """
     jobs = load(app)
-    jobs.app_module = app.partition(":")[0]
+    queue = queue_of(jobs)
+    queue.app_module = app.partition(":")[0]
     # after the import, so that an app which sets up logging has its way
     log.set_up(log_level, log_format)
     worker = jobs.worker(
@@ -93,7 +94,7 @@ def work_command(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
     )
-    if processes > 1 and jobs.config.in_memory:
+    if processes > 1 and queue.config.in_memory:
         raise click.UsageError("a queue in memory cannot be shared by several processes")
     if processes > 1:
         with _migration_named(app):
@@ -114,8 +115,8 @@ def work_command(
         obey(leash, worker)
 
     def say_so() -> None:
-        logger.info("working on %s: %s", jobs.database.name, _described(jobs, queues, concurrency))
-        if not jobs.tasks:
+        logger.info("working on %s: %s", queue.database.name, _described(queue, queues, concurrency))
+        if not queue.tasks:
             logger.warning("%s declares no task, so there is nothing this worker could run", app)
 
     with _migration_named(app):
@@ -145,8 +146,8 @@ def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int]
     return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
 
 
-def _described(jobs: Rowcall, queues: str | None, concurrency: int) -> str:
-    tasks = len(jobs.tasks) - len(jobs.aliases)
+def _described(queue: Core, queues: str | None, concurrency: int) -> str:
+    tasks = len(queue.tasks) - len(queue.aliases)
     return (
         f"{tasks} {'task' if tasks == 1 else 'tasks'}, "
         f"{'all queues' if queues is None else f'queues {queues}'}, {concurrency} at once"

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from rowcall.cli.present.output import ago, console, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, url_option, work_command_for
+from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option, work_command_for
 from rowcall.domain.job import WorkerInfo
 from rowcall.overview.liveness import Liveness, described, liveness_of, time_there
 
@@ -26,7 +26,7 @@ def workers_command(app: str | None, url: str | None, as_json: bool) -> None:
     "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent"}, …]}.
     """
     with existing(app, url) as jobs:
-        workers, now = jobs.workers(), time_there(jobs)
+        workers, now = jobs.workers(), time_there(queue_of(jobs))
     if as_json:
         shown = [{**msgspec.to_builtins(worker), "state": liveness_of(worker, now)} for worker in workers]
         print_json({"workers": shown})

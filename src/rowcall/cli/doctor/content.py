@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from rowcall.cli.doctor import service
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
+from rowcall.cli.doctor.probe import looking, version_in
 from rowcall.cli.doctor.service import MOST_SHOWN, Asked, SeenWorker
-from rowcall.cli.probe import looking, version_in
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES

@@ -8,23 +8,23 @@ import sqlite3
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from rowcall.app import Rowcall
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite.errors import explained
+from rowcall.queue.core import Core
 from rowcall.store.dialect import Version
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 PATIENCE_SECONDS = 2.0
 
 
-def version_of(jobs: Rowcall) -> Version:
+def version_of(queue: Core) -> Version:
     """The version of its tables; 0 if there are none."""
-    if jobs.config.server is not None:
-        return jobs.database.read(jobs.dialect.version())
-    path = jobs.database.path
+    if queue.config.server is not None:
+        return queue.database.read(queue.dialect.version())
+    path = queue.database.path
     try:
         with looking(path) as raw:
-            return version_in(raw, jobs.config.table_prefix)
+            return version_in(raw, queue.config.table_prefix)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
