@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowcall import Job, Rowcall
+from rowcall.base.clock import SystemClock
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 FINISHED = ("succeeded", "failed", "cancelled")
 
 
-class MovedClock:
+class MovedClock(SystemClock):
     """The system's clock, moved by what a file says: for many processes at once."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,9 +33,6 @@ class MovedClock:
     def now(self) -> datetime:
         seconds = float(self._file.read_text()) if self._file.exists() else 0.0
         return datetime.now(UTC) + timedelta(seconds=seconds)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
     def move_to(self, seconds: float) -> None:
         written = self._file.with_suffix(".new")

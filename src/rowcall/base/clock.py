@@ -1,26 +1,62 @@
-"""Where time comes from. The database's own clock rules; a test may put its own in front of it."""
+"""Time and chance. No other module reads a clock, sleeps, waits with a timeout or draws a random number."""
 
 from __future__ import annotations
 
+import asyncio
+import random
+import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 
 class Clock(Protocol):
+    """Subclass `SystemClock` to change a part of it."""
+
     def now(self) -> datetime | None:
-        """The wall clock, or None: ask the database."""
+        """Return the queue's time, or None to use the database's own clock."""
+
+    def wall(self) -> float:
+        """Return this machine's time in seconds since 1970. Jobs go by `now`, never by this."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back, for pauses and patience."""
+        """Return seconds that never go backwards."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+    async def asleep(self, seconds: float) -> None: ...
+
+    def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
+        """Wait until the event is set, at most `seconds`. Return whether it is set."""
+
+    def chance(self) -> float:
+        """Return a random number from 0 up to, but not including, 1."""
 
 
 class SystemClock:
     def now(self) -> datetime | None:
         return None
 
-    # where there is one, the clock that goes on while the machine is suspended: workers on other machines go on, too
-    monotonic = staticmethod(
+    wall: Callable[[], float] = staticmethod(time.time)
+
+    # CLOCK_BOOTTIME also counts while the machine is suspended, as the clocks of workers on other machines do
+    monotonic: Callable[[], float] = staticmethod(
         partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
     )
+
+    sleep: Callable[[float], None] = staticmethod(time.sleep)
+
+    async def asleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
+        return event.wait(seconds)
+
+    chance: Callable[[], float] = staticmethod(random.random)
+
+
+def jittered(clock: Clock, seconds: float) -> float:
+    """Return a random time between half of `seconds` and all of it, so that a fleet does not act all at once."""
+    return seconds * (0.5 + 0.5 * clock.chance())

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 
+from rowcall.base.clock import SystemClock
 from rowcall.domain.errors import InvalidOption, seconds_of
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-class FakeClock:
-    """Goes in front of the database's clock: `Rowcall(url, clock=FakeClock())`.
+class FakeClock(SystemClock):
+    """Replaces the database's clock: `Rowcall(url, clock=FakeClock())`.
 
-    `advance` is time that passes: both the wall clock and the monotonic one move. `set` and `jump` are somebody
-    setting the wall clock: monotonic time does not notice.
+    `advance` lets time pass: both the wall clock and the monotonic one move. `set` and `jump` set the wall clock, and
+    leave the monotonic one alone. Sleeping and waiting take real time, which the clock does not show.
 
     >>> clock = FakeClock()
     >>> clock.advance(90)
@@ -30,6 +31,9 @@ class FakeClock:
 
     def now(self) -> datetime:
         return self._now
+
+    def wall(self) -> float:
+        return self._now.timestamp()
 
     def monotonic(self) -> float:
         return self._monotonic
