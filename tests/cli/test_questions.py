@@ -188,7 +188,7 @@ def test_many_types_are_cut_for_people_only(run: Run, queue: Rowcall) -> None:
 def test_stuck_says_who_has_what_for_how_long(run: Run, troubled: Rowcall) -> None:
     [job] = told(run, "stuck", "app:jobs")["jobs"]
     assert (job["type"], job["queue"], job["worker"]) == ("hello", "slow", "by-hand")
-    assert list(job)[-5:] == ["silent_for", "host", "worker_silent_for", "doing", "worker_state"]
+    assert list(job)[-4:] == ["silent_for", "host", "worker_silent_for", "worker_state"]
     assert (job["host"], job["worker_silent_for"], job["worker_state"]) == (None, None, None)
     assert 0 <= job["silent_for"] < 60
     [head, _, row] = rows_of(run, "stuck", "app:jobs")
@@ -209,7 +209,7 @@ def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder:
         )
     shown = told(run, "stuck", "app:jobs", "--limit", "2")["jobs"]
     assert [job["id"] for job in shown] == [claimed[1].id, claimed[0].id]
-    assert (shown[0]["progress"], shown[0]["doing"]) == (0.4, "row 40")
+    assert (shown[0]["progress"], shown[0]["progress_message"]) == (0.4, "row 40")
     assert shown[0]["silent_for"] > 7500
     row = rows_of(run, "stuck", "app:jobs")[2]
     assert " ".join(row).startswith(f"{claimed[1].id} hello default 1/5 2h 05m 2h 05m somebody")

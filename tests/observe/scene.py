@@ -110,7 +110,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         if self.status != "running":
             return
         job = answers.stuck[name]
-        assert (job.worker, job.host, job.doing) == (self.worker, self.host, self.doing)
+        assert (job.worker, job.host, job.progress_message) == (self.worker, self.host, self.doing)
         assert self.silent_for is not None
         assert self.silent_for <= job.silent_for < self.silent_for + 60
         if self.worker_silent_for is None:

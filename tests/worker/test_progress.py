@@ -33,7 +33,7 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
     with jobs.worker():
         eventually(lambda: jobs.get(job.id).progress == 0.4)
         (stuck,) = jobs.stuck()
-        assert (stuck.doing, stuck.progress) == ("resizing", 0.4)
+        assert (stuck.progress_message, stuck.progress) == ("resizing", 0.4)
         assert jobs.get(job.id).heartbeat_at is not None
         assert ("PROGRESS", "40 %: resizing") in [(line.event, line.detail) for line in jobs.timeline(job.id)]
         go_on.set()

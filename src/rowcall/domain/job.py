@@ -1,12 +1,22 @@
 """The values a user sees. All are frozen snapshots; reading again is `jobs.get(id)`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
+
+from rowcall.domain.value import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", covariant=True, default=object)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R", covariant=True)  # defaults came with Python 3.13
 
 
 class Status(StrEnum):
@@ -23,7 +33,7 @@ WAITING = (Status.BLOCKED, Status.SCHEDULED, Status.PENDING)
 FINISHED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(Value, Generic[R], frozen=True, kw_only=True):
     """One job as it was when it was read.
 
     A payload that is not a JSON object (only plain SQL can write one) is shown as `{"__raw__": "the text"}`.
@@ -45,6 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     heartbeat_at: datetime | None = None
     progress: float | None = None
+    progress_message: str | None = None
     result: object = None
     error_code: str | None = None
     error_detail: str | None = None
@@ -59,7 +70,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     lease: int = 0
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(Value, frozen=True, kw_only=True):
     """One try at a job. `status` is succeeded, failed, cancelled, running, lost, released or snoozed."""
 
     job_id: int
@@ -75,7 +86,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     next_run_at: datetime | None = None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(Value, frozen=True, kw_only=True):
     """One line of a job's timeline."""
 
     at: datetime
@@ -84,14 +95,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class Page(Value, frozen=True, kw_only=True):
     """Some jobs, newest first; `next_cursor` is None on the last page."""
 
     jobs: list[Job]
     next_cursor: str | None = None
 
 
-class BlockedBy(msgspec.Struct, frozen=True, kw_only=True):
+class BlockedBy(Value, frozen=True, kw_only=True):
     """What a job waits for, or waited for: a job, or the chain that this job began. `open` while it keeps it waiting.
 
     `status` is None once it is deleted; that of a chain is the `status` of the `Chain`.
@@ -103,7 +114,7 @@ class BlockedBy(msgspec.Struct, frozen=True, kw_only=True):
     open: bool
 
 
-class Chain(msgspec.Struct, frozen=True, kw_only=True):
+class Chain(Value, frozen=True, kw_only=True):
     """Steps of which each goes on from the one before. Its id is that of its first job, and so is its type.
 
     `length` counts the steps there are so far, `current` is the first that has not succeeded, or the last; `result` is
@@ -124,14 +135,14 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Job, ...] = ()
 
 
-class ChainPage(msgspec.Struct, frozen=True, kw_only=True):
+class ChainPage(Value, frozen=True, kw_only=True):
     """Some chains, newest first; `next_cursor` is None on the last page."""
 
     chains: list[Chain]
     next_cursor: str | None = None
 
 
-class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerInfo(Value, frozen=True, kw_only=True):
     """A worker process that is registered now."""
 
     name: str
@@ -148,7 +159,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+class Schedule(Value, frozen=True, kw_only=True):
     """A schedule as it was when it was read. It ticks by a `cron` line in the zone `tz`, or `every` so often.
 
     `next_run_at` is None while it is paused, and where a `problem` keeps it from ticking.
@@ -169,7 +180,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Percentiles(msgspec.Struct, frozen=True):
+class Percentiles(Value, frozen=True):
     """Durations in seconds: half of all stay within `p50`, 99 of 100 within `p99`."""
 
     p50: float
@@ -177,7 +188,7 @@ class Percentiles(msgspec.Struct, frozen=True):
     p99: float
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class Pace(Value, frozen=True, kw_only=True):
     """How things went during the last minutes: jobs that came, attempts that ended, how long they waited and ran."""
 
     arrived: int = 0
@@ -192,7 +203,7 @@ EVERY_QUEUE = "*"
 """What `pause` takes instead of a name."""
 
 
-class Paused(msgspec.Struct, frozen=True, kw_only=True):
+class Paused(Value, frozen=True, kw_only=True):
     """What no worker starts jobs of until it is resumed. `kind` is queue or task; the queue `*` is every queue."""
 
     kind: str
@@ -214,7 +225,7 @@ def is_paused(queue: str, task: str, paused: Collection[tuple[str, str]]) -> boo
     return not {("queue", EVERY_QUEUE), ("queue", queue), ("task", task)}.isdisjoint(paused)
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class Stats(Value, frozen=True, kw_only=True):
     """How many jobs there are in each state, how long the oldest has been waiting, and how fast they come and go.
 
     `window` is the time that the paces are about, in seconds, up to now; arrivals are counted over `arrival_window`,
@@ -224,17 +235,17 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     by_status: dict[str, int]
     by_queue: dict[str, dict[str, int]]
-    by_type: dict[str, dict[str, int]] = {}
+    by_type: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     oldest_waiting: float | None = None
-    oldest_waiting_by_queue: dict[str, float] = {}
+    oldest_waiting_by_queue: dict[str, float] = msgspec.field(default_factory=dict)
     window: float = 0.0
     arrival_window: float = 0.0
     arrivals_per_second: float = 0.0
     completions_per_second: float = 0.0
     pace: Pace = Pace()
-    pace_by_queue: dict[str, Pace] = {}
-    pace_by_type: dict[str, Pace] = {}
-    paused: list[Paused] = []
+    pace_by_queue: dict[str, Pace] = msgspec.field(default_factory=dict)
+    pace_by_type: dict[str, Pace] = msgspec.field(default_factory=dict)
+    paused: list[Paused] = msgspec.field(default_factory=list)
 
 
 class InProgress(Job, frozen=True, kw_only=True):
@@ -243,17 +254,16 @@ class InProgress(Job, frozen=True, kw_only=True):
     silent_for: float
     host: str | None = None
     worker_silent_for: float | None = None
-    doing: str | None = None
 
 
-class Retries(msgspec.Struct, frozen=True, kw_only=True):
+class Retries(Value, frozen=True, kw_only=True):
     """How many jobs have used how many attempts, in all and by type; 100 stands for 100 or more."""
 
     by_attempts: dict[int, int]
     by_type: dict[str, dict[int, int]]
 
 
-class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorGroup(Value, frozen=True, kw_only=True):
     """Failed jobs with one error code; `sample` is the detail of the last."""
 
     error_code: str
@@ -264,7 +274,7 @@ class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
     sample: str | None
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class Kept(Value, frozen=True, kw_only=True):
     """Finished jobs that one rule of retention is about. `keep` is in seconds, None for ever."""
 
     status: Status
@@ -276,7 +286,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     oldest_at: datetime | None
 
 
-class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionReport(Value, frozen=True, kw_only=True):
     """What is kept, for how long, and what the next prune deletes."""
 
     kept: list[Kept]
@@ -285,7 +295,7 @@ class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+class Pruned(Value, frozen=True, kw_only=True):
     """What a prune deleted, or with `dry_run` would have."""
 
     jobs: int
@@ -293,7 +303,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(Value, frozen=True, kw_only=True):
     """What a `drain` did, counted in attempts."""
 
     succeeded: int = 0

@@ -1,7 +1,5 @@
 """Limits: how many jobs may run at once, and how many may start within a time. Pure: counts and times come in."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -10,6 +8,7 @@ import msgspec
 
 from rowcall.base.text import decoded
 from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.value import Value
 
 LONGEST_NAME = 100
 LONGEST_VALUE = 200
@@ -20,7 +19,7 @@ LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
 
 
-class Limit(msgspec.Struct, frozen=True):
+class Limit(Value, frozen=True):
     """At most `concurrency` jobs running at once, at most `rate` starts in any `per` seconds, or both.
 
     Jobs whose limits have one name share it. With `by` each value of that argument has a count of its own.
@@ -56,7 +55,7 @@ class Limit(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "per", _period(self.name, self.per))
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> "Numbers":
         return Numbers(self.concurrency, self.rate, None if self.per is None else round(float(self.per) * 1000))  # type: ignore[arg-type]
 
 
@@ -73,7 +72,7 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
         per_ms = self.per_ms or 0
         return per_ms + min(LATEST_BEGIN_MS, per_ms // 4)
 
-    def strictest(self, other: Numbers) -> Numbers:
+    def strictest(self, other: "Numbers") -> "Numbers":
         """Of two that should be one, the lower of each.
 
         >>> Numbers(5, 10, 1000).strictest(Numbers(1, 300, 60_000))

@@ -1,7 +1,5 @@
 """How long finished jobs are kept. Pure: the time comes in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -9,12 +7,13 @@ import msgspec
 
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Status
+from rowcall.domain.value import Value
 
 DAY_SECONDS = 86_400.0
 Keep = float | timedelta | None
 
 
-class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
+class Retention(Value, frozen=True):
     """How long jobs are kept after they have finished, in seconds or as a `timedelta`; None keeps them for ever.
 
     >>> Retention(succeeded=timedelta(days=7), failed=None).keep_seconds("succeeded")
@@ -24,7 +23,7 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     succeeded: Keep = 30 * DAY_SECONDS
     failed: Keep = 90 * DAY_SECONDS
     cancelled: Keep = 30 * DAY_SECONDS
-    queues: Mapping[str, Retention] = {}
+    queues: Mapping[str, "Retention"] = {}
     """What holds for some queues instead."""
 
     def __post_init__(self) -> None:
@@ -64,7 +63,7 @@ class _Written(msgspec.Struct):
     succeeded: float | None
     failed: float | None
     cancelled: float | None
-    queues: dict[str, _Written] = {}
+    queues: dict[str, "_Written"] = {}
 
     def rule(self) -> Retention:
         queues = {queue: written.rule() for queue, written in self.queues.items()}

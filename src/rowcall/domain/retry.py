@@ -1,7 +1,5 @@
 """How long to wait before the next attempt. Pure: chance comes in as a number from 0 to 1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal
@@ -9,11 +7,12 @@ from typing import Literal
 import msgspec
 
 from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.value import Value
 
 RetryCallable = Callable[[int, BaseException], float]
 
 
-class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
+class Backoff(Value, frozen=True, omit_defaults=True):
     """A retry policy that fits into the job's row.
 
     >>> [Backoff.linear(30).delay_seconds(attempt, chance=0.5) for attempt in (1, 2, 3, 4)]
@@ -29,14 +28,14 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
     give_up_on: tuple[str, ...] = ()
 
     @classmethod
-    def constant(cls, seconds: float | timedelta, *, give_up_on: object = ()) -> Backoff:
+    def constant(cls, seconds: float | timedelta, *, give_up_on: object = ()) -> "Backoff":
         """The same pause each time."""
         return cls("constant", seconds_of("seconds", seconds), give_up_on=_exception_names(give_up_on))
 
     @classmethod
     def linear(
         cls, seconds: float | timedelta, *, cap: float | timedelta | None = None, give_up_on: object = ()
-    ) -> Backoff:
+    ) -> "Backoff":
         """`seconds` after the first attempt, twice that after the second, and so on."""
         return cls("linear", seconds_of("seconds", seconds), _cap(cap), give_up_on=_exception_names(give_up_on))
 
@@ -48,7 +47,7 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
         cap: float | timedelta | None = None,
         jitter: bool = True,
         give_up_on: object = (),
-    ) -> Backoff:
+    ) -> "Backoff":
         """`seconds`, doubled each time up to `cap`. With jitter the pause is anything from 0 up to that."""
         return cls(
             "exponential", seconds_of("seconds", seconds), _cap(cap), jitter, give_up_on=_exception_names(give_up_on)

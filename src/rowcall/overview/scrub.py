@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
-from rowcall.domain.job import Attempt, ErrorGroup, Event, InProgress, Job, Schedule
+from rowcall.domain.job import Attempt, ErrorGroup, Event, Job, Schedule
 from rowcall.domain.payload import RAW_KEY
 
 J = TypeVar("J", bound=Job)
@@ -21,15 +21,11 @@ def scrubbed_job(failures: Failures, job: J) -> J:
         job,
         payload=payload if isinstance(payload, dict) else {RAW_KEY: payload},
         result=_value(failures, job.result),
+        progress_message=_text(failures, job.progress_message),
         error_detail=_text(failures, job.error_detail),
         key=_text(failures, job.key),
         tags=tuple(map(failures.scrub, job.tags)),
     )
-
-
-def scrubbed_in_progress(failures: Failures, job: InProgress) -> InProgress:
-    scrubbed = scrubbed_job(failures, job)
-    return msgspec.structs.replace(scrubbed, doing=_text(failures, job.doing)) if failures.scrubs else job
 
 
 def scrubbed_errors(failures: Failures, group: ErrorGroup) -> ErrorGroup:

@@ -94,12 +94,11 @@ def error_ends(row: Row) -> ErrorEnds:
 
 
 def running(row: Row) -> Running:
-    *fields, doing, host, beat_at, last_sign = row
+    *fields, host, beat_at, last_sign = row
     job = job_from_row(tuple(fields))
     last_sign_ms = milliseconds(last_sign)
     return Running(
         job,
-        text(doing),
         cast("str | None", host),
         cast("int | None", beat_at),
         milliseconds_of(job.created_at) if last_sign_ms is None else last_sign_ms,

@@ -135,7 +135,6 @@ class Running(NamedTuple):
     """A running job, and what is known of its worker."""
 
     job: Job
-    doing: str | None
     host: str | None
     beat_at_ms: int | None
     last_sign_ms: int

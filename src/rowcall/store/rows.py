@@ -24,8 +24,8 @@ _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 def job_from_row(row: Row) -> Job:
     (
         job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
-        started_at, finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags,
-        chain_id, chain_index, expires_at, timeout, retry, lease,
+        started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
+        key, tags, chain_id, chain_index, expires_at, timeout, retry, lease,
     ) = row  # fmt: skip
     return Job(
         id=cast("int", job_id),
@@ -44,6 +44,7 @@ def job_from_row(row: Row) -> Job:
         worker=text(worker),
         heartbeat_at=_time(heartbeat_at),
         progress=progress if isinstance(progress, float) else None,
+        progress_message=text(progress_message),
         result=value_from_row(text(result)),
         error_code=text(error_code),
         error_detail=text(error_detail),

@@ -13,7 +13,7 @@ from rowcall.cli.target import app_argument, existing, json_option, queue_of, ur
 from rowcall.domain.job import InProgress
 from rowcall.overview.formats import duration
 from rowcall.overview.liveness import Liveness, liveness_of, time_there
-from rowcall.overview.scrub import scrubbed_in_progress
+from rowcall.overview.scrub import scrubbed_job
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +33,7 @@ def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -
 
     A sign of life is the start of the attempt, or a later heartbeat; the worker's own is told beside it.
 
-    With --json: {"jobs": [{"id", "type", …, "silent_for", "host", "worker_silent_for", "doing", "worker_state":
+    With --json: {"jobs": [{"id", "type", …, "silent_for", "host", "worker_silent_for", "worker_state":
     "alive" | "gone" | "silent" | null}, …]}: the fields of a job as in `rowcall jobs`, and seconds. The state is null
     where no worker of that name is registered, as for a job that was claimed by hand.
     """
@@ -48,7 +48,7 @@ def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -
 
 def in_progress(jobs: Rowcall, limit: int) -> list[InProgress]:
     """As they may be shown."""
-    return [scrubbed_in_progress(queue_of(jobs).failures, job) for job in jobs.stuck(limit=limit)]
+    return [scrubbed_job(queue_of(jobs).failures, job) for job in jobs.stuck(limit=limit)]
 
 
 def worker_states(jobs: Rowcall) -> dict[str, Liveness]:
@@ -113,7 +113,7 @@ def _seen(job: InProgress, state: Liveness | None) -> str:
 
 def doing(job: InProgress) -> str:
     """Its progress and the message that came with it."""
-    parts = [f"{job.progress:.0%}" if job.progress is not None else "", job.doing or ""]
+    parts = [f"{job.progress:.0%}" if job.progress is not None else "", job.progress_message or ""]
     return " ".join(part for part in parts if part)
 
 

@@ -144,7 +144,6 @@ def stuck(dialect: Dialect, limit: int, now_ms: int | None) -> Plan[list[InProgr
             silent_for=max(0.0, (at_ms - one.last_sign_ms) / 1000),
             host=one.host,
             worker_silent_for=None if one.beat_at_ms is None else max(0.0, (at_ms - one.beat_at_ms) / 1000),
-            doing=one.doing,
         )
         for one in (yield from dialect.running(limit))
     ]

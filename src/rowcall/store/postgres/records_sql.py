@@ -109,7 +109,7 @@ class RecordsSql:
           (select error_detail from <job> where {_OF_CODE} order by finished_at desc, id desc limit 1)
         from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
     running = f"""
-        select {JOB_COLUMNS}, job.progress_message, worker.host, {milliseconds_or_null("worker.beat_at")},
+        select {JOB_COLUMNS}, worker.host, {milliseconds_or_null("worker.beat_at")},
                {milliseconds_or_null(_LAST_SIGN)}
         from <job> as job left join <worker> as worker on worker.name = job.worker
         where job.status = 'running' order by {_LAST_SIGN}, job.id limit $1::int"""

@@ -23,8 +23,8 @@ _TIMES = {"run_at", "created_at", "claimed_at", "started_at", "finished_at", "he
 _JSON = {"payload", "result", "tags"}
 _JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
-    " finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags, chain_id, chain_index,"
-    " expires_at, timeout, retry, lease"
+    " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
+    " chain_id, chain_index, expires_at, timeout, retry, lease"
 )
 
 

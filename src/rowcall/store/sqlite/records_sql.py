@@ -89,7 +89,7 @@ class RecordsSql:
         from json_each(?1) as given"""
 
     running = f"""
-        select {_SHOWN}, job.progress_message, worker.host, worker.beat_at, {_LAST_SIGN}
+        select {_SHOWN}, worker.host, worker.beat_at, {_LAST_SIGN}
         from <job> as job indexed by <prefix>job_owned left join <worker> as worker on worker.name = job.worker
         where job.status = 'running' order by {_LAST_SIGN}, job.id limit ?1"""
 

@@ -13,8 +13,8 @@ from rowcall.store.sqlite.typed import LARGEST, next_of
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
-    " finished_at, worker, heartbeat_at, progress, result, error_code, error_detail, key, tags, chain_id, chain_index,"
-    " expires_at, timeout, retry, lease"
+    " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
+    " chain_id, chain_index, expires_at, timeout, retry, lease"
 )
 _READY_COLUMNS = (
     f"job.id, job.type, job.queue, job.payload, {next_of('job.attempt')}, job.max_attempts, {next_of('job.lease')},"

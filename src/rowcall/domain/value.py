@@ -1,0 +1,65 @@
+"""`Value`: what every frozen snapshot that a user receives can do."""
+
+import typing
+
+import msgspec
+
+if typing.TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A frozen value: hashable, and ready for JSON with `to_dict()` and `to_json()`.
+
+    FastAPI serializes it as a return value, annotated or not.
+    """
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all fields as values that JSON can hold; times are ISO 8601 texts."""
+        return {name: self[name] for name in self.keys()}
+
+    def to_json(self) -> str:
+        """Return all fields as a JSON object."""
+        return msgspec.json.encode(self.to_dict()).decode()
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields, so that `dict(value)` equals `value.to_dict()`."""
+        return self.__struct_fields__
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        return _plain(getattr(self, name))
+
+    def __hash__(self) -> int:
+        fields = (getattr(self, name) for name in self.__struct_fields__)
+        return hash(tuple(field for field in fields if not isinstance(field, dict | list)))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema
+
+        def schema_of(annotation: object) -> "CoreSchema":
+            if cls in typing.get_args(annotation):  # of itself: no schema would end
+                return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(_plain))
+            return handler.generate_schema(annotation)
+
+        hints = typing.get_type_hints(cls)
+        fields = {name: core_schema.typed_dict_field(schema_of(hints[name])) for name in cls.__struct_fields__}
+
+        def fields_of(value: Value) -> dict[str, object]:
+            return {name: getattr(value, name) for name in fields}
+
+        return core_schema.is_instance_schema(
+            cls,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                fields_of, return_schema=core_schema.typed_dict_schema(fields, cls_name=cls.__name__)
+            ),
+        )
+
+
+def _plain(value: object) -> object:
+    """Return the value as JSON has it."""
+    plain: object = msgspec.json.decode(msgspec.json.encode(value, enc_hook=dict))
+    return plain

@@ -1,0 +1,143 @@
+"""Values: dicts and JSON of them, hashes, and what FastAPI makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from rowcall import Backoff, Chain, InProgress, Job, Limit, Page, Retention, Retries, Schedule, Stats, Status, Summary
+from rowcall.domain.value import Value
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+JOB = Job(
+    id=7,
+    type="send_email",
+    queue="mail",
+    payload={"to": "a@example.com", "copies": [1, 2]},
+    status=Status.RUNNING,
+    run_at=NOW,
+    created_at=NOW,
+    progress=0.5,
+    progress_message="half way",
+    tags=("a",),
+)
+AS_JSON = {
+    "id": 7,
+    "status": "running",
+    "payload": {"to": "a@example.com", "copies": [1, 2]},
+    "run_at": "2030-01-01T12:00:00Z",
+    "finished_at": None,
+    "progress_message": "half way",
+    "tags": ["a"],
+}
+VALUES: list[Value] = [
+    JOB,
+    Page(jobs=[JOB]),
+    Chain(id=1, type="a", queue="b", status=Status.FAILED, length=1, current=1, created_at=NOW, steps=(JOB,)),
+    Schedule(name="a", task="b", arguments={"c": 1}, every=timedelta(minutes=5)),
+    Retries(by_attempts={1: 2}, by_type={"a": {1: 2}}),
+    Stats(total=1, by_status={"failed": 1}, by_queue={"a": {"failed": 1}}),
+    Summary(succeeded=1),
+    Retention(queues={"mail": Retention(failed=None)}),
+    Backoff.linear(5),
+    Limit("api", rate=5, per=timedelta(minutes=1)),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_is_a_dict_a_json_text_and_hashable(value: Value) -> None:
+    assert json.loads(value.to_json()) == json.loads(json.dumps(value.to_dict())) == dict(value)
+    assert list(value.to_dict()) == list(value.__struct_fields__)
+    again = type(value)(**{name: getattr(value, name) for name in value.__struct_fields__})
+    assert {value: "found"}[again] == "found"
+
+
+def test_a_field_is_found_by_name_and_no_other_name_is() -> None:
+    assert JOB["id"] == 7
+    with pytest.raises(KeyError, match="to_dict"):
+        JOB["to_dict"]
+
+
+def test_every_value_of_the_package_has_a_dict() -> None:
+    assert {Job, InProgress} <= _below(Value)
+    assert all(kind.__struct_config__.frozen for kind in _below(Value))
+
+
+def _below(kind: type[Value]) -> set[type[Value]]:
+    return {below for child in kind.__subclasses__() for below in (child, *_below(child))}
+
+
+class Answer(BaseModel):
+    job: Job
+
+
+app = FastAPI()
+
+
+@app.get("/annotated")
+def annotated() -> Job:
+    return JOB
+
+
+@app.get("/typed")
+def typed() -> Job[int]:
+    return JOB  # type: ignore[return-value]
+
+
+@app.get("/bare")
+def bare():  # type: ignore[no-untyped-def]
+    return JOB
+
+
+@app.get("/list")
+def some() -> list[Job]:
+    return [JOB]
+
+
+@app.get("/page")
+def page() -> Page:
+    return Page(jobs=[JOB])
+
+
+@app.get("/nested")
+def nested() -> Answer:
+    return Answer(job=JOB)
+
+
+def answer(app: FastAPI, path: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("path", ["annotated", "typed", "bare", "list", "page", "nested"])
+def test_fastapi_returns_a_job(path: str) -> None:
+    found = answer(app, f"/{path}").json()
+    job = {"list": lambda: found[0], "page": lambda: found["jobs"][0], "nested": lambda: found["job"]}.get(path)
+    shown = found if job is None else job()
+    assert {name: shown[name] for name in AS_JSON} == AS_JSON
+    assert shown == JOB.to_dict()
+
+
+def test_the_schema_of_an_endpoint_names_the_fields() -> None:
+    schema = app.openapi()["paths"]["/annotated"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert schema["properties"]["created_at"] == {"format": "date-time", "title": "Created At", "type": "string"}
+    assert set(schema["properties"]) == set(Job.__struct_fields__)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_fastapi_returns_every_value(value: Value) -> None:
+    one = FastAPI()
+    one.add_api_route("/annotated", lambda: value, response_model=type(value))
+    one.add_api_route("/bare", lambda: value, response_model=None)
+    assert answer(one, "/bare").json() == value.to_dict()
+    assert set(answer(one, "/annotated").json()) == set(value.__struct_fields__)
+    assert answer(one, "/openapi.json").status_code == 200
