@@ -60,7 +60,7 @@ def lent(connection: str, figures: str) -> Target:
     return ratio(
         f"`enqueue` and commit on a lent connection of {connection}",
         "times a bare INSERT and commit",
-        1.3,
+        1.7,
         "×",
         f"{figures}_enqueue_us",
         f"{figures}_bare_us",

@@ -17,7 +17,6 @@ from typing import Any, Literal, cast
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Job, Rowcall, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.caller.sqlite3 import bound_files, known_files
 from rowcall.store.dialect import NewJob
 from rowcall.task import Task
 
@@ -332,22 +331,7 @@ def test_a_lent_connection_is_not_kept_alive(send: Task[[str], None], path: Path
     assert gone() is None
 
 
-def test_a_connection_whose_file_is_known_goes_the_shortest_way(tmp_path: Path) -> None:
-    with Rowcall(tmp_path / "app.db") as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as connection:
-        for _ in range(2):  # it is looked at, and then whether it has one thread
-            jobs.enqueue("first", connection=connection)
-        said: list[str] = []
-        connection.set_trace_callback(said.append)
-        job = jobs.enqueue("third", {"number": 1}, connection=connection)
-        connection.set_trace_callback(None)
-        connection.commit()
-        assert jobs.get(job.id) == job
-        (now,) = connection.execute("select unixepoch('now') * 1000").fetchone()
-    assert abs(job.created_at.timestamp() * 1000 - now) < 60_000
-    assert not [sql for sql in said if "returning" in sql.lower() or "pragma" in sql.lower()]
-
-
-def test_what_was_known_of_a_connection_is_not_believed_of_the_next_one_in_its_place(tmp_path: Path) -> None:
+def test_a_new_connection_at_the_same_address_is_checked_again(tmp_path: Path) -> None:
     """Identities come again: the second connection is very often where the first one was."""
     with Rowcall(tmp_path / "mine.db") as mine, Rowcall(tmp_path / "other.db") as other:
         for queue in (mine, other):
@@ -356,12 +340,9 @@ def test_what_was_known_of_a_connection_is_not_believed_of_the_next_one_in_its_p
             connection = sqlite3.connect(tmp_path / "mine.db")
             for _ in range(3):
                 mine.enqueue("first", connection=connection)
-            place = id(connection)
             connection.close()
             del connection
             gc.collect()
-            assert place not in known_files
-            assert place not in bound_files
             with (
                 closing(sqlite3.connect(tmp_path / "other.db")) as connection,
                 pytest.raises(InvalidOption, match=r"other\.db, and this queue is in"),
@@ -370,17 +351,16 @@ def test_what_was_known_of_a_connection_is_not_believed_of_the_next_one_in_its_p
         assert mine.stats().total == other.stats().total == 0
 
 
-def test_a_connection_is_known_while_it_is_open_and_read_from(send: Task[[str], None], path: Path) -> None:
+def test_an_open_cursor_of_the_caller_goes_on(send: Task[[str], None], path: Path) -> None:
     with closing(sqlite3.connect(path)) as mine:
         mine.executemany("insert into mine (note) values (?)", [("a",), ("b",)])
         rows = mine.execute("select note from mine order by id")
         assert rows.fetchone() == ("a",)
         send.using(connection=mine).enqueue("a")
-        assert known_files[id(mine)] == str(path)
         assert rows.fetchall() == [("b",)]
 
 
-def test_a_class_of_the_callers_own_goes_the_long_way(send: Task[[str], None], path: Path) -> None:
+def test_methods_of_a_subclass_are_not_called(send: Task[[str], None], path: Path) -> None:
     """Whose `execute` may do anything."""
 
     class Connection(sqlite3.Connection):
@@ -391,7 +371,6 @@ def test_a_class_of_the_callers_own_goes_the_long_way(send: Task[[str], None], p
         for _ in range(2):
             send.using(connection=mine).enqueue("a")
         mine.commit()
-        assert id(mine) not in known_files
 
 
 @pytest.mark.parametrize("level", [None, "IMMEDIATE"], ids=["autocommit", "transaction"])
@@ -417,29 +396,11 @@ def test_threads_that_share_one_connection_get_the_ids_of_their_own_jobs(
             both = [pool.submit(lend, connection, name) for name in ("a", "b")]
         written = [job for future in both for job in future.result()]
         connection.commit()
-        place = id(connection)
     assert len({job.id for job in written}) == len(written)
     assert [jobs.get(job.id).payload for job in written] == [job.payload for job in written]
-    del connection, both
-    gc.collect()
-    assert place not in known_files
-    assert place not in bound_files
 
 
-def test_whether_a_connection_has_one_thread_is_found_out_once(send: Task[[str], None], path: Path) -> None:
-    with (
-        closing(sqlite3.connect(path)) as bound,
-        closing(sqlite3.connect(path, check_same_thread=False)) as shared,
-    ):
-        for mine in (bound, shared):
-            for _ in range(3):
-                send.using(connection=mine).enqueue("a")
-            mine.commit()
-        assert bound_files[id(bound)] == str(path)
-        assert bound_files[id(shared)] is None
-
-
-def test_what_is_refused_on_the_shortest_way_is_said_in_our_words(tmp_path: Path) -> None:
+def test_errors_on_a_connection_that_was_used_before(tmp_path: Path) -> None:
     with (
         Rowcall(tmp_path / "app.db") as jobs,
         closing(sqlite3.connect(tmp_path / "app.db", timeout=0)) as connection,

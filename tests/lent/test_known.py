@@ -1,4 +1,4 @@
-"""A connection that was looked at before goes shorter ways, and nobody can tell."""
+"""A connection that was used before: it is checked once, and behaves as at first."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import Loan, Whereabouts
-from rowcall.drivers.caller.short import Written
-from rowcall.store.statement import Parameter, Plan
+from rowcall.store.statement import Plan
 
 T = TypeVar("T")
 M = TypeVar("M", contravariant=True)
@@ -103,14 +102,6 @@ class Database(Protocol[M, E]):
 
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
         """
-
-    def insert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> Written | None:
-        """Insert one row on a connection of the caller's: its id, and its time in milliseconds if the database says it.
-
-        None where this has to be done by a loan.
-        """
-
-    async def ainsert_lent(self, connection: object, sql: str, parameters: tuple[Parameter, ...]) -> Written | None: ...
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted; gives how many bytes that were."""

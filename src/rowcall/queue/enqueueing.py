@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
@@ -17,11 +16,10 @@ from rowcall.domain.limits import LimitOf
 from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.queue.blobs import on_loan
 from rowcall.queue.flows import Bound, Flows
-from rowcall.queue.ordering import plain_job, written_job
+from rowcall.queue.ordering import written_job
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs.enqueue import Member, enqueue, enqueue_many, enqueue_referring
-from rowcall.store.statement import Parameter
 
 _UNDECLARED = Options()
 
@@ -82,8 +80,6 @@ class Enqueueing(Flows):
     def _put(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return self.place([Order(job=job, payload=payload)], connection)[0]
-        if connection is not None and (written := self._put_lent(job, payload, connection)) is not None:
-            return written
         connection = self.destination(connection)
         shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))
@@ -95,25 +91,6 @@ class Enqueueing(Flows):
         loan, dialect = self.lend(connection)
         return written_job(job, shown, loan.run(enqueue(dialect, member)))
 
-    def _put_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
-        """The shortest way to what most enqueues on lent connections are; None where that is not possible."""
-        at_ms = time.time_ns() // 1_000_000  # what SQLite's own clock would say, too
-        short = self._short_insert(job, payload, at_ms)
-        written = None if short is None else self.database.insert_lent(connection, *short)
-        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
-
-    async def _aput_lent(self, job: NewJob, payload: str, connection: object) -> Job | None:
-        at_ms = time.time_ns() // 1_000_000
-        short = self._short_insert(job, payload, at_ms)
-        written = None if short is None else await self.database.ainsert_lent(connection, *short)
-        return None if written is None else plain_job(job, payload_from_row(payload), written[0], written[1] or at_ms)
-
-    def _short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
-        dialect = self.lent_dialect
-        if dialect is None or len(payload) > self.blobs.inline_length or self.clock.now() is not None:
-            return None
-        return dialect.short_insert(job, payload, at_ms)
-
     async def aput(self, job: NewJob, payload: str, *, connection: object = None) -> Job:
         if self.tracing is None:
             return await self._aput(job, payload, connection)
@@ -123,8 +100,6 @@ class Enqueueing(Flows):
     async def _aput(self, job: NewJob, payload: str, connection: object) -> Job:
         if not job.is_alone:
             return (await self.aplace([Order(job=job, payload=payload)], connection))[0]
-        if connection is not None and (written := await self._aput_lent(job, payload, connection)) is not None:
-            return written
         connection = self.destination(connection)
         shown = payload_from_row(payload)
         member = Member(job, payload, self.now_ms(), limits_text(job, shown))

@@ -106,22 +106,6 @@ def _job(order: Order, placed: Placed) -> Job:
     return written_job(order.job, payload_from_row(order.payload), placed.inserted)
 
 
-def plain_job(job: NewJob, payload: dict[str, object], job_id: int, at_ms: int) -> Job:
-    """`written_job`, of one that is plain and was written at this time."""
-    at = time_of(at_ms)
-    return Job(
-        id=job_id,
-        type=job.type,
-        queue=job.queue,
-        payload=payload,
-        status=Status.PENDING,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        run_at=at,
-        created_at=at,
-    )
-
-
 def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:
     """A job as it has just been written."""
     run_at = time_of(inserted.run_at_ms)

@@ -32,7 +32,7 @@ from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.records import Records
 from rowcall.store.schedules.contract import Schedules
-from rowcall.store.statement import Parameter, Plan, Row, Statement
+from rowcall.store.statement import Plan, Row, Statement
 from rowcall.store.steered import Steered
 
 
@@ -277,13 +277,6 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     # enqueue
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         """`limits` is what the row says of its limits: their keys come from a payload that may be elsewhere by now."""
-
-    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
-        """One statement for a plain job on a lent connection; None for others.
-
-        The time is of use where who runs it knows it as well as the database. Where the database has a clock of its
-        own, the statement gives a row of the id and the milliseconds.
-        """
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

@@ -85,11 +85,6 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             and self.limited_by is None
         )
 
-    @cached_property
-    def is_plainest(self) -> bool:
-        """Plain, and with nothing but what a column says if it is left out."""
-        return self.is_plain and (self.queue, self.priority, self.max_attempts) == ("default", 0, 5)
-
 
 def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:
     """A job as the statements that insert one take it, in the order of their parameters."""

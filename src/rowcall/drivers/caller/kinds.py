@@ -19,7 +19,6 @@ from rowcall.drivers.caller.connection import (
     Whereabouts,
     unusable,
 )
-from rowcall.drivers.caller.short import Short
 from rowcall.drivers.caller.sqlite3 import Aiosqlite, Sqlite3
 
 
@@ -46,7 +45,6 @@ class Lender:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._seen = Seen()
-        self.short = Short(guard, self._seen)
 
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         try:

@@ -6,7 +6,6 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import Dumper, Loader
 from psycopg.adapt import AdaptersMap
-from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.bool import BoolLoader
 from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
@@ -14,7 +13,6 @@ from psycopg.types.string import StrDumper, TextLoader
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.connection import Family
-from rowcall.drivers.caller.short import AsyncWay, Parameters, Written, async_ways, ways
 from rowcall.store.statement import Row, Statement
 
 _UNKNOWN, _FAILED = int(pq.TransactionStatus.UNKNOWN), int(pq.TransactionStatus.INERROR)
@@ -47,40 +45,6 @@ class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
     @property
     def adapters(self) -> AdaptersMap:
         return _OUR_TYPES
-
-
-def _insert(connection: psycopg.Connection[object], sql: str, parameters: Parameters) -> Written:
-    cursor = _Cursor(connection, row_factory=tuple_row)
-    try:
-        cursor.execute(sql, parameters)
-        if cursor.pgresult is None:  # in a pipeline, which has to be waited for
-            cursor.fetchall()
-    except psycopg.Error as error:
-        _check_again(connection, error)
-        raise
-    return _written(cursor.pgresult)
-
-
-async def _ainsert(connection: psycopg.AsyncConnection[object], sql: str, parameters: Parameters) -> Written:
-    cursor = _AsyncCursor(connection, row_factory=tuple_row)
-    try:
-        await cursor.execute(sql, parameters)
-        if cursor.pgresult is None:
-            await cursor.fetchall()
-    except psycopg.Error as error:
-        _check_again(connection, error)
-        raise
-    return _written(cursor.pgresult)
-
-
-def _written(result: PGresult | None) -> Written:
-    """The one row: two numbers need no loaders."""
-    assert result is not None
-    return int(result.get_value(0, 0) or b""), int(result.get_value(0, 1) or b"")
-
-
-ways[psycopg.Connection] = _insert
-async_ways[psycopg.AsyncConnection] = AsyncWay(lambda connection: connection, _ainsert)
 
 
 class Psycopg:
@@ -127,12 +91,3 @@ def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[obje
         raise InvalidOption("connection", "is closed")
     if status == _FAILED or pgconn.pipeline_status == _ABORTED:
         raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
-
-
-def _check_again(
-    connection: psycopg.Connection[object] | psycopg.AsyncConnection[object], error: psycopg.Error
-) -> None:
-    """What was wrong before our statement is said as if it had been asked for first, which takes its time."""
-    was_failed = isinstance(error, psycopg.errors.InFailedSqlTransaction | psycopg.errors.PipelineAborted)
-    if was_failed or str(error) == "the connection is closed":  # psycopg's words for one that it did not even try
-        _check(connection)

@@ -84,8 +84,6 @@ class PostgresDatabase(Generic[M, E]):
             lambda error: of_any_driver(error, "the lent connection"),
         )
         self._lender = Lender(guard)
-        self.insert_lent = self._lender.short.insert
-        self.ainsert_lent = self._lender.short.ainsert
         self._start_afresh()
         _open_databases.add(self)
 

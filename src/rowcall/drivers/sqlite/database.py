@@ -61,8 +61,6 @@ class SqliteDatabase(Generic[M, E]):
         self._alike = alike
         self._path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
         self._lender = Lender(SqliteGuard(self._path))
-        self.insert_lent = self._lender.short.insert_by_file
-        self.ainsert_lent = self._lender.short.ainsert
         self._start_afresh()
         _open_databases.add(self)
 

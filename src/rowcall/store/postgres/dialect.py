@@ -55,7 +55,7 @@ from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
-from rowcall.store.statement import Parameter, Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
 
 
 class PostgresDialect(
@@ -122,20 +122,13 @@ class PostgresDialect(
             found = yield Statement(self._sql.insert_plain_lent, parameters, no_row)
         else:
             found = yield Statement(self._sql.insert_plain, parameters, no_row, somebody_listens)
-        job_id, created_at_ms = found[0][:2]
-        return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
+        job_id, created_at_ms = map(int, found[0][:2])  # type: ignore[arg-type]  # a caller's codec may return text
+        return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
 
     def _insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None) -> Plan[Inserted]:
         parameters = (now_ms, *fields_of(job, payload), limits)
         found = yield Statement(self._sql.insert, parameters, no_row, somebody_listens)
         return rows.inserted_from_row(found[0][:5])
-
-    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
-        if not job.is_plain:
-            return None
-        if job.is_plainest:  # each parameter takes its time, here and on the server
-            return self._sql.insert_plainest_lent, (job.type, payload)
-        return self._sql.insert_plain_lent, (job.type, payload, job.queue, job.priority, job.max_attempts)
 
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None

@@ -183,7 +183,6 @@ class Sql:
     # what most jobs are: due at once, with nothing special. One moment for both times, without a subquery to keep it
     insert_plain = f"{_INSERT_PLAIN}, {_LISTENING_TO_QUEUE}"
     insert_plain_lent = _INSERT_PLAIN
-    insert_plainest_lent = _INSERT_PLAIN.replace(", queue, priority, max_attempts", "").replace(_GIVEN_SEATS, "")
     insert_many = f"""
         with inserted as (
           insert into <job> ({_INSERTED_COLUMNS})

@@ -107,11 +107,6 @@ class SqliteDialect(
         found = yield Statement(self._sql.insert, parameters, rows.inserted_from_row)
         return rows.inserted_from_row(found[0])
 
-    def short_insert(self, job: NewJob, payload: str, at_ms: int) -> tuple[str, tuple[Parameter, ...]] | None:
-        if not job.is_plain:
-            return None
-        return self._sql.insert_short, (job.type, job.queue, payload, job.priority, job.max_attempts, at_ms)
-
     def insert_many(
         self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
     ) -> Plan[list[Inserted]]:

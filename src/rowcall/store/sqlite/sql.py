@@ -65,9 +65,6 @@ class Sql:
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
         values (?1, ?2, ?3, 'pending', ?4, ?5, <clock>, <clock>)
         returning id, created_at"""
-    insert_short = """
-        insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
-        values (?1, ?2, ?3, 'pending', ?4, ?5, ?6, ?6)"""
     insert_many = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                            timeout, retry, tags, expires_at, trace_context)
