@@ -1,14 +1,26 @@
 """Background jobs as rows in the database you already have."""
 
-from rowcall.app import Rowcall
-from rowcall.context import Context, current
+from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
+from rowcall.base.clock import Clock, SystemClock
+from rowcall.context import Bindable, Context, current
+from rowcall.declare.options import BatchOptions, EnqueueOptions, TaskOptions
+from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import (
+    BlobDamaged,
+    BlobMissing,
+    BlobUnreadable,
     Cancel,
+    ChainNotFound,
+    Conflict,
+    Control,
+    DataRefused,
     DuplicateJob,
     DuplicateTask,
     Fail,
+    FileReplaced,
     InvalidArguments,
+    InvalidCode,
     InvalidOption,
     JobCancelled,
     JobFailed,
@@ -19,8 +31,10 @@ from rowcall.domain.errors import (
     ScheduleNotFound,
     SchemaMismatch,
     Snooze,
+    StepTaken,
     StillNeeded,
     StoreUnavailable,
+    TooLarge,
     UnknownTask,
     WrongState,
 )
@@ -50,29 +64,49 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import Limit
 from rowcall.domain.retention import Retention
 from rowcall.domain.retry import Backoff
+from rowcall.domain.value import Value
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.queue.flows import Bound, Flow, Node
 from rowcall.queue.transaction import Transaction
+from rowcall.task import ContextTask, Enqueuer, Task
+from rowcall.worker.worker import Worker
 
 __version__ = VERSION
 
 __all__ = [
     "Attempt",
     "Backoff",
+    "BatchDecorator",
+    "BatchOptions",
+    "Bindable",
+    "BlobDamaged",
+    "BlobMissing",
+    "BlobStore",
+    "BlobUnreadable",
     "BlockedBy",
     "Bound",
     "Cancel",
     "Chain",
+    "ChainNotFound",
     "ChainPage",
+    "Clock",
+    "Conflict",
     "Context",
+    "ContextTask",
+    "Control",
+    "DataRefused",
     "DuplicateJob",
     "DuplicateTask",
+    "EnqueueOptions",
+    "Enqueuer",
     "ErrorGroup",
     "Event",
     "Fail",
+    "FileReplaced",
     "Flow",
     "InProgress",
     "InvalidArguments",
+    "InvalidCode",
     "InvalidOption",
     "Job",
     "JobCancelled",
@@ -101,12 +135,24 @@ __all__ = [
     "Snooze",
     "Stats",
     "Status",
+    "StepTaken",
     "StillNeeded",
     "StoreUnavailable",
     "Summary",
+    "SystemClock",
+    "Task",
+    "TaskDecorator",
+    "TaskOptions",
+    "TooLarge",
     "Transaction",
     "UnknownTask",
+    "Value",
+    "Worker",
     "WorkerInfo",
     "WrongState",
     "current",
 ]
+
+for _name in __all__:
+    if isinstance(_public := globals()[_name], type):
+        _public.__module__ = __name__  # tracebacks, reprs and pickles say what users import

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-from rowcall.domain.errors import InvalidArguments
+from rowcall.domain.errors import BlobDamaged, BlobMissing
 
 BLOB_KEY = "__rowcall_blob__"
 TOO_LARGE_CODE = "INVALID_OUTPUT:TOO_LARGE"
@@ -57,22 +57,6 @@ class Reference(
 
 
 _decoder = msgspec.json.Decoder(Reference)
-
-
-class TooLarge(InvalidArguments):
-    """Arguments or a result above `payload_limit`."""
-
-
-class BlobUnreadable(Exception):
-    """What a row refers to cannot be had. It may come back, so the attempt is retried."""
-
-
-class BlobMissing(BlobUnreadable):
-    """It is not there."""
-
-
-class BlobDamaged(BlobUnreadable):
-    """It is not what was put there."""
 
 
 def refer(data: bytes) -> Reference:

@@ -42,9 +42,9 @@ BY_TYPE: dict[str, str] = {
     "httpx.ProtocolError": "DEPENDENCY:PROTOCOL",
     "requests.exceptions.ChunkedEncodingError": "DEPENDENCY:PROTOCOL",
     "urllib3.exceptions.ProtocolError": "DEPENDENCY:PROTOCOL",
-    "rowcall.domain.errors.DataRefused": "DEPENDENCY:DB_REFUSED",
-    "rowcall.domain.blobs.BlobMissing": "PAYLOAD:BLOB_MISSING",
-    "rowcall.domain.blobs.BlobDamaged": "PAYLOAD:BLOB_DAMAGED",
+    "rowcall.DataRefused": "DEPENDENCY:DB_REFUSED",
+    "rowcall.BlobMissing": "PAYLOAD:BLOB_MISSING",
+    "rowcall.BlobDamaged": "PAYLOAD:BLOB_DAMAGED",
     "pydantic_core._pydantic_core.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
     "msgspec.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
     "django.core.exceptions.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
@@ -218,13 +218,13 @@ _ASKED: dict[str, Callable[[BaseException], str | None]] = {
 _WRAPPERS: dict[str, Callable[[BaseException], object]] = {
     "sqlalchemy.exc.DBAPIError": lambda error: getattr(error, "orig", None),
     "django.db.utils.Error": lambda error: error.__cause__,
-    "rowcall.domain.errors.StoreUnavailable": lambda error: error.__cause__,
+    "rowcall.StoreUnavailable": lambda error: error.__cause__,
     "urllib.error.URLError": lambda error: getattr(error, "reason", None),
     "urllib3.exceptions.MaxRetryError": lambda error: getattr(error, "reason", None),
 }
 
 _WHERE_UNKNOWN = {
-    "rowcall.domain.errors.StoreUnavailable": DB_UNAVAILABLE,
+    "rowcall.StoreUnavailable": DB_UNAVAILABLE,
     "urllib.error.URLError": "DEPENDENCY:CONNECTION",
     "urllib3.exceptions.MaxRetryError": "DEPENDENCY:CONNECTION",
 }

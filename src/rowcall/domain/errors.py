@@ -2,6 +2,7 @@
 
 RowcallError
 ├── InvalidArguments (TypeError)      a call that does not fit the task's signature, or what JSON cannot hold
+│   └── TooLarge                      arguments or a result above `payload_limit`
 ├── InvalidOption (ValueError)        an option that is unknown, out of range or not possible here
 │   └── InvalidCode                   an error code that is none; raised in a handler, it ends the job all the same
 ├── UnknownTask (LookupError)         no task of that name is declared here
@@ -16,6 +17,9 @@ RowcallError
 ├── WrongState                        the job's state does not allow that
 ├── StillNeeded                       other jobs wait for it, or for the chain
 ├── SchemaMismatch                    the tables are missing, or of another version than this code
+├── BlobUnreadable                    a large payload or result cannot be read back
+│   ├── BlobMissing                   the blob store does not have it
+│   └── BlobDamaged                   the blob store returned other bytes
 └── StoreUnavailable                  the database cannot be opened, read or written now
     ├── Conflict                      somebody else was at the same rows; nothing was written
     ├── FileReplaced                  the file was deleted or replaced while it was open
@@ -49,6 +53,10 @@ class InvalidOption(RowcallError, ValueError):
         super().__init__(f"{option}: {problem}")
         self.option = option
         self.problem = problem
+
+
+class TooLarge(InvalidArguments):
+    """The arguments or the result are above `payload_limit`."""
 
 
 class UnknownTask(RowcallError, LookupError):
@@ -173,6 +181,18 @@ class StepTaken(DataRefused):
     error_code = "CHAIN:STEP_TAKEN"
 
 
+class BlobUnreadable(RowcallError):
+    """A large payload or result cannot be read back. It may come back, so the attempt is retried."""
+
+
+class BlobMissing(BlobUnreadable):
+    """The blob store does not have it."""
+
+
+class BlobDamaged(BlobUnreadable):
+    """The blob store returned other bytes than were put there."""
+
+
 class Control(Exception):
     """Raised inside a handler to end the attempt in a chosen way; not an error of Rowcall's."""
 
@@ -188,7 +208,7 @@ class Retry(Control):
 
     >>> raise Retry(delay=5)
     Traceback (most recent call last):
-    rowcall.domain.errors.Retry: retry in 5 s
+    rowcall.Retry: retry in 5 s
     """
 
     def __init__(self, delay: float | timedelta = 0.0, reason: str = "") -> None:

@@ -71,7 +71,7 @@ def timing_of(cron: object, every: object, tz: object, catch_up: object) -> Timi
     'Europe/Berlin'
     >>> timing_of("0 25 * * *", None, None, "one")
     Traceback (most recent call last):
-    rowcall.domain.errors.InvalidOption: cron: '0 25 * * *': the hour, field 2 of 5, cannot be '25'; it takes 0-23, \
+    rowcall.InvalidOption: cron: '0 25 * * *': the hour, field 2 of 5, cannot be '25'; it takes 0-23, \
 and as everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of 24 at most)
     """
     if catch_up not in get_args(CatchUp):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rowcall.context import logger
-from rowcall.domain.blobs import BlobStore, BlobUnreadable, TooLarge, read, refer, reference_in, reference_of
-from rowcall.domain.errors import InvalidArguments
+from rowcall.domain.blobs import BlobStore, read, refer, reference_in, reference_of
+from rowcall.domain.errors import BlobUnreadable, InvalidArguments, TooLarge
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.drivers.blob_folder import BlobFolder

@@ -15,9 +15,9 @@ import msgspec
 from rowcall.base.text import code_complaint
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.policy import policy_of
-from rowcall.domain.blobs import BlobUnreadable, reference_of
+from rowcall.domain.blobs import reference_of
 from rowcall.domain.config import name_complaint, queue_complaint
-from rowcall.domain.errors import InvalidOption, LeaseLost, RowcallError, seconds_of
+from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row

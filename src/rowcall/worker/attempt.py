@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
-from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, TooLarge, reference_of
-from rowcall.domain.errors import Control, InvalidArguments, WrongState
+from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
+from rowcall.domain.errors import Control, InvalidArguments, TooLarge, WrongState
 from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import (
     SUCCESS,

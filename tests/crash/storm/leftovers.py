@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from rowcall import Job, Rowcall
-from rowcall.domain.blobs import BlobUnreadable, reference_of
+from rowcall import BlobUnreadable, Job, Rowcall
+from rowcall.domain.blobs import reference_of
 from tests.crash.storm.records import Problems
 from tests.observe import slow
 from tests.observe.places import Place, jobs_of

@@ -1,0 +1,51 @@
+"""What users import: every error and every type they can receive, under the name of the package."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+import typing
+
+import msgspec
+import pytest
+
+import rowcall
+
+CLASSES = [value for name in rowcall.__all__ if isinstance(value := getattr(rowcall, name), type)]
+
+
+def errors_below(kind: type[BaseException]) -> list[type[BaseException]]:
+    return [below for child in kind.__subclasses__() for below in (child, *errors_below(child))]
+
+
+def test_every_error_is_exported() -> None:
+    # what a driver raises beside these is caught in the driver, or is a StoreUnavailable to the caller
+    found = [kind for root in (rowcall.RowcallError, rowcall.Control) for kind in errors_below(root)]
+    inner = [kind.__name__ for kind in found if kind not in CLASSES and not kind.__module__.startswith("tests.")]
+    assert inner in ([], ["NothingWritten"])
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_public_class_calls_itself_by_its_public_name(kind: type) -> None:
+    assert f"{kind.__module__}.{kind.__qualname__}" == f"rowcall.{kind.__name__}"
+    assert pickle.loads(pickle.dumps(kind)) is kind
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in CLASSES if issubclass(kind, rowcall.Value)], ids=lambda k: k.__name__
+)
+def test_the_annotations_of_a_value_can_be_read(kind: type[rowcall.Value]) -> None:
+    assert set(typing.get_type_hints(kind)) >= set(kind.__struct_fields__)
+
+
+def test_a_traceback_names_what_users_catch() -> None:
+    said = traceback.format_exception_only(rowcall.JobNotFound(5))
+    assert said[0].startswith("rowcall.JobNotFound: ")
+    assert repr(rowcall.Job) == "<class 'rowcall.Job'>"
+
+
+def test_msgspec_still_reads_a_value_by_its_annotations() -> None:
+    policy = rowcall.Retention(queues={"mail": rowcall.Retention(failed=None)})
+    assert msgspec.json.decode(policy.to_json(), type=rowcall.Retention) == policy
+    pause = rowcall.Backoff.linear(5)
+    assert msgspec.json.decode(pause.to_json(), type=rowcall.Backoff) == pause
