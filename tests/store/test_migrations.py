@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import signal
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from rowcall import Rowcall, RowcallError, SchemaMismatch
 from rowcall.store.sqlite import dialect
-from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, TABLES
-from tests.store.old_jobs import FAILED_BEFORE, check_counts_of_old_jobs, old_jobs
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.sqlite.words import TABLES
+from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
 from tests.support import PythonProcess, eventually
 
 ROUNDS = 10
@@ -22,8 +23,6 @@ SUITED: list[tuple[tuple[int | None, int], bool]] = [
     ((NEWEST_VERSION + 1, NEWEST_VERSION), False),
     ((None, NEWEST_VERSION), False),
 ]
-
-OLD_JOB = "insert into rowcall_job (type, queue, status, attempt, error_code) values (?, ?, ?, ?, ?)"
 
 MIGRATE_AT_EACH_SIGNAL = """
 import os, sys, threading
@@ -182,20 +181,41 @@ def test_two_prefixes_live_in_one_file_beside_the_apps_own_tables(tmp_path: Path
     assert names(path) == tables("one_") | tables("two_") | {"job"}
 
 
-@pytest.mark.parametrize("version", [migration.version for migration in MIGRATIONS[:-1]])
-def test_what_older_tables_hold_is_counted_when_they_are_migrated(tmp_path: Path, version: int) -> None:
+def test_later_steps_are_added_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "app.db"
-    older = tuple(migration for migration in MIGRATIONS if migration.version <= version)
-    with mock.patch.multiple(dialect, MIGRATIONS=older, NEWEST_VERSION=version), Rowcall(path) as jobs:
-        assert jobs.migrate() == (0, version)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executemany(OLD_JOB, old_jobs())
     with Rowcall(path) as jobs:
-        assert jobs.migrate() == (version, NEWEST_VERSION)
-        check_counts_of_old_jobs(jobs)
         jobs.enqueue("task")
-        jobs.delete(2)
-        assert (jobs.stats().total, jobs.stats().by_status["failed"]) == (len(old_jobs()), FAILED_BEFORE - 1)
+    with later(dialect, (ADD_COLUMN, FILL_COLUMN), (ADD_INDEX,)) as newest:
+        with Rowcall(path) as jobs:
+            assert jobs.migrate() == (NEWEST_VERSION, newest)
+            assert jobs.migrate() == (newest, newest)
+            assert jobs.enqueue("task").id == 2
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("select future from rowcall_job order by id").fetchall() == [("task",), (None,)]
+            assert connection.execute("select count(*) from rowcall_migration").fetchone() == (newest,)
+
+
+def test_a_later_step_that_fails_leaves_the_tables_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.enqueue("task")
+        with later(dialect, (ADD_COLUMN,), ("select nonsense",)), pytest.raises(RowcallError, match="nonsense"):
+            jobs.migrate()
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+        assert jobs.enqueue("task").id == 2
+
+
+def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(path) as jobs:
+        jobs.enqueue("task")
+    with PythonProcess("-m", "tests.store.later_tables", f"sqlite:///{path}") as process:
+        assert process.wait() == -signal.SIGKILL
+    with Rowcall(path) as jobs:
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+        assert jobs.enqueue("task").id == 2
+    with later(dialect, (ADD_COLUMN,)) as newest, Rowcall(path) as jobs:
+        assert jobs.migrate() == (NEWEST_VERSION, newest)
 
 
 @pytest.mark.concurrency

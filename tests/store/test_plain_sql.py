@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.store.sqlite.schema import MIGRATIONS, VERSION_TABLE, render
+from rowcall.store.sqlite.schema import MIGRATIONS, VERSION_TABLE
+from rowcall.store.sqlite.words import render
 from tests.store.databases import migrated
 
 BYTES_THAT_ARE_NO_TEXT = "cast(x'ff41' as text)"

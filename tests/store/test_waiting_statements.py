@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rowcall.store.postgres import waiting_sql as of_postgres
 from rowcall.store.sqlite import waiting as of_sqlite
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.words import render
 from tests.store.databases import migrated, query_plan
 
 

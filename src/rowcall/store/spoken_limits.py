@@ -101,7 +101,7 @@ class SpokenLimits:
 
     def put_quotas(self, quotas: Mapping[str, Numbers], now_ms: int | None) -> Plan[None]:
         given = [(name, numbers.concurrency, numbers.rate, numbers.per_ms) for name, numbers in quotas.items()]
-        return execute(plain(self._limits.put_quotas, now_ms, as_json(given)))
+        return execute(plain(self._limits.put_quotas, as_json(given)))
 
     def _json(self, decoder: msgspec.json.Decoder[T], sql: str, *parameters: Parameter) -> Plan[T]:
         return decoder.decode((yield from only(Statement(sql, parameters, rows.text_from_row))))

@@ -45,7 +45,6 @@ class SpokenSchedules:
     def put_schedule(self, entry: Entry, next_run_at_ms: int | None, now_ms: int | None) -> Plan[None]:
         timing = entry.timing
         parameters = (
-            now_ms,
             entry.name,
             entry.task,
             entry.payload,
@@ -59,10 +58,10 @@ class SpokenSchedules:
         return execute(Statement(self._schedules.put_schedule, parameters, no_row, _tell))
 
     def pause_schedule(self, name: str, actor: str, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._schedules.pause_schedule, now_ms, name, actor))
+        return execute(plain(self._schedules.pause_schedule, name, actor))
 
     def resume_schedule(self, name: str, next_run_at_ms: int | None, actor: str, now_ms: int | None) -> Plan[None]:
-        parameters = (now_ms, name, next_run_at_ms, actor)
+        parameters = (name, next_run_at_ms, actor)
         return execute(Statement(self._schedules.resume_schedule, parameters, no_row, _tell))
 
     def remove_schedule(self, name: str) -> Plan[bool]:

@@ -13,7 +13,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.cli.doctor import server, server_sql
 from rowcall.cli.doctor.look import Look, connected
-from rowcall.store.postgres.schema import render
+from rowcall.store.postgres.words import render
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
 from tests.cli.conftest import APP, Run

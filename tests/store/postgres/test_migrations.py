@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from unittest import mock
 
 import psycopg
 import pytest
 
 from rowcall import InvalidOption, Rowcall, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.store.postgres import dialect
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, TABLES
-from tests.store.old_jobs import FAILED_BEFORE, check_counts_of_old_jobs, old_jobs
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.postgres.words import TABLES
+from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
 from tests.support import PythonProcess, eventually
 
 PROCESSES = 4
 ROUNDS = 4
-
-OLD_JOB = "insert into rowcall_job (type, queue, status, attempt, error_code) values (%s, %s, %s, %s, %s)"
 
 MIGRATE_AT_EACH_SIGNAL = """
 import sys, threading
@@ -199,19 +198,37 @@ def test_who_may_not_make_tables_is_told_so(postgres_url: str, role: str) -> Non
         jobs.enqueue("task")
 
 
-@pytest.mark.parametrize("version", [migration.version for migration in MIGRATIONS[:-1]])
-def test_what_older_tables_hold_is_counted_when_they_are_migrated(postgres_url: str, version: int) -> None:
-    older = tuple(migration for migration in MIGRATIONS if migration.version <= version)
-    with mock.patch.multiple(dialect, MIGRATIONS=older, NEWEST_VERSION=version), Rowcall(postgres_url) as jobs:
-        assert jobs.migrate() == (0, version)
-    with psycopg.connect(postgres_url) as connection:
-        connection.cursor().executemany(OLD_JOB, old_jobs())
+def test_later_steps_are_added_to_what_is_there(postgres_url: str) -> None:
     with Rowcall(postgres_url) as jobs:
-        assert jobs.migrate() == (version, NEWEST_VERSION)
-        check_counts_of_old_jobs(jobs)
         jobs.enqueue("task")
-        jobs.delete(2)
-        assert (jobs.stats().total, jobs.stats().by_status["failed"]) == (len(old_jobs()), FAILED_BEFORE - 1)
+    with later(dialect, (ADD_COLUMN, FILL_COLUMN), (ADD_INDEX,)) as newest:
+        with Rowcall(postgres_url) as jobs:
+            assert jobs.migrate() == (NEWEST_VERSION, newest)
+            assert jobs.migrate() == (newest, newest)
+            assert jobs.enqueue("task").id == 2
+        assert ask(postgres_url, "select id, future from rowcall_job order by id") == [(1, "task"), (2, None)]
+        assert ask(postgres_url, "select count(*) from rowcall_migration") == [(newest,)]
+
+
+def test_a_later_step_that_fails_leaves_the_tables_as_they_were(postgres_url: str) -> None:
+    with Rowcall(postgres_url) as jobs:
+        jobs.enqueue("task")
+        with later(dialect, (ADD_COLUMN,), ("select nonsense",)), pytest.raises(RowcallError, match="nonsense"):
+            jobs.migrate()
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+        assert jobs.enqueue("task").id == 2
+
+
+def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_were(postgres_url: str) -> None:
+    with Rowcall(postgres_url) as jobs:
+        jobs.enqueue("task")
+    with PythonProcess("-m", "tests.store.later_tables", postgres_url) as process:
+        assert process.wait() == -signal.SIGKILL
+    with Rowcall(postgres_url) as jobs:
+        assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
+        assert jobs.enqueue("task").id == 2
+    with later(dialect, (ADD_COLUMN,)) as newest, Rowcall(postgres_url) as jobs:
+        assert jobs.migrate() == (NEWEST_VERSION, newest)
 
 
 @pytest.mark.concurrency

@@ -14,7 +14,8 @@ from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
 from rowcall.overview.liveness import liveness
-from rowcall.store.sqlite.schema import NEWEST_VERSION, TABLES, render
+from rowcall.store.sqlite.schema import NEWEST_VERSION
+from rowcall.store.sqlite.words import TABLES, render
 
 
 def check_content(path: str, prefix: str, asked: Asked) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import psycopg
 
 from rowcall.drivers.postgres.connection import is_pooled, tried
 from rowcall.drivers.postgres.errors import cannot_connect
-from rowcall.store.postgres.schema import render
+from rowcall.store.postgres.words import render
 from rowcall.store.statement import Row
 
 ANSWER_SECONDS = 10

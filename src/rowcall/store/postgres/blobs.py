@@ -17,7 +17,7 @@ class PostgresBlobs(SpokenBlobs):
     def put_blob(self, digest: str, data: bytes, now_ms: int | None) -> Plan[None]:
         """Written once: one that is there is only touched, and need not be sent."""
         if not (yield from fetch(plain(self._blobs.touch_blob, now_ms, digest))):
-            yield from execute(plain(self._blobs.put_blob, now_ms, digest, b64encode(data).decode(), len(data)))
+            yield from execute(plain(self._blobs.put_blob, now_ms, digest, b64encode(data).decode()))
 
     def get_blob(self, digest: str) -> Plan[bytes | None]:
         return first(Statement(self._blobs.get_blob, (digest,), rows.bytes_from_row))

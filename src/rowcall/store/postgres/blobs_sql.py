@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import render
+from rowcall.store.postgres.words import render
 
 
 class BlobsSql:
@@ -31,10 +31,10 @@ class BlobsSql:
         select given.digest from jsonb_array_elements_text($1::text::jsonb) as given (digest)
         where not exists (select from <blob_ref> as ref where ref.digest = given.digest)"""
 
-    touch_blob = "update <blob> set touched_at = greatest(touched_at, <now>) where digest = $2::text returning size"
+    touch_blob = "update <blob> set touched_at = greatest(touched_at, <now>) where digest = $2::text returning digest"
     put_blob = """
-        insert into <blob> as blob (digest, data, size, touched_at)
-        values ($2::text, decode($3::text, 'base64'), $4::bigint, <now>)
+        insert into <blob> as blob (digest, data, touched_at)
+        values ($2::text, decode($3::text, 'base64'), <now>)
         on conflict (digest) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)"""
     get_blob = "select data from <blob> where digest = $1::text"
     old_blobs = """

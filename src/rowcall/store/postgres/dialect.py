@@ -47,12 +47,13 @@ from rowcall.store.postgres.rows import (
     survey_from_row,
 )
 from rowcall.store.postgres.schedules_sql import SchedulesSql
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, channel_of, render
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.postgres.steer_sql import SteerSql
 from rowcall.store.postgres.steering import PostgresSteering
 from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
+from rowcall.store.postgres.words import channel_of, render
 from rowcall.store.speech import as_json, only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row

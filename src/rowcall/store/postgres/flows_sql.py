@@ -5,8 +5,8 @@ On a lent connection every statement has to give rows. Joins are lateral, behind
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS, LISTENING, NEXT_LEASE
+from rowcall.store.postgres.words import milliseconds_of, milliseconds_or_null, render, time_of
 
 _ENDED = "in ('succeeded', 'failed', 'cancelled')"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"

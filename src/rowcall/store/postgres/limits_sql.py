@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import milliseconds_of, render, time_of
 from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.words import milliseconds_of, render, time_of
 
 _HELD = "<job> as job where status = 'pending' and held"
 _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
@@ -152,11 +152,11 @@ class LimitsSql:
                         '[]'::jsonb)::text
         from <quota>"""
     put_quotas = f"""
-        insert into <quota> (name, concurrency, rate, per_ms, changed_at)
-        select name, concurrency, rate, per_ms, <now>
-        from {_given("name text", "concurrency int", "rate int", "per_ms bigint", parameter=2)} order by name
+        insert into <quota> (name, concurrency, rate, per_ms)
+        select name, concurrency, rate, per_ms
+        from {_given("name text", "concurrency int", "rate int", "per_ms bigint")} order by name
         on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate,
-          per_ms = excluded.per_ms, changed_at = excluded.changed_at"""
+          per_ms = excluded.per_ms"""
 
 
 def statements() -> dict[str, str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rowcall.domain.job import Job, Status
 from rowcall.store import rows
 from rowcall.store.dialect import Filter
-from rowcall.store.postgres.schema import render
 from rowcall.store.postgres.sql import JOB_COLUMNS
+from rowcall.store.postgres.words import render
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
 

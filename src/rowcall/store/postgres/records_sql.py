@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.record_tables import COUNT_ALL
-from rowcall.store.postgres.schema import MOST_SUMMED, milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS
+from rowcall.store.postgres.words import MOST_SUMMED, milliseconds_of, milliseconds_or_null, render, time_of
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import IS_FINISHED
 
@@ -193,7 +192,10 @@ class RecordsSql:
     finish_unfinished = f"update <job> set finished_at = created_at where {IS_FINISHED} and finished_at is null"
     forget_totals = "delete from <total>"
     forget_tallies = "update <tally> set status = null where status is not null"
-    count_all = COUNT_ALL
+    count_all = f"""
+        insert into <total> (status, queue, type, error_code, attempt, jobs)
+        select status, queue, type, coalesce(error_code, ''), least(attempt, {MOST_ATTEMPTS_COUNTED}), count(*)
+        from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5"""
 
     settings = "select name, value from <setting>"
     put_setting = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.postgres.schema import milliseconds_of, milliseconds_or_null, render, time_of
+from rowcall.store.postgres.words import milliseconds_of, milliseconds_or_null, render, time_of
 
 _COLUMNS = (
     "name, task, payload::text, options::text, cron, every_ms, zone, catch_up, paused, actor,"
@@ -32,22 +32,22 @@ class SchedulesSql:
     stop_schedule = "update <schedule> set next_run_at = null, problem = $2::text where name = $1::text"
     put_schedule = f"""
         insert into <schedule> as schedule
-          (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at, changed_at)
-        values ($2::text, $3::text, $4::text::jsonb, $5::text::jsonb, $6::text, $7::bigint, $8::text, $9::text,
-                {time_of("$10")}, <now>)
+          (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at)
+        values ($1::text, $2::text, $3::text::jsonb, $4::text::jsonb, $5::text, $6::bigint, $7::text, $8::text,
+                {time_of("$9")})
         on conflict (name) do update set task = excluded.task, payload = excluded.payload, options = excluded.options,
           cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up,
-          changed_at = excluded.changed_at, problem = null,
+          problem = null,
           next_run_at = case
             when schedule.cron is not distinct from excluded.cron
               and schedule.every_ms is not distinct from excluded.every_ms and schedule.zone = excluded.zone
             then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end"""
     pause_schedule = """
-        update <schedule> set paused = 1, actor = $3::text, changed_at = <now> where name = $2::text"""
+        update <schedule> set paused = 1, actor = $2::text where name = $1::text"""
     resume_schedule = f"""
-        update <schedule> set paused = 0, actor = $4::text, changed_at = <now>, next_run_at = {time_of("$3")},
+        update <schedule> set paused = 0, actor = $3::text, next_run_at = {time_of("$2")},
           problem = null
-        where name = $2::text"""
+        where name = $1::text"""
     remove_schedule = "delete from <schedule> where name = $1::text returning name"
 
 

@@ -1,82 +1,21 @@
-"""The tables, version by version. Names in angle brackets are filled in by `render`."""
+"""The tables. Names in angle brackets are filled in by `rowcall.store.postgres.words.render`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall.store.postgres import flow_tables, record_tables, views
-from rowcall.store.postgres.blob_tables import BLOB_TABLES
-
-# never now(): in a long transaction that is when it began
-CLOCK = "date_trunc('milliseconds', clock_timestamp())"
-
-TABLES = (
-    "job",
-    "attempt",
-    "event",
-    "worker",
-    "job_tag",
-    "migration",
-    "tally",
-    "total",
-    "history",
-    "setting",
-    "blob_ref",
-    "blob_pin",
-    "edge",
-    "slot",
-    "start",
-    "gate",
-    "quota",
-    "pause",
-    "schedule",
-    "waiter",
-    "blob",
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import (
+    BLOCKER_CANCELLED_CODE,
+    BLOCKER_FAILED_CODE,
+    CHAIN_COMPLETED_CODE,
+    EXPIRED_CODE,
+    LOST_CODE,
 )
-
-
-def render(template: str, prefix: str, schema: str = "") -> str:
-    """The SQL with its tables' names and its clock: `<job>`, `<prefix>`, `<now>` (parameter 1, else the clock)."""
-    for table in TABLES:
-        template = template.replace(f"<{table}>", f"{prefix}{table}")
-    now = f"coalesce({time_of('$1')}, {CLOCK})"
-    return (
-        template.replace("<prefix>", prefix)
-        .replace("<channel>", channel_of(prefix))
-        .replace("<channel_of_ends>", channel_of_ends(prefix))
-        .replace("<schema>", schema)
-        .replace("<now>", now)
-        .replace("<clock>", CLOCK)
-    )
-
-
-def channel_of(prefix: str) -> str:
-    """Where those who wait for work are told of it."""
-    return f"{prefix}job".lower()
-
-
-def channel_of_ends(prefix: str) -> str:
-    """Where those who wait for the end of a job are told of it, by whichever connection."""
-    return f"{prefix.rpartition('.')[2]}ended".lower()
-
-
-def time_of(milliseconds: str) -> str:
-    return f"to_timestamp({milliseconds}::bigint / 1000.0)"
-
-
-def milliseconds_of(time: str) -> str:
-    # a float8 of seconds is off by less than the half microsecond that is added
-    return f"floor(date_part('epoch', {time}) * 1000 + 0.0005)::bigint"
-
-
-def milliseconds_or_null(time: str) -> str:
-    """`milliseconds_of`, for columns in which plain SQL may have put infinity."""
-    return f"case when isfinite({time}) then {milliseconds_of(time)} end"
-
-
-def milliseconds_after(time: str) -> str:
-    """The first whole millisecond that is not before it."""
-    return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED
+from rowcall.store.records import MOST_ATTEMPTS_COUNTED
+from rowcall.store.rendering import literals
 
 
 class Migration(NamedTuple):
@@ -97,17 +36,13 @@ create table if not exists <migration> (
 )
 """
 
-_STATUSES = "'blocked', 'scheduled', 'pending', 'running', 'succeeded', 'failed', 'cancelled'"
-
-MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
-
 # One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
 # Types, because a CHECK on the table is read anew by every statement: ten of them cost an INSERT a third of its time.
 # Times are such as Python has. No name ends like one of the server's own, which would be meant instead: `_name` is an
 # array of its type `name`.
 _DOMAINS = {
     "name": ('text collate "C"', "has_1_to_200_characters", "length(value) between 1 and 200"),
-    "status": ('text collate "C"', "is_known", f"value in ({_STATUSES})"),
+    "status": ('text collate "C"', "is_known", f"value in {literals(Status)}"),
     "count": ("integer", "is_a_whole_number", f"value between 0 and {MOST_COUNT}"),
     "limit": ("integer", "is_a_whole_number_above_0", f"value between 1 and {MOST_COUNT}"),
     "lease": ("bigint", "is_a_whole_number", f"value between 0 and {MOST_LEASE}"),
@@ -136,7 +71,10 @@ create table <job> (
   finished_at timestamptz,
   heartbeat_at timestamptz,
   lease_until timestamptz,
+  held_until <prefix>moment_type,
   lease_ms bigint,
+  cancel_lease bigint,
+  turn bigint,
   chain_id bigint,
   timeout <prefix>seconds_type,
   progress double precision,
@@ -145,13 +83,14 @@ create table <job> (
   max_attempts <prefix>limit_type not null default 5,
   lost <prefix>count_type not null default 0,
   chain_index integer,
-  status <prefix>status_type not null default 'scheduled',
+  status <prefix>status_type not null default <scheduled>,
   queue <prefix>name_type not null default 'default',
   type <prefix>name_type not null,
   worker text collate "C",
   held text,
   retry text,
   key text,
+  limits text,
   trace_context text,
   progress_message text,
   error_code text,
@@ -219,21 +158,244 @@ create table <worker> (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)
 """
 
+# the status of a tagged job is kept with its tags, so that a page of both is found by one index
 _JOB_TAG = """
 create table <job_tag> (
   tag text not null,
   job_id bigint not null references <job> (id) on delete cascade,
+  status text not null default '',
   primary key (tag, job_id)
 )
 """
 
-# with the owner's rights: whoever may insert a job need not be able to read the other tables
+# what has ended, as it was written by those who ended it; folded into the two tables below
+_TALLY = """
+create table <tally> (
+  id bigint generated by default as identity primary key,
+  at <prefix>moment_type not null,
+  jobs <prefix>number_type not null,
+  attempt integer not null,
+  queue text not null,
+  type text not null,
+  outcome text,
+  status text,
+  error_code text not null,
+  waits text,
+  runs text
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
+"""
+
+_TOTAL = """
+create table <total> (
+  status text not null,
+  queue text not null,
+  type text not null,
+  error_code text not null,
+  attempt integer not null,
+  jobs <prefix>number_type not null,
+  primary key (status, queue, type, error_code, attempt)
+) with (fillfactor = 50)
+"""
+
+_HISTORY = """
+create table <history> (
+  id bigint generated by default as identity primary key,
+  at <prefix>moment_type not null,
+  span_ms <prefix>number_type not null,
+  jobs <prefix>number_type not null,
+  queue text not null,
+  type text not null,
+  outcome text not null,
+  waits text,
+  runs text
+)
+"""
+
+_SETTING = "create table <setting> (name text primary key, value text not null) with (fillfactor = 50)"
+
+_BLOB = """
+create table <blob> (
+  touched_at <prefix>moment_type not null,
+  digest text collate "C" primary key,
+  data bytea not null
+)
+"""
+
+# which jobs need which blob; and which blobs some job is about to need, in statements that may be committed one by one
+_BLOB_REF = """
+create table <blob_ref> (
+  job_id bigint not null references <job> (id) on delete cascade,
+  digest text collate "C" not null,
+  primary key (digest, job_id)
+)
+"""
+
+_BLOB_PIN = """
+create table <blob_pin> (
+  token text collate "C" not null,
+  digest text collate "C" not null,
+  reference text not null,
+  primary key (token, digest)
+)
+"""
+
+# A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
+# that it began. No foreign key: it would lock the blocker. `unsure` is an edge that was written without a look at what
+# others were about to commit: a later check looks.
+_EDGE = """
+create table <edge> (
+  blocker_id bigint not null,
+  job_id bigint not null,
+  resolved_at <prefix>moment_type,
+  place integer not null,
+  of_chain smallint not null default 0,
+  unsure smallint not null default 0,
+  state text not null default 'open',
+  on_failure text not null default 'fail',
+  primary key (blocker_id, of_chain, job_id),
+  constraint <prefix>a_blocker_comes_first check (blocker_id < job_id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
+"""
+
+# a job that runs under a limit; one of a worker counts until that worker has freed it or is gone
+_SLOT = """
+create table <slot> (
+  job_id bigint not null,
+  lease bigint not null,
+  limit_key text collate "C" not null,
+  worker text,
+  primary key (limit_key, job_id, lease)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
+"""
+
+# starts under a limit of rate, numbered in the order of their times
+_START = """
+create table <start> (
+  number <prefix>number_type not null,
+  at <prefix>moment_type not null,
+  until <prefix>moment_type not null,
+  limit_key text collate "C" not null,
+  primary key (limit_key, number)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
+"""
+
+# when jobs that are held by a limit of rate are to be looked at again
+_GATE = """
+create table <gate> (
+  limit_key text collate "C" primary key,
+  opens_at <prefix>moment_type not null
+) with (fillfactor = 50)
+"""
+
+_QUOTA = """
+create table <quota> (
+  name text collate "C" primary key,
+  concurrency integer,
+  rate integer,
+  per_ms <prefix>number_type
+)
+"""
+
+_PAUSE = """
+create table <pause> (
+  kind text not null constraint <prefix>kind_is_known check (kind in ('queue', 'task')),
+  name text collate "C" not null,
+  actor text,
+  at <prefix>moment_type not null,
+  primary key (kind, name)
+)
+"""
+
+_SCHEDULE = """
+create table <schedule> (
+  name text collate "C" primary key,
+  task text not null,
+  payload jsonb not null default '{}',
+  options jsonb not null default '{}',
+  cron text,
+  every_ms <prefix>number_type,
+  zone text not null default 'UTC',
+  catch_up text not null default 'one',
+  paused smallint not null default 0,
+  actor text,
+  next_run_at <prefix>moment_type,
+  last_run_at <prefix>moment_type,
+  last_job_id bigint,
+  problem text
+) with (fillfactor = 50)
+"""
+
+# Who wants to be notified of the end of a job: its row lasts a minute, unless it is renewed. It is not logged, so that
+# a wait costs no write to the disk; after a crash of the server waiters poll until they have renewed it.
+_WAITER = """
+create unlogged table <waiter> (
+  job_id bigint not null,
+  until <prefix>moment_type not null,
+  name text collate "C" not null,
+  primary key (name, job_id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)
+"""
+
+INDEXES = (
+    # A job that was blocked takes its turn after those that were there before it was unblocked. What is included is
+    # there to be counted without a look at the rows.
+    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id)"
+    " include (run_at, created_at, attempt, turn) where status = <pending> and held is null",
+    "create index <prefix>job_turned on <job> (queue, type, id)"
+    " where status = <pending> and held is null and turn is not null",
+    "create index <prefix>job_held on <job> (queue, type, id) include (run_at, created_at, attempt)"
+    " where status = <pending> and held is not null",
+    "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
+    " where status = <pending> and held is not null",
+    "create index <prefix>job_mismatched on <job> (id) where status = <pending> and held = 'mismatch'",
+    "create index <prefix>job_scheduled on <job> (queue, type, id) include (run_at, created_at, attempt)"
+    " where status = <scheduled>",
+    "create index <prefix>job_due on <job> (run_at) where status = <scheduled>",
+    "create index <prefix>job_blocked on <job> (queue, type, id) include (attempt) where status = <blocked>",
+    "create index <prefix>job_expiry on <job> (expires_at)"
+    " where expires_at is not null and attempt = 0 and status in <waiting>",
+    "create index <prefix>job_owned on <job> (worker, id) where status = <running>",
+    "create index <prefix>job_leased on <job> (lease_until) where status = <running> and lease_until is not null",
+    "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
+    "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
+    "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
+    "create index <prefix>job_key on <job> (type, key, id) where key is not null",
+    "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
+    "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
+    "create index <prefix>attempt_job on <attempt> (job_id, id)",
+    "create index <prefix>event_job on <event> (job_id, id)",
+    "create index <prefix>job_tag_job on <job_tag> (job_id)",
+    "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
+    "create index <prefix>history_at on <history> (at)",
+    "create index <prefix>blob_ref_job on <blob_ref> (job_id)",
+    # If all edges had one blocker, or one job, when they were analyzed, any index looks as good as any other, and a
+    # wrong one is gone through whole for each edge.
+    "alter table <edge> alter column blocker_id set (n_distinct = -0.5), alter column job_id set (n_distinct = -0.5)",
+    "create index <prefix>edge_by_job on <edge> (job_id, blocker_id, of_chain)",
+    "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
+    "create index <prefix>edge_unsure on <edge> (blocker_id) where unsure <> 0",
+    "create index <prefix>slot_by_job on <slot> (job_id)",
+    "create index <prefix>start_until on <start> (until)",
+    "create index <prefix>gate_opens on <gate> (opens_at)",
+    "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
+    "create index <prefix>waiter_by_job on <waiter> (job_id)",
+)
+
+# Functions run with their owner's rights: whoever may insert a job need not be able to read the other tables. So every
+# name in them says where it is from.
+_IS_FINISHED = f"status operator(pg_catalog.=) any (array[{literals(FINISHED)[1:-1]}])"
+
 _TAG_FUNCTION = """
 create function <prefix>index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  insert into <schema>.<job_tag> (tag, job_id)
-  select distinct value #>> '{}', new.id from jsonb_array_elements(new.tags) where value #>> '{}' is not null;
+  if tg_op = 'UPDATE' then
+    update <schema>.<job_tag> set status = new.status where job_id = new.id;
+  else
+    insert into <schema>.<job_tag> (tag, job_id, status)
+    select distinct value #>> '{}', new.id, new.status from jsonb_array_elements(new.tags)
+    where value #>> '{}' is not null;
+  end if;
   return null;
 end
 $body$
@@ -244,30 +406,41 @@ create trigger <prefix>job_tags after insert on <job> for each row when (new.tag
 execute function <prefix>index_tags()
 """
 
-# plain SQL may write history too: what has finished did so at some time
-_FINISHED_FUNCTION = """
-create function <prefix>set_finished_at() returns trigger language plpgsql as $body$
-begin
-  new.finished_at := new.created_at;
-  return new;
-end
-$body$
+_TAG_STATUS_TRIGGER = """
+create trigger <prefix>job_tag_status after update of status on <job> for each row when (new.tags is not null)
+execute function <prefix>index_tags()
 """
 
-_FINISHED_TRIGGER = """
-create trigger <prefix>job_finished_at before insert on <job> for each row
-when (new.finished_at is null and new.status in ('succeeded', 'failed', 'cancelled'))
-execute function <prefix>set_finished_at()
-"""
 
-# NOTIFY makes commits wait for each other, so it is sent only while somebody waits to hear it. Above READ COMMITTED
-# the trigger sees who listened when its transaction began, which may be long ago: then it tells in any case.
-_HINT_FUNCTION = """
+def _counted(rows: str, sign: str) -> str:
+    return f"""
+    insert into <schema>.<tally> (at, queue, type, status, error_code, attempt, jobs)
+    select pg_catalog.clock_timestamp(), queue, type, status, coalesce(error_code, ''),
+           least(attempt, {MOST_ATTEMPTS_COUNTED}), 0 operator(pg_catalog.{sign}) pg_catalog.count(*)
+    from {rows} where {_IS_FINISHED} group by 2, 3, 4, 5, 6;"""
+
+
+_ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_ID})"
+
+# Plain SQL may write history too: what has finished did so at some time, and counts.
+# NOTIFY makes commits wait for each other, so it is sent only while somebody listens. Above READ COMMITTED the trigger
+# sees who listened when its transaction began, which may be long ago: then it notifies in any case. Rowcall's own
+# connections notify by themselves, after the commit.
+_INSERTED_FUNCTION = f"""
 create function <prefix>tell_of_jobs() returns trigger language plpgsql
 security definer as $body$
 begin
   if pg_catalog.current_setting('rowcall.tells', true) operator(pg_catalog.=) 'after_commit' then
     return null;
+  end if;
+  if exists (select from inserted where {_IS_FINISHED} or {_ODD_ID}) then
+    if exists (select from inserted where {_ODD_ID}) then
+      raise check_violation using message := 'the id of a job must be above 0 and below {HIGHEST_ID}';
+    end if;
+    {_counted("inserted", "+")}
+    update <schema>.<job> set finished_at = created_at
+    where finished_at is null and id operator(pg_catalog.=) any (array(
+      select id from inserted where {_IS_FINISHED} and finished_at is null));
   end if;
   if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed'
      or exists (select from <schema>.<worker> where listening) then
@@ -278,57 +451,145 @@ end
 $body$
 """
 
-# Rowcall's own connections tell by themselves, after the commit
-_HINT_TRIGGER = """
-create trigger <prefix>job_told after insert on <job> for each statement
+_INSERTED_TRIGGER = """
+create trigger <prefix>job_told after insert on <job> referencing new table as inserted for each statement
 execute function <prefix>tell_of_jobs()
+"""
+
+_DELETED_FUNCTION = f"""
+create function <prefix>count_deleted() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  {_counted("deleted", "-")}
+  if exists (select from <schema>.<edge>) then
+    delete from <schema>.<edge> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
+  if exists (select from <schema>.<slot>) then
+    delete from <schema>.<slot>
+    where worker is null and job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
+  return null;
+end
+$body$
+"""
+
+_DELETED_TRIGGER = """
+create trigger <prefix>job_deleted after delete on <job> referencing old table as deleted for each statement
+execute function <prefix>count_deleted()
+"""
+
+_EMPTIED_FUNCTION = """
+create function <prefix>count_none() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  lock table <schema>.<tally>, <schema>.<total> in share row exclusive mode;  -- whoever folds now comes first
+  delete from <schema>.<total>;
+  delete from <schema>.<tally> where outcome is null;
+  update <schema>.<tally> set status = null where status is not null;
+  delete from <schema>.<edge>;
+  delete from <schema>.<slot> where worker is null;
+  return null;
+end
+$body$
+"""
+
+_EMPTIED_TRIGGER = """
+create trigger <prefix>job_emptied after truncate on <job> for each statement
+execute function <prefix>count_none()
+"""
+
+# The job's row holds its latest attempt while claimed_at is set; the table holds those that something followed.
+_ATTEMPTS = f"""
+create view <prefix>attempts as
+select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,
+       error_code, error_detail, traceback, next_run_at
+from <attempt>
+union all
+select 9000000000000000000, id, attempt,
+       case when status = <failed> and error_code = '{LOST_CODE}' then 'lost' else status end,
+       claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback, null
+from <job> where claimed_at is not null
+"""
+
+_ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, MISMATCH_CODE))
+
+
+def _shown(time: str) -> str:
+    return f"to_char({time} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
+
+
+# a retry may have come later than what ended the wait: the last of the edges says when that was
+_TIMELINE = f"""
+create view <prefix>timeline as
+select id as job_id, created_at as at, 0::bigint as seq, 0 as rank, 'ENQUEUED' as event, null as actor, null as detail
+from <job>
+union all
+select job_id, claimed_at, seq, 1, 'CLAIMED', worker, 'attempt ' || attempt from <prefix>attempts
+union all
+select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt
+from <prefix>attempts where started_at is not null
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null from <job> where heartbeat_at is not null
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+       round(progress * 100) || ' %' || coalesce(': ' || progress_message, '')
+from <job> where progress is not null and heartbeat_at is not null
+union all
+select job_id, finished_at, seq, 4,
+       case status when <succeeded> then 'SUCCEEDED' when 'lost' then 'RECOVERED' when 'released' then 'RELEASED'
+                   when 'snoozed' then 'SNOOZED' when <cancelled> then 'CANCELLED' else 'FAILED' end,
+       case when status = 'lost' then null else worker end,
+       case when status = 'snoozed' then 'until ' || {_shown("next_run_at")}
+            else error_code || coalesce(': ' || error_detail, '') end
+from <prefix>attempts where finished_at is not null and status <> <running>
+union all
+select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null, 'for ' || {_shown("next_run_at")}
+from <prefix>attempts where status = <failed> and next_run_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code
+from <job> where status = <failed> and error_code = '{LOST_CODE}' and claimed_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
+from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'
+union all
+select job_id, at, 8000000000000000000 + least(id, 1000000000000000000), 6, event, actor, detail from <event>
+union all
+select id, created_at, 0, 1, 'BLOCKED', null,
+       'by ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
+from <job> as job where exists (select from <edge> as edge where edge.job_id = job.id)
+union all
+select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null
+from <job> as job where status <> <blocked> and exists (select from <edge> as edge where edge.job_id = job.id)
+  and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state in ('open', 'failed'))
+union all
+select id, finished_at, 9000000000000000000, 5, case status when <failed> then 'FAILED' else 'CANCELLED' end, null,
+       error_code || coalesce(': ' || error_detail, '')
+from <job> where finished_at is not null and claimed_at is null and error_code in {_ENDED_BY_OTHERS}
+union all
+select id, greatest(run_at, created_at), 9000000000000000000, 7, 'HELD', null, 'by limit ' || substr(held, 7)
+from <job> where status = <pending> and held like 'limit:%'
+union all
+select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
+       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || {_shown("held_until")}
+from <job> as job where status = <pending> and held = 'mismatch'
 """
 
 MIGRATIONS = (
     Migration(
         1,
         1,
-        "jobs, attempts, events, workers",
+        "the tables of the first release",
         (
             *(_domain(name) for name in _DOMAINS),
-            _JOB,
-            "create index <prefix>job_ready on <job> (queue, type, priority desc, id)"
-            " where status = 'pending' and held is null",
-            "create index <prefix>job_blocked on <job> (id) where status = 'blocked'",
-            "create index <prefix>job_due on <job> (run_at) where status = 'scheduled'",
-            "create index <prefix>job_expiry on <job> (expires_at)"
-            " where expires_at is not null and attempt = 0 and status in ('blocked', 'scheduled', 'pending')",
-            "create index <prefix>job_owned on <job> (worker, id) where status = 'running'",
-            "create index <prefix>job_leased on <job> (lease_until)"
-            " where status = 'running' and lease_until is not null",
-            "create index <prefix>job_finished on <job> (status, id) where finished_at is not null",
-            _ATTEMPT,
-            "create index <prefix>attempt_job on <attempt> (job_id, id)",
-            _EVENT,
-            "create index <prefix>event_job on <event> (job_id, id)",
-            _WORKER,
-            _JOB_TAG,
-            "create index <prefix>job_tag_job on <job_tag> (job_id)",
-            _TAG_FUNCTION,
-            _TAG_TRIGGER,
-            _FINISHED_FUNCTION,
-            _FINISHED_TRIGGER,
-            _HINT_FUNCTION,
-            _HINT_TRIGGER,
-            views.ATTEMPTS,
-            views.TIMELINE,
+            *(_JOB, _ATTEMPT, _EVENT, _WORKER, _JOB_TAG),
+            *(_TALLY, _TOTAL, _HISTORY, _SETTING),
+            *(_BLOB, _BLOB_REF, _BLOB_PIN),
+            *(_EDGE, _SLOT, _START, _GATE, _QUOTA, _PAUSE, _SCHEDULE, _WAITER),
+            *INDEXES,
+            *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
+            *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
+            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _ATTEMPTS, _TIMELINE),
         ),
     ),
-    Migration(
-        2,
-        2,
-        "counts, history, retention",
-        record_tables.STATEMENTS,
-    ),
-    # older code would take a reference for the arguments
-    Migration(3, 3, "large payloads by reference", BLOB_TABLES),
-    # older code knows no turns, limits or edges
-    Migration(4, 4, "flows and control", flow_tables.STATEMENTS),
 )
-
 NEWEST_VERSION = MIGRATIONS[-1].version

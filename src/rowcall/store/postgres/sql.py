@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rowcall.domain.lifecycle import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.postgres.schema import (
+from rowcall.store.postgres.words import (
     MOST_COUNT,
     MOST_LEASE,
     TABLES,

@@ -10,8 +10,8 @@ from rowcall.domain.lifecycle import (
     LOST_CODE,
 )
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.postgres.schema import MOST_COUNT, milliseconds_of, render, time_of
 from rowcall.store.postgres.sql import JOB_COLUMNS, NEXT_LEASE
+from rowcall.store.postgres.words import MOST_COUNT, milliseconds_of, render, time_of
 
 _OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"
 _UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"

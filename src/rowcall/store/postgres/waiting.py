@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from rowcall.store import rows
 from rowcall.store.dialect import Ends
 from rowcall.store.postgres.rows import array
-from rowcall.store.postgres.schema import channel_of_ends
 from rowcall.store.postgres.waiting_sql import WaitingSql
+from rowcall.store.postgres.words import channel_of_ends
 from rowcall.store.speech import plain
 from rowcall.store.statement import Plan, Statement, execute, fetch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.job import FINISHED
-from rowcall.store.postgres.schema import render
+from rowcall.store.postgres.words import render
 
 _FINISHED = ", ".join(f"'{status.value}'" for status in FINISHED)
 # of a waiter that is alive: it says so again three times in that time

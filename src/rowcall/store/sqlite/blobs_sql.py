@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.words import render
 
 
 class BlobsSql:

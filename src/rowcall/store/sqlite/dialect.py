@@ -43,10 +43,11 @@ from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.records import SqliteRecords
 from rowcall.store.sqlite.records_sql import RecordsSql
 from rowcall.store.sqlite.schedules_sql import SchedulesSql
-from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE, render
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.sqlite.steer_sql import SteerSql
 from rowcall.store.sqlite.waiting import SqliteWaiting
+from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
@@ -94,7 +95,8 @@ class SqliteDialect(
             if migration.version > found:
                 for statement in migration.statements:
                     yield from execute(plain(render(statement, self._prefix)))
-                yield from execute(plain(self._sql.record_migration, now_ms, migration.version, migration.name))
+                recorded = (migration.version, migration.name, migration.oldest)
+                yield from execute(plain(self._sql.record_migration, now_ms, *recorded))
         return found, max(found, NEWEST_VERSION)
 
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:

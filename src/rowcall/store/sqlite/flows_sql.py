@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
-from rowcall.store.sqlite.typed import next_of
+from rowcall.store.sqlite.words import next_of, render
 
 _ENDED = "in ('succeeded', 'failed', 'cancelled')"
 _WAITING = "status in ('blocked', 'scheduled', 'pending')"
@@ -70,10 +69,10 @@ class FlowsSql:
             then coalesce({_LAST.format("step.status")}, head.status) else head.status end, head.type, head.created_at))
         from json_each(?1) as given cross join <job> as head on head.id = {_field(0)}"""
     insert_edges = f"""
-        insert into <edge> (blocker_id, of_chain, job_id, place, on_failure, unsure)
-        select {_field(0)}, {_field(1)}, {_field(2)}, {_field(3)}, {_field(4)}, 0 from json_each(?1) as given"""
+        insert into <edge> (blocker_id, of_chain, job_id, place, on_failure)
+        select {_field(0)}, {_field(1)}, {_field(2)}, {_field(3)}, {_field(4)} from json_each(?1) as given"""
     settle_edges = f"""
-        update <edge> set state = ?2, resolved_at = <now>, unsure = 0
+        update <edge> set state = ?2, resolved_at = <now>
         where (blocker_id, of_chain, job_id) in (
           select {_field(0)}, {_field(1)}, {_field(2)} from json_each(?3) as given)"""
     ends_of = f"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.words import render
 
 _HELD = "<job> indexed by <prefix>job_held_by where status = 'pending' and held"
 _COUNTS = """(
@@ -111,9 +111,9 @@ class LimitsSql:
 
     quotas = "select json_group_array(json_array(name, json_array(concurrency, rate, per_ms))) from <quota>"
     put_quotas = f"""
-        insert or replace into <quota> (name, concurrency, rate, per_ms, changed_at)
-        select name, concurrency, rate, per_ms, <now>
-        from {_given("name", "concurrency", "rate", "per_ms", parameter=2)}"""
+        insert or replace into <quota> (name, concurrency, rate, per_ms)
+        select name, concurrency, rate, per_ms
+        from {_given("name", "concurrency", "rate", "per_ms")}"""
 
 
 def statements() -> dict[str, str]:

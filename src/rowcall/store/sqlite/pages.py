@@ -14,8 +14,8 @@ from rowcall.store.dialect import Filter
 from rowcall.store.sources import SOURCES, Source, fits, sources_of
 from rowcall.store.speech import as_json, plain
 from rowcall.store.sqlite.groups import groups_of, name_of
-from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
+from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
 
 HIGHEST_ID = 2**63 - 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rowcall.store.records import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED
 from rowcall.store.sqlite.groups import groups_of
-from rowcall.store.sqlite.record_tables import COUNT_ALL, SUM_OF_JOBS
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.schema import SUM_OF_JOBS
 from rowcall.store.sqlite.sql import JOB_COLUMNS
+from rowcall.store.sqlite.words import render
 
 # what is asked of those that wait is all in these indexes
 _SOURCES = {
@@ -133,7 +133,11 @@ class RecordsSql:
     finish_unfinished = f"update <job> set finished_at = created_at where {IS_FINISHED} and finished_at is null"
     forget_totals = "delete from <total>"
     forget_tallies = "update <tally> set status = null where status is not null"
-    count_all = COUNT_ALL
+    count_all = f"""
+        insert into <total> (status, queue, type, error_code, attempt, jobs)
+        select status, queue, type, coalesce(cast(error_code as text), ''), min(attempt, {MOST_ATTEMPTS_COUNTED}),
+               count(*)
+        from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5"""
 
     settings = "select name, value from <setting>"
     put_setting = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.words import render
 
 _COLUMNS = (
     "name, task, payload, options, cron, every_ms, zone, catch_up, paused, actor, next_run_at, last_run_at,"
@@ -29,18 +29,18 @@ class SchedulesSql:
         where name = ?1"""
     stop_schedule = "update <schedule> set next_run_at = null, problem = ?2 where name = ?1"
     put_schedule = """
-        insert into <schedule> (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at, changed_at)
-        values (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, <now>)
+        insert into <schedule> (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
         on conflict (name) do update set task = excluded.task, payload = excluded.payload, options = excluded.options,
           cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up,
-          changed_at = excluded.changed_at, problem = null,
+          problem = null,
           next_run_at = case
             when cron is excluded.cron and every_ms is excluded.every_ms and zone = excluded.zone
             then coalesce(next_run_at, excluded.next_run_at) else excluded.next_run_at end"""
-    pause_schedule = "update <schedule> set paused = 1, actor = ?3, changed_at = <now> where name = ?2"
+    pause_schedule = "update <schedule> set paused = 1, actor = ?2 where name = ?1"
     resume_schedule = """
-        update <schedule> set paused = 0, actor = ?4, changed_at = <now>, next_run_at = ?3, problem = null
-        where name = ?2"""
+        update <schedule> set paused = 0, actor = ?3, next_run_at = ?2, problem = null
+        where name = ?1"""
     remove_schedule = "delete from <schedule> where name = ?1 returning name"
 
 

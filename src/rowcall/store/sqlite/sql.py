@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from rowcall.domain.lifecycle import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.sqlite.schema import TABLES, render
-from rowcall.store.sqlite.typed import LARGEST, next_of
+from rowcall.store.sqlite.words import LARGEST, TABLES, next_of, render
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -52,7 +51,7 @@ class Sql:
         select column1 from (values {", ".join(f"('<{table}>')" for table in TABLES)})
         where column1 not in (select name from sqlite_master where type = 'table')"""
     oldest_code = "select max(coalesce(oldest, version)) from <migration> where version > ?1"
-    record_migration = "insert into <migration> (version, name, applied_at) values (?2, ?3, <now>)"
+    record_migration = "insert into <migration> (version, name, applied_at, oldest) values (?2, ?3, <now>, ?4)"
 
     insert = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,

@@ -10,9 +10,8 @@ from rowcall.domain.lifecycle import (
     LOST_CODE,
 )
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.sqlite.schema import render
 from rowcall.store.sqlite.sql import JOB_COLUMNS
-from rowcall.store.sqlite.typed import LARGEST, next_of
+from rowcall.store.sqlite.words import LARGEST, next_of, render
 
 _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
 _OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"

@@ -8,7 +8,7 @@ from rowcall.domain.job import FINISHED
 from rowcall.store import rows
 from rowcall.store.dialect import Ends
 from rowcall.store.speech import as_json, only
-from rowcall.store.sqlite.schema import render
+from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Plan, Statement
 
 _FINISHED = ", ".join(f"'{status.value}'" for status in FINISHED)

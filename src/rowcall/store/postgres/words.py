@@ -1,0 +1,86 @@
+"""What PostgreSQL calls the things that the templates name. See `rowcall.store.rendering`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rowcall.store import rendering
+from rowcall.store.rendering import STATES, Words
+
+# never now(): in a long transaction that is when it began
+CLOCK = "date_trunc('milliseconds', clock_timestamp())"
+MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
+HIGHEST_ID = 2**63 - 1
+
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+    "edge",
+    "slot",
+    "start",
+    "gate",
+    "quota",
+    "pause",
+    "schedule",
+    "waiter",
+    "blob",
+)
+
+
+@cache
+def words(prefix: str, schema: str = "") -> Words:
+    """Return the words for one table prefix; `schema` is of use in functions, where every name says where it is."""
+    return {
+        **STATES,
+        **{table: f"{prefix}{table}" for table in TABLES},
+        "prefix": prefix,
+        "schema": schema,
+        "channel": channel_of(prefix),
+        "channel_of_ends": channel_of_ends(prefix),
+        "clock": CLOCK,
+        "now": f"coalesce({time_of('$1')}, {CLOCK})",
+    }
+
+
+def render(template: str, prefix: str, schema: str = "") -> str:
+    """Return the SQL with its names filled in."""
+    return rendering.render(template, words(prefix, schema))
+
+
+def channel_of(prefix: str) -> str:
+    """Return the channel on which idle workers are notified of jobs."""
+    return f"{prefix}job".lower()
+
+
+def channel_of_ends(prefix: str) -> str:
+    """Return the channel on which waiters are notified of ended jobs, the same for every connection."""
+    return f"{prefix.rpartition('.')[2]}ended".lower()
+
+
+def time_of(milliseconds: str) -> str:
+    return f"to_timestamp({milliseconds}::bigint / 1000.0)"
+
+
+def milliseconds_of(time: str) -> str:
+    # a float8 of seconds is off by less than the half microsecond that is added
+    return f"floor(date_part('epoch', {time}) * 1000 + 0.0005)::bigint"
+
+
+def milliseconds_or_null(time: str) -> str:
+    """`milliseconds_of`, for columns in which plain SQL may have put infinity."""
+    return f"case when isfinite({time}) then {milliseconds_of(time)} end"
+
+
+def milliseconds_after(time: str) -> str:
+    """Return the first whole millisecond that is not before it."""
+    return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"

@@ -1,0 +1,58 @@
+"""What SQLite calls the things that the templates name. See `rowcall.store.rendering`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from rowcall.store import rendering
+from rowcall.store.rendering import STATES, Words
+
+# 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
+CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
+LARGEST = 2**62  # far from where adding one would make a float of it
+LARGEST_SUMMED = 2**53
+
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+    "edge",
+    "slot",
+    "start",
+    "gate",
+    "quota",
+    "pause",
+    "schedule",
+)
+
+
+@cache
+def words(prefix: str) -> Words:
+    """Return the words for one table prefix."""
+    return {
+        **STATES,
+        **{table: f"{prefix}{table}" for table in TABLES},
+        "prefix": prefix,
+        "clock": CLOCK,
+        "now": f"coalesce($1, {CLOCK})",
+    }
+
+
+def render(template: str, prefix: str) -> str:
+    """Return the SQL with its names filled in; `$1` becomes `?1`."""
+    return re.sub(r"\$(\d+)", r"?\1", rendering.render(template, words(prefix)))
+
+
+def next_of(column: str) -> str:
+    """Return one more, except where plain SQL has put the highest number: such a job harms only itself."""
+    return f"{column} + ({column} < {LARGEST})"
