@@ -76,8 +76,8 @@ def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], 
         looked = threading.Event()
         read = elsewhere.database.read
 
-        def noted(plan: object) -> object:
-            found = read(plan)  # type: ignore[arg-type,var-annotated]
+        def noted(plan: object, **options: bool) -> object:
+            found = read(plan, **options)  # type: ignore[arg-type,var-annotated]
             if threading.current_thread().name == "rowcall-results":
                 looked.set()
             return found
@@ -210,10 +210,10 @@ class TestOnAServer:
         asked = 0
         read = jobs.database.read
 
-        def counted(plan: object) -> object:
+        def counted(plan: object, **options: bool) -> object:
             nonlocal asked
             asked += threading.current_thread().name == "rowcall-results"
-            return read(plan)  # type: ignore[arg-type]
+            return read(plan, **options)  # type: ignore[arg-type]
 
         jobs.database.read = counted  # type: ignore[method-assign,assignment]
         with pytest.raises(TimeoutError):

@@ -1,116 +1,187 @@
-"""What a database of any kind is to the rest: a place where plans are run."""
+"""What a database of any kind is to the rest: it runs plans in transactions."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import Loan, Whereabouts
+from rowcall.drivers.caller.kinds import Lender
+from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
-M = TypeVar("M", contravariant=True)
-E = TypeVar("E", covariant=True)
+M = TypeVar("M")
+E = TypeVar("E")
 
 MakePlan = Callable[[], Plan[T]]
-"""A plan runs once. Whoever may have to begin anew, because of a conflict, asks for another."""
+"""Makes a plan, which can run only once: a transaction that is tried again needs another."""
 
 
 class Connection(Protocol):
-    """A connection for one thread's own use. After an error it connects anew by itself."""
+    """A connection that one thread uses. After an error it reconnects by itself."""
 
-    def read(self, plan: Plan[T]) -> T: ...
+    def read(self, plan: Plan[T]) -> T:
+        """Run a plan that only reads; each statement sees a snapshot of its own."""
+
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
 
     def write_one_statement(self, plan: Plan[T]) -> T:
-        """`write`, in fewer steps, for a plan of one statement that may be written twice without harm."""
+        """`write`, in one round trip instead of three, for one statement that does no harm if it is written twice."""
 
     def change_counter(self) -> int | None:
-        """A number that changes when others commit, where there is one."""
+        """Return a number that changes when others commit, or None if the database has none."""
 
     def close(self) -> None: ...
 
 
 class Transaction(Protocol):
-    """A transaction that stays open between plans, on a connection of its own. One thread at a time uses it.
+    """A transaction that stays open between plans, on its own connection. One thread at a time uses it.
 
-    After an error of the database it can only be taken back, to a mark or as a whole.
+    After an error of the database it can only be rolled back, to a savepoint or as a whole.
     """
 
     def run(self, plan: Plan[T]) -> T: ...
     def interrupt(self, plan: Plan[Any]) -> None:
-        """End a plan that another thread runs here: on a server it may wait for any lock. Then it has failed."""
+        """Cancel a plan that another thread runs here; it may wait for a lock. The plan then fails."""
 
-    def mark(self, name: str) -> None: ...
+    def mark(self, name: str) -> None:
+        """Set a savepoint."""
+
     def forget_mark(self, name: str) -> None: ...
     def back_to(self, mark: str) -> None:
-        """Undo all that came after the mark, and forget it."""
+        """Roll back to the savepoint, and release it."""
 
     def commit(self) -> None:
-        """The end of it, whether that succeeds or not."""
+        """End the transaction, even if this raises."""
 
     def roll_back(self) -> None:
-        """The end of it. It never raises: what is not committed is undone sooner or later in any case."""
+        """End the transaction. Never raises: what is not committed is undone sooner or later in any case."""
 
 
-class Database(Protocol[M, E]):
-    """Opens when it is first used. Members of a shared commit are written together."""
+class Database(ABC, Generic[M, E]):
+    """Opens connections at their first use. Members of a shared commit that are `alike` are written by one plan."""
 
     one_writer: bool
-    """Whether everybody else has to wait while somebody writes."""
+    """Whether all others have to wait while one transaction writes."""
 
-    setup_lock: threading.Lock
     survey_seconds: float
-    """How often a worker may look after the others without being a burden."""
+    """How often a worker may check on the others without being a burden."""
+
+    path = ""
+    """The file, if the database is one."""
+
+    def __init__(
+        self,
+        plan_of_one: Callable[[M], Plan[E]],
+        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
+        alike: Callable[[M], object],
+        lender: Lender,
+    ) -> None:
+        self._plan_of_one = plan_of_one
+        self._plan_of_many = plan_of_many
+        self._alike = alike
+        self._lender = lender
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget all connections, threads and locks; called again in a forked child."""
+        self._lock = threading.Lock()
+        self.setup_lock = threading.Lock()
+        self._executors: dict[str, ThreadPoolExecutor] = {}
+        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._flusher)
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """As people are told of it: a path, or a URL without its password."""
+        """The path, or the URL without its password."""
 
     @property
-    def path(self) -> str:
-        """The file, where it is one."""
-
-    @property
+    @abstractmethod
     def side_folder(self) -> str:
-        """A folder of this host for locks that only the kernel can keep."""
+        """A folder of this host for the files that workers lock."""
 
-    def connect(self) -> Connection: ...
+    @abstractmethod
+    def connect(self) -> Connection:
+        """Return a connection for one thread, which has to close it."""
+
     def was_replaced(self) -> bool:
-        """Whether another database is there now than the one that was opened: then all is opened anew."""
+        """Return whether the path leads to another database now; then all connections are closed."""
+        return False
 
-    def read(self, plan: Plan[T]) -> T: ...
-    def read_together(self, make_plan: MakePlan[T]) -> T:
-        """`read`, for a plan whose statements must all see the same moment."""
+    @abstractmethod
+    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+        """Run a plan that only reads. With `snapshot`, in a transaction: all its statements see the same moment."""
 
-    def read_briefly(self, make_plan: MakePlan[T]) -> T:
-        """`read`, for a plan that limits how long it waits."""
-
+    @abstractmethod
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
-        """Run a plan in a transaction. Conflicts are tried again, unless it is to run `once`."""
+        """Run a plan in a transaction. After a conflict, try again, unless `once`."""
 
+    @abstractmethod
     def begin(self) -> Transaction: ...
-    async def aread(self, plan: Plan[T]) -> T: ...
-    async def aread_together(self, make_plan: MakePlan[T]) -> T: ...
-    async def awrite(self, make_plan: MakePlan[T]) -> T: ...
-    def write_shared(self, member: M) -> E: ...
-    async def awrite_shared(self, member: M) -> E: ...
+
+    def write_shared(self, member: M) -> E:
+        """Write one member, in a commit that other threads and tasks of this process may share."""
+        return self._group.submit(member)
+
+    async def aread(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._reader(), lambda: self.read(plan, snapshot=snapshot)
+        )
+
+    async def awrite(self, make_plan: MakePlan[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads(), self.write, make_plan)
+
+    async def awrite_shared(self, member: M) -> E:
+        return await self._group.asubmit(member)
+
     def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
         """A connection of the caller's, to run a plan inside the caller's own transaction.
 
         `whereabouts` is asked of it, and of our own, to tell whether it leads here.
         """
+        return self._lender.lend(connection, whereabouts)
 
+    @abstractmethod
     def vacuum(self) -> int:
-        """Give back the space of what was deleted; gives how many bytes that were."""
+        """Return the space of deleted rows to the file system, and the number of bytes that were freed."""
 
     def give_back(self, stopped: Callable[[], bool]) -> None:
-        """`vacuum`, as far as the database does not do it by itself and until it is told to stop."""
+        """`vacuum`, as far as the database does not do it by itself, until `stopped()`."""
 
     def tidy(self) -> None:
-        """What is to be done now and then by somebody who has the time."""
+        """Do the regular maintenance that the database does not do by itself."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Close every connection. The next use opens anew."""
+        """Close every connection. The next use opens new ones."""
+
+    @abstractmethod
+    def _commit(self, entries: list[Entry[M, E]]) -> None:
+        """Write the entries in one transaction, and give each its result or its error."""
+
+    @abstractmethod
+    def _threads(self) -> ThreadPoolExecutor:
+        """Return the threads that run plans for async callers."""
+
+    def _reader(self) -> ThreadPoolExecutor:
+        return self._threads()
+
+    def _flusher(self) -> ThreadPoolExecutor:
+        """Return the threads that commit for async callers."""
+        return self._threads()
+
+    def _executor(self, name: str, threads: int) -> ThreadPoolExecutor:
+        if (executor := self._executors.get(name)) is None:
+            executor = self._executors[name] = ThreadPoolExecutor(threads, thread_name_prefix=f"rowcall-{name}")
+        return executor
+
+    def _shut_down_executors(self) -> None:
+        executors, self._executors = self._executors, {}
+        for executor in executors.values():
+            executor.shutdown(wait=False)

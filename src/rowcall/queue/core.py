@@ -95,11 +95,11 @@ class Core:
 
     def read_together(self, make_plan: MakePlan[T]) -> T:
         self.ensure_schema()
-        return self.database.read_together(make_plan)
+        return self.database.read(make_plan(), snapshot=True)
 
     async def aread_together(self, make_plan: MakePlan[T]) -> T:
         await self.aensure_schema()
-        return await self.database.aread_together(make_plan)
+        return await self.database.aread(make_plan(), snapshot=True)
 
     def write(self, make_plan: MakePlan[T]) -> T:
         self.check_outside_block()
@@ -122,7 +122,7 @@ class Core:
         with self.database.setup_lock:
             if self._schema_ready:
                 return
-            version = self.database.read_briefly(lambda: self.dialect.version(briefly=True))
+            version = self.database.read(self.dialect.version(), snapshot=True)
             found, newest = version.found, self.dialect.newest_version
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")

@@ -267,8 +267,8 @@ class Survey(msgspec.Struct, frozen=True):
 
 class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     # schema
-    def version(self, *, briefly: bool = False) -> Plan[Version]:
-        """`briefly` waits for no lock for long, inside a transaction."""
+    def version(self) -> Plan[Version]:
+        """Waits for no lock for long, inside a transaction."""
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]: ...
     @property

@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 2.0
 def version_of(queue: Core) -> Version:
     """The version of its tables; 0 if there are none."""
     if queue.config.server is not None:
-        return queue.database.read(queue.dialect.version())
+        return queue.database.read(queue.dialect.version(), snapshot=True)
     path = queue.database.path
     try:
         with looking(path) as raw:

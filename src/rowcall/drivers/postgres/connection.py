@@ -37,6 +37,7 @@ _pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.Weak
 
 
 BEGIN = "begin isolation level read committed"
+BEGIN_SNAPSHOT = "begin isolation level repeatable read, read only"
 
 
 class NothingWritten(StoreUnavailable):
@@ -183,6 +184,14 @@ class Session:
         except psycopg.Error as error:
             raise self._explained(error) from error
 
+    def read_snapshot(self, plan: Plan[T]) -> T:
+        """`read`, in a transaction: all statements see the same moment."""
+        self._start(self._begin.replace(BEGIN, BEGIN_SNAPSHOT))
+        try:
+            return self.read(plan)
+        finally:
+            self.roll_back()
+
     def interrupt(self) -> None:
         """From another thread: cancel the statement that is running."""
         with contextlib.suppress(psycopg.Error):
@@ -190,15 +199,12 @@ class Session:
 
     def write(self, plan: Plan[T]) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
-        self._to_be_told = False
+        self._start(self._begin)
         try:
-            self._raw.execute(self._begin, prepare=False)
             result = run(plan, self.execute)
         except psycopg.Error as error:
             self.roll_back()
-            if is_lost(error):
-                raise NothingWritten(*_lost(self._explained(error))) from error
-            raise self._explained(error) from error
+            raise self._unwritten(error) from error
         except BaseException:
             self.roll_back()
             raise
@@ -207,15 +213,15 @@ class Session:
 
     def begin(self, longest_silence_seconds: int) -> None:
         """`write`, in parts: plans are run by `read`, then comes `commit` or `roll_back`."""
+        self._start(f"{self._begin}; set local idle_in_transaction_session_timeout = '{longest_silence_seconds}s'")
+
+    def _start(self, begin: str) -> None:
         self._to_be_told = False
-        patience = f"set local idle_in_transaction_session_timeout = '{longest_silence_seconds}s'"
         try:
-            self._raw.execute(f"{self._begin}; {patience}", prepare=False)
+            self._raw.execute(begin, prepare=False)
         except psycopg.Error as error:
             self.roll_back()
-            if is_lost(error):
-                raise NothingWritten(*_lost(self._explained(error))) from error
-            raise self._explained(error) from error
+            raise self._unwritten(error) from error
 
     def commit(self) -> None:
         try:
@@ -252,17 +258,18 @@ class Session:
             self._raw.close()
         return explained(error, self._name)
 
+    def _unwritten(self, error: psycopg.Error) -> Exception:
+        found = self._explained(error)
+        if is_lost(error) and isinstance(found, StoreUnavailable):
+            return NothingWritten(found.problem, f"Nothing was written. {found.advice}")
+        return found
+
     def _unsure(self, error: psycopg.Error) -> Exception:
         """The words for an error at a moment when the server may have committed already."""
         found = self._explained(error)
         if is_lost(error) and isinstance(found, StoreUnavailable):
             return StoreUnavailable(found.problem, "What was being written may be there or not")
         return found
-
-
-def _lost(error: Exception) -> tuple[str, str]:
-    assert isinstance(error, StoreUnavailable)
-    return error.problem, f"Nothing was written. {error.advice}"
 
 
 def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import logging
@@ -14,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -22,11 +21,11 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.connection import Loan, Whereabouts
+from rowcall.drivers.caller.connection import Whereabouts
 from rowcall.drivers.caller.guards import PostgresGuard
 from rowcall.drivers.caller.kinds import Lender
-from rowcall.drivers.database import MakePlan
-from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.database import Database, MakePlan
+from rowcall.drivers.group_commit import Entry
 from rowcall.drivers.postgres.connection import (
     NothingWritten,
     PostgresConnection,
@@ -40,7 +39,7 @@ from rowcall.drivers.postgres.connection import (
 )
 from rowcall.drivers.postgres.errors import of_any_driver
 from rowcall.drivers.postgres.transaction import LONGEST_SILENCE_SECONDS, PostgresTransaction
-from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
+from rowcall.store.statement import Plan, Row, Statement, fetch
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -52,14 +51,11 @@ IDLE_SECONDS = 60.0
 SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
 VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
-_OF_ONE_MOMENT = Statement("set transaction isolation level repeatable read, read only", (), no_row)
 
 _open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
 
 
-class PostgresDatabase(Generic[M, E]):
-    """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
-
+class PostgresDatabase(Database[M, E]):
     survey_seconds = 5.0
     one_writer = False
 
@@ -74,46 +70,33 @@ class PostgresDatabase(Generic[M, E]):
         assert config.server is not None
         self._server = config.server
         self._config = config
-        self._plan_of_one = plan_of_one
-        self._plan_of_many = plan_of_many
-        self._alike = alike
         self._hint = hint
         guard = PostgresGuard(
             self.name,
             self._own_whereabouts,
             lambda error: of_any_driver(error, "the lent connection"),
         )
-        self._lender = Lender(guard)
-        self._start_afresh()
+        super().__init__(plan_of_one, plan_of_many, alike, Lender(guard))
         _open_databases.add(self)
 
-    def _start_afresh(self) -> None:
-        self._lock = threading.Lock()
+    def _reset(self) -> None:
+        super()._reset()
         self._opening = threading.Lock()
-        self.setup_lock = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
-        self._threads: ThreadPoolExecutor | None = None
-        self._flusher: ThreadPoolExecutor | None = None
-        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._flushing)
 
     @property
     def name(self) -> str:
         return shown(self._server.url)
 
     @property
-    def path(self) -> str:
-        return ""
-
-    @property
     def side_folder(self) -> str:
-        """Names in it are drawn at random, so all queues of one user of this host may share it."""
+        """Names in it are random, so all queues of one user of this host share it."""
         user = os.getuid() if hasattr(os, "getuid") else 0
         return os.path.join(_temporary_folder(), f"rowcall-{user}")
 
     def connect(self) -> PostgresConnection:
-        """A connection for one thread's own use; that thread closes it."""
         return PostgresConnection(self._config, self._hint, planned=True, hurried=True)
 
     def connect_to_listen(self) -> psycopg.Connection[Row] | None:
@@ -124,18 +107,12 @@ class PostgresDatabase(Generic[M, E]):
             return None
         return raw
 
-    def read(self, plan: Plan[T]) -> T:
-        with self._session() as session:
-            return session.read(plan)
+    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+        def attempt() -> T:
+            with self._session() as session:
+                return session.read_snapshot(plan) if snapshot else session.read(plan)
 
-    def read_together(self, make_plan: MakePlan[T]) -> T:
-        return self.write(lambda: _of_one_moment(make_plan()))
-
-    def read_briefly(self, make_plan: MakePlan[T]) -> T:
-        try:
-            return self.write(make_plan, once=True)  # the limit is the transaction's
-        except NothingWritten:
-            return self.write(make_plan, once=True)
+        return self._again(attempt, (NothingWritten,))
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         def attempt() -> T:
@@ -145,7 +122,7 @@ class PostgresDatabase(Generic[M, E]):
         return attempt() if once else self._again(attempt)
 
     def begin(self) -> PostgresTransaction:
-        """On a connection of a pool of its own: whoever is in a transaction may want to read beside it."""
+        """Begin on a connection of a second pool: the owner may read meanwhile, on one of the first."""
         return self._again(self._begun)
 
     def _begun(self) -> PostgresTransaction:
@@ -161,44 +138,20 @@ class PostgresDatabase(Generic[M, E]):
             raise
         return PostgresTransaction(session, lambda: pool.putconn(raw))
 
-    def _again(self, attempt: Callable[[], T]) -> T:
-        """Conflicts, and connections that are lost before the commit, are nobody's fault: begin anew."""
+    def _again(
+        self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)
+    ) -> T:
+        """Try again after conflicts, and after connections that were lost before the commit."""
         for tries in range(1, MOST_TRIES):
             try:
                 return attempt()
-            except (Conflict, NothingWritten):
+            except errors:
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
         return attempt()
-
-    async def aread(self, plan: Plan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read, plan)
-
-    async def aread_together(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.read_together, make_plan)
-
-    async def awrite(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
-
-    def write_shared(self, member: M) -> E:
-        """Write one member, in a commit that others of this process may share."""
-        return self._group.submit(member)
-
-    async def awrite_shared(self, member: M) -> E:
-        return await self._group.asubmit(member)
-
-    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
-        return self._lender.lend(connection, whereabouts)
 
     def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
         found: list[Row] = self.read(fetch(whereabouts))
         return found[0]
-
-    def was_replaced(self) -> bool:
-        """A server tells by closing its connections."""
-        return False
-
-    def give_back(self, stopped: Callable[[], bool]) -> None:
-        """Autovacuum does that."""
 
     def vacuum(self) -> int:
         before = self._size_bytes()
@@ -218,21 +171,14 @@ class PostgresDatabase(Generic[M, E]):
         found: list[int] = self.read(fetch(Statement(f"select {sizes}", (), lambda row: int(str(row[0])))))
         return found[0]
 
-    def tidy(self) -> None:
-        """The server does that by itself."""
-
     def close(self) -> None:
-        """Close every connection. The next use opens anew."""
         with self._lock, self._opening:
             pools = [pool for pool in (self._pool, self._transaction_pool) if pool is not None]
             self._pool = self._transaction_pool = None
-            executors = [executor for executor in (self._threads, self._flusher) if executor is not None]
-            self._threads = self._flusher = None
             self._writer.close()
+            self._shut_down_executors()
         for pool in pools:
             pool.close()
-        for executor in executors:
-            executor.shutdown(wait=False)
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Session]:
@@ -294,16 +240,12 @@ class PostgresDatabase(Generic[M, E]):
             open=True,
         )
 
-    def _executor(self) -> ThreadPoolExecutor:
-        """More threads than connections: whoever waits too long for one is told so, sync or async."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._server.pool_size + 32, thread_name_prefix="rowcall-store")
-        return self._threads
+    def _threads(self) -> ThreadPoolExecutor:
+        """More threads than connections: a caller that waits too long for one is told so, sync or async."""
+        return self._executor("store", self._server.pool_size + 32)
 
-    def _flushing(self) -> ThreadPoolExecutor:
-        if self._flusher is None:
-            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="rowcall-flush")
-        return self._flusher
+    def _flusher(self) -> ThreadPoolExecutor:
+        return self._executor("flush", 1)
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         if len(entries) == 1:
@@ -341,13 +283,8 @@ class PostgresDatabase(Generic[M, E]):
         for pool in (self._pool, self._transaction_pool):
             if pool is not None:
                 pool._closed = True  # else its end in the child would wait for threads that only the parent has
-        _inherited.append((self._pool, self._transaction_pool, self._threads, self._flusher, self._writer))
-        self._start_afresh()
-
-
-def _of_one_moment(plan: Plan[T]) -> Plan[T]:
-    yield _OF_ONE_MOMENT
-    return (yield from plan)
+        _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer))
+        self._reset()
 
 
 def _temporary_folder() -> str:

@@ -103,8 +103,8 @@ class SqliteConnection:
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
-    def read_together(self, plan: Plan[T]) -> T:
-        """`read`, of one moment, however many statements it takes."""
+    def read_snapshot(self, plan: Plan[T]) -> T:
+        """`read`, in a transaction: all statements see the same moment."""
         try:
             self._call("begin")
             try:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import contextlib
 import logging
 import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
-from rowcall.drivers.caller.connection import Loan, Whereabouts
 from rowcall.drivers.caller.guards import SqliteGuard
 from rowcall.drivers.caller.kinds import Lender
-from rowcall.drivers.database import MakePlan
-from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.database import Database, MakePlan
+from rowcall.drivers.group_commit import Entry
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.drivers.sqlite.errors import explained
@@ -42,9 +38,7 @@ VACUUMED_PAGES = 200
 _open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
 
 
-class SqliteDatabase(Generic[M, E]):
-    """Opens when it is first used. Members of a shared commit that are `alike` are written by one plan."""
-
+class SqliteDatabase(Database[M, E]):
     survey_seconds = 0.5
     one_writer = True
 
@@ -56,72 +50,49 @@ class SqliteDatabase(Generic[M, E]):
         alike: Callable[[M], object],
     ) -> None:
         self._config = config
-        self._plan_of_one = plan_of_one
-        self._plan_of_many = plan_of_many
-        self._alike = alike
-        self._path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
-        self._lender = Lender(SqliteGuard(self._path))
-        self._start_afresh()
+        self.path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
+        super().__init__(plan_of_one, plan_of_many, alike, Lender(SqliteGuard(self.path)))
         _open_databases.add(self)
 
-    def _start_afresh(self) -> None:
-        self._lock = threading.Lock()
-        self.setup_lock = threading.Lock()
+    def _reset(self) -> None:
+        super()._reset()
         self._writer: SqliteConnection | None = None
         self._readers: list[SqliteConnection] = []
         self._tidier: SqliteConnection | None = None
         self._tidied = -1
         self._file: SameFile | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._reading_threads: ThreadPoolExecutor | None = None
-        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._executor)
 
     @property
     def name(self) -> str:
-        return self._path
-
-    @property
-    def path(self) -> str:
-        return self._path
+        return self.path
 
     @property
     def side_folder(self) -> str:
-        """The folder beside the file for locks that only the kernel can keep."""
-        return f"{self._path}-rowcall"
+        return f"{self.path}-rowcall"
 
     def connect(self) -> SqliteConnection:
-        """A connection for one thread's own use; that thread closes it."""
-        return SqliteConnection(self._config, self._path, self.side_folder, watchful=True)
+        return SqliteConnection(self._config, self.path, self.side_folder, watchful=True)
 
     def _connect(self) -> SqliteConnection:
-        """One of those that are kept here, and exchanged together when `was_replaced`."""
-        connection = SqliteConnection(self._config, self._path, self.side_folder)
+        """Return a connection that is kept here; `was_replaced` closes all of them together."""
+        connection = SqliteConnection(self._config, self.path, self.side_folder)
         if self._file is None:
-            self._file = SameFile(self._path)
+            self._file = SameFile(self.path)
         return connection
 
     def was_replaced(self) -> bool:
         file = self._file
         if file is None or file.is_same():
             return False
-        logger.warning("%s was deleted or replaced while it was open: it is opened anew", self._path)
+        logger.warning("%s was deleted or replaced while it was open: it is opened anew", self.path)
         self.close()
         return True
 
-    def read(self, plan: Plan[T]) -> T:
-        with self._reader() as connection:
-            return connection.read(plan)
-
-    def read_together(self, make_plan: MakePlan[T]) -> T:
-        with self._reader() as connection:
-            return connection.read_together(make_plan())
-
-    @contextlib.contextmanager
-    def _reader(self) -> Iterator[SqliteConnection]:
+    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
         readers = self._readers
         connection = _popped(readers) or self._connect()
         try:
-            yield connection
+            return connection.read_snapshot(plan) if snapshot else connection.read(plan)
         finally:
             self._put_back(connection, readers)
 
@@ -132,7 +103,7 @@ class SqliteDatabase(Generic[M, E]):
             connection.close()
 
     def begin(self) -> SqliteTransaction:
-        """On a connection that otherwise reads: the one that writes is for the short transactions of all threads."""
+        """Begin on a connection that otherwise reads: all threads share the writer, for short transactions."""
         readers = self._readers
         connection = _popped(readers) or self._connect()
         try:
@@ -142,31 +113,9 @@ class SqliteDatabase(Generic[M, E]):
             raise
         return SqliteTransaction(connection, lambda: self._put_back(connection, readers))
 
-    def read_briefly(self, make_plan: MakePlan[T]) -> T:
-        return self.read(make_plan())
-
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
             return self._writing().write(make_plan())
-
-    async def aread(self, plan: Plan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reading(), self.read, plan)
-
-    async def aread_together(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reading(), self.read_together, make_plan)
-
-    async def awrite(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.write, make_plan)
-
-    def write_shared(self, member: M) -> E:
-        """Write one member, in a commit that others of this process may share."""
-        return self._group.submit(member)
-
-    async def awrite_shared(self, member: M) -> E:
-        return await self._group.asubmit(member)
-
-    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
-        return self._lender.lend(connection, whereabouts)
 
     def tidy(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""
@@ -202,26 +151,19 @@ class SqliteDatabase(Generic[M, E]):
             self._writer = self._tidier = self._file = None
             for connection in connections:
                 connection.close()
-            executors = [threads for threads in (self._threads, self._reading_threads) if threads is not None]
-            self._threads = self._reading_threads = None
-        for executor in executors:
-            executor.shutdown(wait=False)
+            self._shut_down_executors()
 
     def _writing(self) -> SqliteConnection:
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
 
-    def _executor(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(4, thread_name_prefix="rowcall-store")
-        return self._threads
+    def _threads(self) -> ThreadPoolExecutor:
+        return self._executor("store", 4)
 
-    def _reading(self) -> ThreadPoolExecutor:
-        """Apart from those that write, which may all be waiting for a transaction whose owner wants to read."""
-        if self._reading_threads is None:
-            self._reading_threads = ThreadPoolExecutor(4, thread_name_prefix="rowcall-read")
-        return self._reading_threads
+    def _reader(self) -> ThreadPoolExecutor:
+        """Not the threads that write: they may all wait for a transaction whose owner wants to read."""
+        return self._executor("read", 4)
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
         connection = self._writing()
@@ -251,14 +193,10 @@ class SqliteDatabase(Generic[M, E]):
                 for entry in group:
                     self._write_group(connection, [entry])
             else:
-                group[0].error = explained(error, self._path)
+                group[0].error = explained(error, self.path)
             return
         for entry, result in zip(group, results, strict=True):
             entry.result = result
-
-    def _after_fork(self) -> None:
-        """In the child, whose inherited connections are closed by now: begin with new ones, and new locks."""
-        self._start_afresh()
 
 
 def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:
@@ -269,7 +207,7 @@ def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:
 
 
 def _reset_after_fork() -> None:
-    forking.each(list(_open_databases), SqliteDatabase._after_fork)
+    forking.each(list(_open_databases), SqliteDatabase._reset)
 
 
 if hasattr(os, "register_at_fork"):

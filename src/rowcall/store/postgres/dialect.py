@@ -83,9 +83,8 @@ class PostgresDialect(
     def channel(self) -> str:
         return channel_of(self._prefix)
 
-    def version(self, *, briefly: bool = False) -> Plan[Version]:
-        if briefly:
-            yield from execute(plain(self._sql.wait_briefly))
+    def version(self) -> Plan[Version]:
+        yield from execute(plain(self._sql.wait_briefly))
         if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
         version = yield from only(Statement(self._sql.current_version, (NEWEST_VERSION,), rows.version_from_row))

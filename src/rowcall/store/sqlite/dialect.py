@@ -74,7 +74,7 @@ class SqliteDialect(
     def newest_version(self) -> int:
         return NEWEST_VERSION
 
-    def version(self, *, briefly: bool = False) -> Plan[Version]:
+    def version(self) -> Plan[Version]:
         if not (yield from fetch(plain(self._sql.table_exists))):
             return Version(0, 0)
         found = yield from only(Statement(self._sql.current_version, (), rows.number_from_row))
