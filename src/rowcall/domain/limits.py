@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Annotated
 
 import msgspec
 
@@ -84,14 +85,17 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
         return Numbers(min(allowed, default=None), slowest.rate, slowest.per_ms)
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=1, le=1000 * 10**10)]
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A limit as the row of one job has it."""
 
-    key: str
+    key: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY)]
     name: str
-    concurrency: int | None = None
-    rate: int | None = None
-    per_ms: int | None = None
+    concurrency: _Whole | None = None
+    rate: _Whole | None = None
+    per_ms: _Whole | None = None
 
     @property
     def numbers(self) -> Numbers:
@@ -157,7 +161,8 @@ def entries_from_text(text: str) -> list[Entry] | None:
         entries = _entries.decode(text)
     except msgspec.MsgspecError:
         return None
-    return entries if all(_is_fit(entry) for entry in entries) else None
+    has_nul = "\\u0000" in text and any("\0" in entry.key + entry.name for entry in entries)
+    return None if has_nul else entries
 
 
 def checked_limits(value: object) -> tuple[Limit, ...] | None:
@@ -186,12 +191,6 @@ def _name_complaint(name: object) -> str | None:
     except UnicodeEncodeError:
         return "holds half of a surrogate pair"
     return None
-
-
-def _is_fit(entry: Entry) -> bool:
-    numbers = (entry.concurrency, entry.rate, entry.per_ms)
-    whole = all(number is None or 1 <= number <= 1000 * 10**10 for number in numbers)
-    return whole and len(entry.key) <= LONGEST_KEY and "\0" not in entry.key + entry.name
 
 
 def _is_whole(number: object) -> bool:

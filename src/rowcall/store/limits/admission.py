@@ -22,6 +22,7 @@ from rowcall.store.statement import Plan
 HELD_AT_ONCE = 1000
 AHEAD_AT_ONCE = 250
 HIGHEST_START = 2**52
+NO_STARTS = Starts(0, 0, {})
 REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 
 
@@ -43,8 +44,9 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
         entries = None if job.limits is None else entries_from_text(job.limits)
         if entries is None:
             entries = entries_of(self.of_task.get(job.type, ()), job.payload)
-        entries += entries_of(self.of_queue.get(job.queue, ()), job.payload)
-        return list({entry.key: entry for entry in entries}.values())
+        if of_queue := self.of_queue.get(job.queue):
+            entries += entries_of(of_queue, job.payload)
+        return entries if len(entries) == 1 else list({entry.key: entry for entry in entries}.values())
 
 
 def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
@@ -63,7 +65,7 @@ class Room:
         self.now_ms = now_ms
         self.admitted = 0
         self.started = 0
-        self.starts = Starts(0, 0, {})
+        self.starts = NO_STARTS
 
     @property
     def places(self) -> int | None:
@@ -88,7 +90,7 @@ class Room:
 
     @property
     def has_no_place(self) -> bool:
-        return self.places is not None and self.places <= 0
+        return (places := self.places) is not None and places <= 0
 
     @property
     def is_full(self) -> bool:
@@ -141,10 +143,12 @@ class Admission:
         admitted, slots, full = [], [], []
         for job in ready:
             entries = wishes.get(job.id)
-            if entries is None or not all(entry.key in self._rooms for entry in entries):
+            if entries is None:
                 continue
-            rooms = [self._rooms[entry.key] for entry in entries]
-            if any(room.is_full for room in rooms):
+            rooms = [self._rooms[entry.key] for entry in entries if entry.key in self._rooms]
+            if len(rooms) < len(entries):
+                continue
+            if True in [room.is_full for room in rooms]:
                 full.append(job)
             elif not seat(job, any(room.numbers.rate is not None for room in rooms)):
                 break  # what is behind it must not overtake it
@@ -187,11 +191,9 @@ class Admission:
             wishes = {job_id: wish for job_id, wish in read.items() if wish is not None}
         entries: dict[str, Entry] = {}
         strictest: dict[str, Numbers] = {}
-        wanted: Counter[str] = Counter()
         for wish in wishes.values():
             for entry in wish:
                 first = entries.setdefault(entry.key, entry)
-                wanted[entry.key] += 1
                 if entry is not first and entry != first:  # rows of processes that do not agree
                     known = strictest.get(entry.key, first.numbers)
                     strictest[entry.key] = known.strictest(entry.numbers)
@@ -211,10 +213,12 @@ class Admission:
                     self._rooms[key] = Room(numbers, state.used, now_ms, is_published=state.published is not None)
         for key, entry in entries.items():
             room = self._rooms.get(key)
-            numbers = strictest.get(key, entry.numbers)
-            if room is not None and not room.is_published and room.numbers != numbers:
-                room.numbers = room.numbers.strictest(numbers)
-        self.left |= any(key in self._foreign for key in entries)
+            if room is not None and not room.is_published:
+                numbers = strictest.get(key, entry.numbers)
+                if room.numbers != numbers:
+                    room.numbers = room.numbers.strictest(numbers)
+        self.left |= not self._foreign.isdisjoint(entries)
+        wanted = Counter([entry.key for wish in wishes.values() for entry in wish])
         yield from load_starts(dialect, {key: self._rooms[key] for key in entries if key in self._rooms}, wanted)
         return wishes
 
@@ -283,7 +287,7 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str
         room = rooms[key]
         if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no number after it
             yield from dialect.forget_starts({key: starts.last})
-            starts = Starts(0, 0, {})
+            starts = NO_STARTS
         room.started = 0
         room.starts = starts
         if starts.last_at_ms - room.now_ms > room.numbers.span_ms:

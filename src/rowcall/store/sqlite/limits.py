@@ -13,7 +13,7 @@ from rowcall.store.spoken_limits import SpokenLimits
 from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.statement import Plan, Statement, execute
 
-_slots = msgspec.json.Decoder(list[tuple[str, int, int, int]])
+_texts = msgspec.json.Decoder(list[str])
 
 
 class SqliteLimits(SpokenLimits):
@@ -33,18 +33,12 @@ class SqliteLimits(SpokenLimits):
         return used
 
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
-        ids = as_json([job_id for job_id, _ in attempts])
-        slots = _slots.decode((yield from only(Statement(self._limits.slots_of, (ids,), rows.text_from_row))))
-        known = set(attempts)
-        keys = [
-            key
-            for key, job_id, lease, by_hand in slots
-            if (job_id, lease) in known or (by_hand and (job_id, None) in known)
-        ]
-        if keys and len(keys) == len(slots):  # nearly always: a shorter statement will do
-            yield from execute(plain(self._limits.delete_all_slots, ids))
-        elif keys:
-            yield from execute(plain(self._limits.delete_slots, as_json(attempts)))
+        # not as_json of a dict: one job may come with two leases
+        leases = ",".join([f'"{job_id}":{lease}' for job_id, lease in set(attempts)]).replace("None", "null")
+        given = "{" + leases + "}"
+        keys = yield from self._json(_texts, self._limits.slots_of, given)
+        if keys:
+            yield from execute(plain(self._limits.delete_slots, given))
         return keys
 
     def hold(self, jobs: Mapping[int, str]) -> Plan[int]:

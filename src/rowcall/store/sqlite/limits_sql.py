@@ -9,11 +9,12 @@ _COUNTS = """(
             exists (select 1 from <job> as job
                     where job.id = slot.job_id and job.lease = slot.lease and +job.status = 'running')
             or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
-# without a lease, what no worker holds
+# Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
 _OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
-        where slot.job_id = json_extract(given.value, '$[0]') and case
-          when json_extract(given.value, '$[1]') is null then slot.worker is null
-          else slot.lease = json_extract(given.value, '$[1]') end"""
+        where slot.job_id = cast(given.key as integer) and case
+          when given.value is not null then slot.lease = given.value
+          else (select worker is null from <slot> as whole where whole.limit_key = slot.limit_key
+                and whole.job_id = slot.job_id and whole.lease = slot.lease) end"""
 _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 
@@ -39,9 +40,7 @@ class LimitsSql:
     take_slots = f"""
         insert or replace into <slot> (limit_key, job_id, lease, worker)
         select key, job_id, lease, ?2 from {_given("key", "job_id", "lease")}"""
-    slots_of = """
-        select json_group_array(json_array(limit_key, job_id, lease, worker is null))
-        from <slot> indexed by <prefix>slot_by_job where job_id in (select value from json_each(?1))"""
+    slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
     slots_of_worker = "select json_group_array(json_array(job_id, lease)) from <slot> where worker = ?1"
     stale_keys = f"""
         select json_group_array(limit_key) from (
@@ -50,7 +49,6 @@ class LimitsSql:
         delete from <slot> where (limit_key, job_id, lease) in (
           select slot.limit_key, slot.job_id, slot.lease from json_each(?1) as given
           cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
-    delete_all_slots = "delete from <slot> where job_id in (select value from json_each(?1))"
     delete_slots = f"""
         delete from <slot> where (limit_key, job_id, lease) in (
           select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""

@@ -240,6 +240,16 @@ class TestSlotsOfWorkers:
         assert len(freed) == 1
         assert store.execute("select job_id, lease from rowcall_slot") == [(ready.id, ready.lease + 1)]
 
+    def test_attempts_of_one_job_are_freed_together_and_each_once(self, jobs: Rowcall, store: Store) -> None:
+        ready = StoreWorker(jobs, "worker").start_one()
+        store.execute(
+            "insert into rowcall_slot (limit_key, job_id, lease, worker)"
+            f" select limit_key, job_id, lease + 1, worker from rowcall_slot where job_id = {ready.id}"
+        )
+        attempts = [(ready.id, ready.lease), (ready.id, ready.lease), (ready.id, ready.lease + 1)]
+        assert len(jobs.write(lambda: jobs.dialect.free_slots(attempts))) == 2
+        assert store.execute("select job_id from rowcall_slot") == []
+
     def test_it_is_free_when_the_worker_has_left(self, jobs: Rowcall, store: Store) -> None:
         ready = StoreWorker(jobs, "worker").start_one()
         jobs.complete(jobs.get(ready.id))
