@@ -55,13 +55,12 @@ class LimitsSql:
         insert into <slot> (limit_key, job_id, lease, worker)
         select key, job_id, lease, $2::text from {_given("key text", "job_id bigint", "lease bigint")}
         on conflict (limit_key, job_id, lease) do update set worker = excluded.worker"""
-    # without a lease, what no worker holds
+    # without a lease, only slots that no worker holds
     free_slots = f"""
-        with freed as (
-          delete from <slot> where ctid = any (array(
-            select mine.ctid from {_given("job_id bigint", "lease bigint")} cross join lateral (
-              select ctid from <slot> as slot where slot.job_id = given.job_id
-                and case when given.lease is null then slot.worker is null else slot.lease = given.lease end) as mine))
+        with given as materialized (select * from {_given("job_id bigint", "lease bigint")}), freed as (
+          delete from <slot> where job_id = any (array(select job_id from given))
+            and ((job_id, lease) in (select job_id, lease from given)
+                 or worker is null and job_id in (select job_id from given where lease is null))
           returning limit_key)
         select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
 
