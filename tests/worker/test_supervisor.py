@@ -189,7 +189,7 @@ def test_a_child_that_replaced_itself_is_still_on_the_leash(queue: Rowcall, tmp_
 
 def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys; from rowcall.worker import supervisor; supervisor.BEYOND_GRACE_SECONDS = 0.1;"
+        "import sys; from rowcall.worker.process import supervisor; supervisor.BEYOND_GRACE_SECONDS = 0.1;"
         "deaf = [sys.executable, '-c', 'print(\"deaf\", flush=True); import threading; threading.Event().wait()'];"
         "sys.exit(3 if not supervisor.Supervisor(deaf, 2, 0.1).run() else 0)"
     )
