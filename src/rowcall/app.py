@@ -26,7 +26,7 @@ from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.domain.job import Summary
 from rowcall.domain.limits import Limit
 from rowcall.domain.retention import Retention
-from rowcall.observe.endpoint import DEFAULT_HOST, Endpoint
+from rowcall.observe.endpoint import DEFAULT_HOST
 from rowcall.observe.extras import tracing_of
 from rowcall.queue.by_hand import ByHand
 from rowcall.queue.keeping import Keeping
@@ -208,9 +208,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
             metrics_port=metrics_port,
             metrics_host=metrics_host,
         )
-        if metrics_port is None:
-            return Worker(self, chosen)
-        return Worker(self, chosen, Endpoint(metrics_host, metrics_port, lambda: self.stats(window=60)))
+        return Worker(self, chosen, lambda: self.stats(window=60))
 
     def work(
         self,

@@ -8,8 +8,7 @@ from contextlib import closing
 from rowcall import Retention, Rowcall
 from rowcall.queue.blobs import LOOKED_AT_ONCE, collect_blobs
 from rowcall.store.statement import Statement, execute, no_row
-from rowcall.worker.loop.outage import Outage
-from rowcall.worker.upkeep.pruning import Janitor
+from rowcall.worker.upkeep.pruning import Pruning
 from tests.blobs.conftest import Open
 from tests.blobs.support import DAY, TEXT, Shelves, digest_in_row, referred, rows
 from tests.connected import connected
@@ -132,7 +131,7 @@ def test_workers_collect_by_themselves(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age()
-    janitor = Janitor(jobs, Outage())
+    janitor = Pruning(jobs)
     janitor.round()
     assert shelves.digests == set()
     shelves.put(b"again")

@@ -115,7 +115,7 @@ def test_a_port_that_is_taken_stops_it_at_once(
         port = taken.getsockname()[1]
         result = run("work", "app:jobs", f"--metrics-port={port}", *more)
     assert result.exit_code == 2
-    assert f"--metrics-port: nobody can listen at 127.0.0.1:{port}" in result.stderr.splitlines()[-1]
+    assert f"--metrics-port: cannot listen at 127.0.0.1:{port}" in result.stderr.splitlines()[-1]
     assert caplog.messages == []
     assert queue.workers() == []
 
@@ -125,8 +125,8 @@ def test_a_port_that_is_taken_stops_it_at_once(
     [
         (["--metrics-port=0"], "0 is not in the range"),
         (["--metrics-port=65535", "--processes=2"], "2 processes need as many ports"),
-        (["--metrics-port=9464", "--metrics-host=no such host"], "nobody can listen at no such host:9464"),
-        (["--metrics-port=9464", f"--metrics-host={'a' * 70}"], "nobody can listen at aaa"),
+        (["--metrics-port=9464", "--metrics-host=no such host"], "cannot listen at no such host:9464"),
+        (["--metrics-port=9464", f"--metrics-host={'a' * 70}"], "cannot listen at aaa"),
         (["--log-format=xml"], "'xml' is not one of"),
     ],
 )

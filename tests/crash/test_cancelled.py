@@ -99,10 +99,10 @@ class World:
         names = {thread.name for thread in threading.enumerate()}
         assert not names & {
             "rowcall-loop",
-            "rowcall-heart",
-            "rowcall-watcher",
-            "rowcall-janitor",
-            "rowcall-canceller",
+            "rowcall-heartbeat",
+            "rowcall-recovery",
+            "rowcall-pruning",
+            "rowcall-cancel-requests",
         }, names
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from rowcall import Stats, StoreUnavailable
+from rowcall.base.clock import SystemClock
 from rowcall.observe.counts import Counts
 from tests.support import eventually
 
@@ -18,7 +19,7 @@ def test_they_are_asked_for_once_in_a_while() -> None:
         asked.append(1)
         return STATS
 
-    counts = Counts(ask)
+    counts = Counts(ask, SystemClock())
     assert [counts.latest(), counts.latest()] == [STATS, STATS]
     assert len(asked) == 1
 
@@ -32,7 +33,7 @@ def test_a_database_that_fails_is_asked_again_at_once() -> None:
             raise answer
         return answer
 
-    counts = Counts(ask)
+    counts = Counts(ask, SystemClock())
     assert [counts.latest(), counts.latest()] == [None, STATS]
 
 
@@ -44,7 +45,7 @@ def test_a_database_that_hangs_is_not_waited_for_and_asked_by_one_only() -> None
         answer.wait()
         return STATS
 
-    counts = Counts(ask, patience_seconds=0.01)
+    counts = Counts(ask, SystemClock(), patience_seconds=0.01)
     assert [counts.latest(), counts.latest()] == [None, None]
     assert len(asked) == 1
     answer.set()
@@ -61,7 +62,7 @@ def test_a_database_that_is_slow_is_shown_as_it_was_a_moment_ago() -> None:
         return STATS
 
     quick = {"fresh_seconds": 0.0, "patience_seconds": 0.01}
-    patient, strict = Counts(ask, **quick), Counts(ask, **quick, stale_seconds=0.0)
+    patient, strict = Counts(ask, SystemClock(), **quick), Counts(ask, SystemClock(), **quick, stale_seconds=0.0)
     eventually(lambda: patient.latest() is STATS)
     answer.clear()
     assert patient.latest() is STATS

@@ -166,7 +166,7 @@ def test_a_port_that_is_taken_is_said_before_the_worker_starts(jobs: Rowcall) ->
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         worker = jobs.worker(metrics_port=port)
-        with pytest.raises(InvalidOption, match=f"metrics_port: nobody can listen at 127.0.0.1:{port}: Address"):
+        with pytest.raises(InvalidOption, match=f"metrics_port: cannot listen at 127.0.0.1:{port}: Address"):
             worker.start()
     assert jobs.workers() == []
     with jobs.worker(metrics_port=port):

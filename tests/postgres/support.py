@@ -24,7 +24,7 @@ IN_TRANSACTION = """
       and pid <> pg_backend_pid()
 """
 OUT_OF_REACH = "the database is out of reach"
-THERE_AGAIN = "the database is there again"
+THERE_AGAIN = "the database is back"
 
 
 class Site(Place):

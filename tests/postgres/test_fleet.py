@@ -15,7 +15,8 @@ from rowcall import Job, Rowcall
 from rowcall.drivers.postgres import connection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.upkeep.heartbeat import Watcher
+from rowcall.worker.service import Background, Stopping, never
+from rowcall.worker.upkeep.recovery import Recovery
 from tests.postgres.support import Site, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
@@ -195,14 +196,14 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
     monkeypatch.setattr(site.jobs.database, "survey_seconds", HOUR)
     surveys = threading.Semaphore(0)
 
-    class Counted(Watcher):
-        def check(self) -> int:
-            recovered = super().check()
+    class Counted(Recovery):
+        def check(self, stopping: Stopping = never) -> int:
+            recovered = super().check(stopping)
             surveys.release()
             return recovered
 
-    watcher = Counted(site.jobs)
-    watcher.start()
+    thread = Background("recovery", Counted(site.jobs).run, site.jobs.clock)
+    thread.start()
     try:
         assert surveys.acquire(timeout=30)
         (job, _) = enqueue_held(site.jobs)
@@ -212,16 +213,16 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
         comes_to(site.jobs, job, "pending")
         assert outcomes(site.jobs, job) == ["lost"]
     finally:
-        watcher.stop()
-        watcher.wait()
+        thread.stop()
+        thread.wait()
 
 
 def test_a_file_that_belongs_to_another_queue_costs_one_survey(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    watcher = Watcher(site.jobs)
+    recovery = Recovery(site.jobs)
     folder = site.folder / "side"
     folder.mkdir()
     (folder / "worker-of-another-queue").touch()
     monkeypatch.setattr(type(site.jobs.database), "side_folder", str(folder))
-    assert watcher._any_dead_here()
-    assert watcher.check() == 0
-    assert not watcher._any_dead_here()
+    assert recovery._any_dead_here()
+    assert recovery.check() == 0
+    assert not recovery._any_dead_here()

@@ -111,5 +111,5 @@ def test_a_worker_s_log_tells_no_password(guarded: PostgresServer, tmp_path: Pat
             guarded.stop("immediate")
             worker.wait_for(OUT_OF_REACH)
             guarded.start()
-            worker.wait_for("there again")
+            worker.wait_for("the database is back")
             check_no_secret_in(worker.output)

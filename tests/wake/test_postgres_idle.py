@@ -12,7 +12,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
 from rowcall.worker.loop import postgres_waiter, rounds
 from rowcall.worker.settings import DEFAULT_LEASE_SECONDS
-from rowcall.worker.upkeep import heartbeat, mismatches
+from rowcall.worker.upkeep import mismatches, recovery
 
 FASTER = 20.0
 LOGGED = "options=-c%20log_statement%3Dall"
@@ -23,7 +23,7 @@ EDGES = 3  # of each kind of question, one more may fall into a time than its sh
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (heartbeat, ("CHECK_SECONDS", "TIDY_SECONDS")),
+        (recovery, ("CHECK_SECONDS", "TIDY_SECONDS")),
         (rounds, ("LONGEST_WAIT_SECONDS",)),
         (mismatches, ("PAUSE_SECONDS",)),
         (postgres_waiter, ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),

@@ -16,7 +16,7 @@ from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.wake.notification import News
 from rowcall.worker.loop import buffer_size, postgres_waiter
-from rowcall.worker.upkeep import heartbeat
+from rowcall.worker.upkeep import recovery
 from tests.connected import connected, database_with_tables, empty
 from tests.wake.idle import PLAIN_SQL, Idle, ear
 from tests.worker.support import comes_to, ended
@@ -407,7 +407,7 @@ def test_a_failed_attempt_with_another_to_come_wakes_it(waiting: Idle) -> None:
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PostgresDatabase, "survey_seconds", 0.02)
-    monkeypatch.setattr(heartbeat, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(recovery, "CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("watchful")

@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Run
+from rowcall.worker.registrar import Identity
 
 ROOT = Path(__file__).parents[2]
 FINISHED = ("succeeded", "failed", "cancelled")
@@ -134,7 +134,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Run]:
     """Runs for a dispatcher without a worker."""
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
     return [
-        Run(ready, jobs.tasks[ready.type], "w", taken.look.now_ms, time.monotonic, buffered=False)
+        Run(ready, jobs.tasks[ready.type], Identity("w", None), taken.look.now_ms, jobs.clock, buffered=False)
         for ready in taken.started
     ]
 

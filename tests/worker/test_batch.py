@@ -18,7 +18,7 @@ from tests.worker.support import Place, claimed
 
 @pytest.fixture
 def dispatcher(jobs: Rowcall) -> Dispatcher:
-    return Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+    return Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
 
 
 def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:

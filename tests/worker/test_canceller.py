@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -22,6 +21,7 @@ from rowcall.testing import eventually
 from rowcall.worker.attempt import Run, Stop
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep import cancel_requests
 from tests.worker.support import Place, ended, some_beats
 
@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return ask(dialect, attempts)
 
     monkeypatch.setattr(SqliteDialect, "interrupted", noted)
-    monkeypatch.setattr(cancel_requests, "ASK_SECONDS", 0.02)
+    monkeypatch.setattr(cancel_requests, "CHECK_SECONDS", 0.02)
     return ids
 
 
@@ -77,11 +77,11 @@ def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop
         held.enqueue(number)
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
     first, second = (
-        Run(ready, jobs.tasks["held"], "me", taken.look.now_ms, time.monotonic, buffered=buffered)
+        Run(ready, jobs.tasks["held"], Identity("me", None), taken.look.now_ms, jobs.clock, buffered=buffered)
         for ready, buffered in zip(taken.started, (False, True), strict=True)
     )
     rung = threading.Event()
-    dispatcher = Dispatcher(1, rung.set, None, limited_queues=True)
+    dispatcher = Dispatcher(1, rung.set, jobs.clock, None, limited_queues=True)
     dispatcher.accept([first], [second])
     dispatcher.cancel(second, because)
     assert rung.is_set()
@@ -107,13 +107,13 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
         held.enqueue(number)
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=1, buffer=1), None))
     first, second = (
-        Run(ready, jobs.tasks["held"], "me", taken.look.now_ms, time.monotonic, buffered=buffered)
+        Run(ready, jobs.tasks["held"], Identity("me", None), taken.look.now_ms, jobs.clock, buffered=buffered)
         for ready, buffered in zip((*taken.started, *taken.buffered), (False, True), strict=True)
     )
-    dispatcher = Dispatcher(1, lambda: None, None)
+    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)
     dispatcher.accept([first], [second])
     jobs.complete(jobs.get(second.ready.id))
-    cancel_requests.Canceller(jobs, dispatcher).check()
+    cancel_requests.CancelRequests(jobs, dispatcher).check()
     assert dispatcher.take_ended() == [second]
     assert not first.cancelled
     let_go.set()
@@ -130,8 +130,8 @@ def test_who_completes_on_a_connection_in_autocommit_mode_is_not_stopped(
 
     def complete_and_check(*arguments: object) -> None:
         complete(*arguments)  # type: ignore[arg-type]
-        assert worker._canceller is not None
-        worker._canceller.check()
+        assert worker._dispatcher is not None
+        cancel_requests.CancelRequests(jobs, worker._dispatcher).check()
 
     monkeypatch.setattr(Completion, "complete", complete_and_check)
 

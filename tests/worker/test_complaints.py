@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
 import psycopg
@@ -12,7 +11,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.store.dialect import Registration
 from rowcall.testing import FakeClock
-from rowcall.worker.upkeep.health_log import Complaints
+from rowcall.worker.upkeep.health_log import HealthLog
 
 HOUR_SECONDS = 3600
 
@@ -42,17 +41,17 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
     with Rowcall(url, clock=clock) as jobs:
         jobs.enqueue("task", queue="mail")
         register(jobs, "other=3,more")
-        connection, of_worker = jobs.database.connect(), Complaints(jobs)
+        connection, of_worker = jobs.database.connect(), HealthLog(jobs)
         try:
-            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue mail"]
+            assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
             jobs.write(lambda: jobs.dialect.beat("w", jobs.now_ms()))
-            assert [one.kind for one in of_worker.look(connection)] == ["unserved queue mail", "long wait mail"]
+            assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail", "long wait mail"]
             (line,) = said(caplog)
             assert line.startswith("jobs of mail have been due for 11 min.")
             clock.advance(HOUR_SECONDS)
-            of_worker.look(connection)
+            of_worker.check(connection)
             assert len(said(caplog)) == 2
         finally:
             connection.close()
@@ -65,7 +64,7 @@ def test_a_worker_that_serves_all_or_the_queue_leaves_nothing_to_say(url: str) -
             register(jobs, queues)
             connection = jobs.database.connect()
             try:
-                assert Complaints(jobs).look(connection) == []
+                assert HealthLog(jobs).check(connection) == []
             finally:
                 connection.close()
 
@@ -78,7 +77,7 @@ def test_a_transaction_that_holds_the_horizon_is_named(postgres_url: str, monkey
         assert pid is not None
         connection = jobs.database.connect()
         try:
-            (found,) = [one for one in Complaints(jobs).look(connection) if one.kind == "horizon"]
+            (found,) = [one for one in HealthLog(jobs).check(connection) if one.kind == "horizon"]
             assert f"process {pid[0]}" in found.what
         finally:
             connection.close()
@@ -89,10 +88,10 @@ def test_a_clock_of_another_machine_is_compared(postgres_url: str, monkeypatch: 
         jobs.migrate()
         connection = jobs.database.connect()
         try:
-            assert Complaints(jobs).look(connection) == []
-            true_time = time.time
-            monkeypatch.setattr(time, "time", lambda: true_time() + 60)
-            (found,) = Complaints(jobs).look(connection)
+            assert HealthLog(jobs).check(connection) == []
+            wall = jobs.clock.wall
+            monkeypatch.setattr(jobs.clock, "wall", lambda: wall() + 60)
+            (found,) = HealthLog(jobs).check(connection)
             assert found.kind == "clock"
             assert "60 s behind" in found.what
         finally:
@@ -106,6 +105,6 @@ def test_the_log_and_the_disk_of_a_file_are_looked_at(tmp_path: Path, monkeypatc
         jobs.migrate()
         connection = jobs.database.connect()
         try:
-            assert [one.kind for one in Complaints(jobs).look(connection)] == ["wal", "disk"]
+            assert [one.kind for one in HealthLog(jobs).check(connection)] == ["wal", "disk"]
         finally:
             connection.close()

@@ -15,8 +15,9 @@ from rowcall.store.records import Group
 from rowcall.store.statement import Plan, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.worker.loop.outage import Outage
-from rowcall.worker.upkeep import pruning as janitor_module
-from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Janitor
+from rowcall.worker.service import Background
+from rowcall.worker.upkeep import pruning as pruning_module
+from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Pruning
 
 DAY = timedelta(days=1)
 
@@ -52,21 +53,21 @@ def rows_in(jobs: Rowcall, table: str) -> object:
 
 
 def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
-    janitor = Janitor(jobs, Outage())
+    pruning = Pruning(jobs)
     complete_one(jobs)
-    janitor.round()
+    pruning.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history")) == (1, 0)  # its minute is not over
     clock.advance(60)
-    janitor.round()
+    pruning.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), rows_in(jobs, "total")) == (0, 1, 1)
     clock.advance(DAY)
-    janitor.round()
+    pruning.round()
     assert jobs.stats().total == 0
     clock.advance(60)
-    janitor.round()  # that it was deleted is folded as well
+    pruning.round()  # that it was deleted is folded as well
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), jobs.stats().total) == (0, 1, 0)
     clock.advance(31 * DAY)
-    janitor.round()
+    pruning.round()
     assert rows_in(jobs, "history") == 0
 
 
@@ -89,10 +90,10 @@ def test_of_two_only_one_does_a_duty(
         for queue, name in ((jobs, "first"), (other, "second")):
             monkeypatch.setattr(queue.dialect, "finished_groups", telling(queue, name, pruned))
         for _ in range(3):
-            Janitor(jobs, Outage()).round()
-            Janitor(other, Outage()).round()
+            Pruning(jobs).round()
+            Pruning(other).round()
             clock.advance(PRUNE_EVERY_MS / 1000 - 1)
-            Janitor(other, Outage()).round()
+            Pruning(other).round()
             clock.advance(1)
     assert pruned == ["first", "first", "first"]
     assert FOLD_EVERY_MS < PRUNE_EVERY_MS
@@ -102,13 +103,11 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(jobs: Rowcall, cloc
     for _ in range(3):
         complete_one(jobs)
     clock.advance(2 * DAY)
-    janitor = Janitor(jobs, Outage())
-    janitor.stop()
-    janitor.round()
+    Pruning(jobs).round(stopping=lambda: True)
     assert jobs.stats().by_status["succeeded"] == 3
     assert rows_in(jobs, "tally") == 3
     clock.advance(60)
-    Janitor(jobs, Outage()).round()
+    Pruning(jobs).round()
     assert jobs.stats().total == 0
 
 
@@ -116,7 +115,7 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, url: str) -> No
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
-    Janitor(jobs, Outage()).round()
+    Pruning(jobs).round()
     with Rowcall(url) as other:
         settings = other.read(other.dialect.settings())
     assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
@@ -129,7 +128,7 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     complete_one(jobs)
     jobs.write(lambda: jobs.dialect.put_setting("retention of task send", "for ever"))
     clock.advance(2 * DAY)
-    Janitor(jobs, Outage()).round()
+    Pruning(jobs).round()
     assert jobs.stats().total == 0
     assert "it holds no rule of retention" in caplog.text
 
@@ -137,21 +136,21 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
 def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_whoever_declares_the_task(url: str) -> None:
     with Rowcall(url, retention=Retention(succeeded=60)) as first:
         first.task(name="send", retention=Retention(succeeded=1))(nothing)
-        Janitor(first, Outage()).round()
+        Pruning(first).round()
     with Rowcall(url) as stranger:
         assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "send") == 1
         assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "other") == 60
     with Rowcall(url) as second:
         second.task(name="send")(nothing)
         assert second.read(rules_of(second)).keep_seconds(Status.SUCCEEDED, "default", "send") == 30 * 86_400
-        Janitor(second, Outage()).round()
+        Pruning(second).round()
         assert "retention of task send" not in second.read(second.dialect.settings())
 
 
 def test_a_janitor_outlives_a_database_that_is_away(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(janitor_module, "ROUND_SECONDS", 0.01)
+    monkeypatch.setattr(pruning_module, "ROUND_SECONDS", 0.01)
     away = threading.Event()
     connect, connected = jobs.database.connect, threading.Event()
 
@@ -163,17 +162,17 @@ def test_a_janitor_outlives_a_database_that_is_away(
         return connect()
 
     monkeypatch.setattr(jobs.database, "connect", connect_unless_away)
-    janitor = Janitor(jobs, Outage())
-    janitor.start()
+    thread = Background("pruning", Pruning(jobs).run, jobs.clock, outage=Outage(jobs.clock))
+    thread.start()
     assert connected.wait(20)
-    janitor.stop()
-    janitor.wait()
+    thread.stop()
+    thread.wait()
     assert "the folder is gone" in caplog.text
 
 
 def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    janitor = Janitor(jobs, Outage())
-    janitor.round()
+    pruning = Pruning(jobs)
+    pruning.round()
     asked: list[object] = []
     read = jobs.database.read
 
@@ -184,5 +183,5 @@ def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monke
     monkeypatch.setattr(jobs.database, "read", noted)
     monkeypatch.setattr(jobs.database, "connect", lambda: pytest.fail("a connection was made"))
     monkeypatch.setattr(jobs.database, "write", lambda *_: pytest.fail("something was written"))
-    janitor.round()
+    pruning.round()
     assert len(asked) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from contextvars import ContextVar
 
 import pytest
@@ -15,6 +14,7 @@ from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes import lanes
 from rowcall.worker.lanes.lanes import AsyncLane
+from rowcall.worker.registrar import Identity
 from tests.worker.support import ended
 
 
@@ -180,4 +180,4 @@ def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall)
 def claimed_run(jobs: Rowcall) -> Run:
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
     (ready,) = taken.started
-    return Run(ready, jobs.tasks[ready.type], "by hand", taken.look.now_ms, time.monotonic, buffered=False)
+    return Run(ready, jobs.tasks[ready.type], Identity("by hand", None), taken.look.now_ms, jobs.clock, buffered=False)

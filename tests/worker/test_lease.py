@@ -15,13 +15,13 @@ from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.attempt import Run
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lease import Lease
+from rowcall.worker.registrar import Identity, Lease
 from tests.worker.support import all_ended, claimed, ended
 
 
 def test_it_is_renewed_from_when_the_heartbeat_was_sent() -> None:
     clock = FakeClock(monotonic=100)
-    lease = Lease(15, clock.monotonic)
+    lease = Lease(15, clock)
     assert lease.may_be_over
     lease.renew(95)
     assert not lease.may_be_over
@@ -55,11 +55,12 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
 
     made = [jobs.enqueue(kind, {"item": 1} if kind == "batch" else {}, max_attempts=1) for _ in range(2)]
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=2), None))
-    lease = Lease(15, time.monotonic)  # never renewed
+    lease = Lease(15, jobs.clock)  # never renewed
     first, second = (
-        Run(ready, jobs.tasks[kind], "w", taken.look.now_ms, time.monotonic, lease=lease) for ready in taken.started
+        Run(ready, jobs.tasks[kind], Identity("w", None), taken.look.now_ms, jobs.clock, lease=lease)
+        for ready in taken.started
     )
-    dispatcher = Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
     if kind == "batch":
         dispatcher.accept([first], [], [second])
     else:
@@ -85,7 +86,7 @@ def test_a_run_that_was_told_to_stop_before_its_thread_came_to_it_is_not_called(
     late.enqueue()
     (run,) = claimed(jobs, 1)
     run.stop(Released())
-    dispatcher = Dispatcher(1, lambda: None, None)
+    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)
     dispatcher.accept([run], [])
     eventually(lambda: dispatcher.has_ended)
     assert run.transition is not None

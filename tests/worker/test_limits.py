@@ -16,7 +16,7 @@ from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
 from rowcall.testing.clock import FakeClock
-from rowcall.worker.upkeep.held_jobs import SWEEP_SECONDS, Sweeper
+from rowcall.worker.upkeep.held_jobs import PAUSE_SECONDS, HeldJobs
 
 Execute = Callable[[str], list[tuple[object, ...]]]
 ONE = Limit("one", concurrency=1)
@@ -75,12 +75,12 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     # ended by somebody who knows nothing of limits
     execute("update rowcall_job set status = 'succeeded', lease = lease + 1 where status = 'running'")
     assert jobs.claim("w") == []
-    sweeper = Sweeper(jobs)
-    assert sweeper.look() == 1
-    assert sweeper.look() == 0
+    held_jobs = HeldJobs(jobs)
+    assert held_jobs.look() == 1
+    assert held_jobs.look() == 0
     assert len(jobs.claim("w", limit=3)) == 1
-    clock.advance(SWEEP_SECONDS)
-    assert sweeper.look() == 0
+    clock.advance(PAUSE_SECONDS)
+    assert held_jobs.look() == 0
     assert execute("select count(*) from rowcall_slot") == [(2,)]
     jobs.prune()
     assert execute("select count(*) from rowcall_slot") == [(1,)]
@@ -95,10 +95,10 @@ def test_jobs_that_nobody_takes_do_not_keep_others_held(jobs: Rowcall, clock: Fa
     running = jobs.claim("w", limit=1, queues=["unserved"])
     jobs.claim("w", limit=100)
     jobs.complete(running[0])
-    sweeper = Sweeper(jobs)
+    held_jobs = HeldJobs(jobs)
     for _ in range(6):
-        sweeper.look()
-        clock.advance(SWEEP_SECONDS)
+        held_jobs.look()
+        clock.advance(PAUSE_SECONDS)
     assert len(jobs.claim("w", limit=1, queues=["served"])) == 1
 
 

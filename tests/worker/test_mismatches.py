@@ -13,6 +13,7 @@ from rowcall import Rowcall
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.testing import eventually
 from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import settings
 from rowcall.worker.upkeep import mismatches
 from rowcall.worker.upkeep.mismatches import Mismatches
@@ -49,8 +50,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     looks: list[None] = []
     look = Mismatches._look
 
-    def counted(self: Mismatches) -> None:
-        look(self)
+    def counted(self: Mismatches, stopping: Stopping) -> None:
+        look(self, stopping)
         looks.append(None)
 
     monkeypatch.setattr(Mismatches, "_look", counted)
@@ -146,10 +147,10 @@ def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall, monkeypatc
     held.look()
     assert (refused, offered, held.expected) == ({job.id, 700}, [], True)
     jobs.cancel(job.id)
-    held._look()
+    held._look(never)
     assert (refused, held.expected) == ({700}, False)
     monkeypatch.setattr(mismatches, "MOST_REMEMBERED", 0)
-    held._look()
+    held._look(never)
     assert refused == set()
 
 

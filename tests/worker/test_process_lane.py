@@ -281,7 +281,7 @@ def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
 def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> None:
     for _ in range(2):
         enqueue(jobs, isolated.where_async)
-    dispatcher = Dispatcher(1, lambda: None, None, tasks=jobs.tasks)
+    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
     pids = []
     for run in claimed(jobs, 2):
         dispatcher.accept([run], [])

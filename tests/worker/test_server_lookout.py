@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from rowcall.base.clock import Clock
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.database import Connection
 from rowcall.store.postgres.dialect import PostgresDialect
@@ -56,7 +57,7 @@ class Script:
 
     # the module's time
 
-    def monotonic(self) -> float:
+    def timer(self) -> float:
         return self.now
 
     def is_readable(self, descriptor: int, seconds: float) -> bool:
@@ -108,14 +109,18 @@ def bell() -> Iterator[Bell]:
 @pytest.fixture
 def script(bell: Bell, monkeypatch: pytest.MonkeyPatch) -> Script:
     script = Script(bell)
-    monkeypatch.setattr(postgres_waiter, "time", script)
     monkeypatch.setattr(postgres_waiter, "is_readable", script.is_readable)
     return script
 
 
 def lookout_of(script: Script, bell: Bell) -> ServerLookout:
     return ServerLookout(
-        cast(PostgresDialect, script), cast(Connection, script), cast(Listener, script), bell, lambda: script.name
+        cast(PostgresDialect, script),
+        cast(Clock, script),
+        cast(Connection, script),
+        cast(Listener, script),
+        bell,
+        lambda: script.name,
     )
 
 

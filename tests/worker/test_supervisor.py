@@ -189,9 +189,10 @@ def test_a_child_that_replaced_itself_is_still_on_the_leash(queue: Rowcall, tmp_
 
 def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys; from rowcall.worker.process import supervisor; supervisor.BEYOND_GRACE_SECONDS = 0.1;"
+        "import sys; from rowcall.base.clock import SystemClock;"
+        "from rowcall.worker.process import supervisor; supervisor.BEYOND_GRACE_SECONDS = 0.1;"
         "deaf = [sys.executable, '-c', 'print(\"deaf\", flush=True); import threading; threading.Event().wait()'];"
-        "sys.exit(3 if not supervisor.Supervisor(deaf, 2, 0.1).run() else 0)"
+        "sys.exit(3 if not supervisor.Supervisor(deaf, 2, 0.1, SystemClock()).run() else 0)"
     )
     with PythonProcess("-c", program) as process:
         eventually(lambda: process.output.count("deaf") == 2)
@@ -201,8 +202,9 @@ def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started_is_tried_again() -> None:
     program = (
-        "import sys, logging; logging.basicConfig(); from rowcall.worker.process.supervisor import Supervisor;"
-        "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0).run() else 3)"
+        "import sys, logging; logging.basicConfig(); from rowcall.base.clock import SystemClock;"
+        "from rowcall.worker.process.supervisor import Supervisor;"
+        "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0, SystemClock()).run() else 3)"
     )
     with PythonProcess("-c", program) as process:
         process.wait_for("worker process 1 could not be started: ")

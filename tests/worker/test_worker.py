@@ -312,6 +312,6 @@ def test_a_table_that_is_dropped_under_a_worker_ends_it_and_nothing_else_is_prom
         assert worker.ended.wait(20)
     assert isinstance(worker.failure, SchemaMismatch)
     assert "rowcall_job; run: rowcall migrate APP; if it finds" in str(worker.failure)
-    Outage().noticed("watcher", worker.failure)
+    Outage(jobs.clock).noticed("recovery", worker.failure)
     assert caplog.messages[-1] == str(worker.failure)
     assert [line for line in caplog.messages if "trying again" in line] == []

@@ -22,7 +22,10 @@ class Clock(Protocol):
         """Return this machine's time in seconds since 1970. Jobs go by `now`, never by this."""
 
     def monotonic(self) -> float:
-        """Return seconds that never go backwards."""
+        """Return seconds that never go backwards and pass while the machine is suspended: for leases and ages."""
+
+    def timer(self) -> float:
+        """Return seconds that pass while this process waits: for pauses and timeouts."""
 
     def sleep(self, seconds: float) -> None: ...
 
@@ -45,6 +48,8 @@ class SystemClock:
     monotonic: Callable[[], float] = staticmethod(
         partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
     )
+
+    timer: Callable[[], float] = staticmethod(time.monotonic)
 
     sleep: Callable[[float], None] = staticmethod(time.sleep)
 

@@ -1,11 +1,11 @@
-"""The counts of a database as a scrape needs them: not asked for too often, and never waited for too long."""
+"""The counts that a scrape reports: not queried too often, and never waited for too long."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
+from rowcall.base.clock import Clock
 from rowcall.domain.job import Stats
 
 FRESH_SECONDS = 5.0
@@ -14,17 +14,19 @@ STALE_SECONDS = 30.0
 
 
 class Counts:
-    """`latest` gives None when the database has failed, or has not answered for a while. It never raises."""
+    """`latest` returns None when the database has failed, or has not answered for a while. It never raises."""
 
     def __init__(
         self,
         ask: Callable[[], Stats],
+        clock: Clock,
         *,
         fresh_seconds: float = FRESH_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
         self._ask = ask
+        self._timer = clock.timer
         self._fresh_seconds = fresh_seconds
         self._patience_seconds = patience_seconds
         self._stale_seconds = stale_seconds
@@ -46,14 +48,14 @@ class Counts:
             return self._known(self._stale_seconds)
 
     def _known(self, seconds: float) -> Stats | None:
-        return self._stats if time.monotonic() - self._answered_at < seconds else None
+        return self._stats if self._timer() - self._answered_at < seconds else None
 
     def _refresh(self) -> None:
         stats = None
         try:
             stats = self._ask()
         except Exception:
-            pass  # the worker itself says what is wrong with the database
+            pass  # the worker itself logs what is wrong with the database
         finally:
             with self._lock:
-                self._stats, self._answered_at, self._asking = stats, time.monotonic(), None
+                self._stats, self._answered_at, self._asking = stats, self._timer(), None

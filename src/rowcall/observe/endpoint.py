@@ -1,4 +1,4 @@
-"""Where Prometheus finds the metrics of a worker: an HTTP server of its own."""
+"""An HTTP server at which Prometheus finds the metrics of a worker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rowcall.base.clock import Clock
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Stats
 from rowcall.observe.counts import Counts
@@ -14,42 +15,50 @@ from rowcall.observe.extras import missing
 from rowcall.observe.meter import Meter
 
 if TYPE_CHECKING:
-    import threading
+    from threading import Thread
     from wsgiref.simple_server import WSGIServer
 
 DEFAULT_HOST = "127.0.0.1"
 
 
 class Endpoint:
-    """Opened before its worker starts, so that a port that is taken stops it; closed after it has ended."""
+    """A service of a worker. It starts first, so that a port in use stops the worker."""
 
-    def __init__(self, host: str, port: int, ask: Callable[[], Stats]) -> None:
+    def __init__(
+        self, host: str, port: int, clock: Clock, ask: Callable[[], Stats], slots: int, busy: Callable[[], int]
+    ) -> None:
         _require_library()
         self._host = host
         self._port = port
-        self._counts = Counts(ask)
-        self._server: WSGIServer | None = None
-        self._thread: threading.Thread | None = None
+        self._counts = Counts(ask, clock)
+        self._slots = slots
+        self._busy = busy
+        self._server: tuple[WSGIServer, Thread] | None = None
         self.meter = Meter()
 
-    def open(self, slots: int, busy: Callable[[], int]) -> None:
-        """Begin to answer; `InvalidOption` if that cannot be."""
+    def start(self) -> None:
+        """Begin to answer, or raise `InvalidOption`."""
         from prometheus_client import start_http_server
 
         from rowcall.observe.metrics import WorkerCollector, registry_of
 
-        registry = registry_of(WorkerCollector(self.meter, self._counts, slots, busy))
+        if self._server is not None:
+            return
+        registry = registry_of(WorkerCollector(self.meter, self._counts, self._slots, self._busy))
         try:
-            self._server, self._thread = start_http_server(self._port, self._host, registry)
+            self._server = start_http_server(self._port, self._host, registry)
         except (OSError, UnicodeError) as error:
             raise refused(self._host, self._port, error) from None
 
-    def close(self) -> None:
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
-            self._server = None
+    def stop(self) -> None:
+        """Does nothing: it answers until all else has ended."""
+
+    def wait(self) -> None:
+        if self._server is not None:
+            (server, thread), self._server = self._server, None
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
 
 def _require_library() -> None:
@@ -60,7 +69,7 @@ def _require_library() -> None:
 
 
 def require_free(host: str, ports: range) -> None:
-    """Complain of the first port that could not be listened at; for a process that will start others there."""
+    """Raise `InvalidOption` for the first port in use; for a process that will start workers there."""
     for port in ports:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -73,4 +82,4 @@ def require_free(host: str, ports: range) -> None:
 
 def refused(host: str, port: int, error: Exception) -> InvalidOption:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidOption("metrics_port", f"nobody can listen at {host}:{port}: {reason}")
+    return InvalidOption("metrics_port", f"cannot listen at {host}:{port}: {reason}")

@@ -15,7 +15,7 @@ class FakeClock(SystemClock):
     """Replaces the database's clock: `Rowcall(url, clock=FakeClock())`.
 
     `advance` lets time pass: both the wall clock and the monotonic one move. `set` and `jump` set the wall clock, and
-    leave the monotonic one alone. Sleeping and waiting take real time, which the clock does not show.
+    leave the monotonic one alone. Sleeping and waiting take real time, which only `timer` shows.
 
     >>> clock = FakeClock()
     >>> clock.advance(90)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Sequence
 
+from rowcall.base.clock import Clock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
@@ -31,14 +31,14 @@ from rowcall.domain.lifecycle import (
     decide,
 )
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.drivers.liveness_file import NO_PLACE, Ledger
+from rowcall.drivers.liveness_file import NO_PLACE
 from rowcall.queue.by_hand import job_of
 from rowcall.queue.core import Core
 from rowcall.queue.tracing import Processing, Tracing
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
-from rowcall.worker.lease import Lease
+from rowcall.worker.registrar import Identity, Lease
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
@@ -80,10 +80,9 @@ class Run:
         self,
         ready: Ready,
         task: Declaration,
-        worker: str,
+        identity: Identity,
         claimed_at_ms: int,
-        monotonic: Callable[[], float],
-        ledger: Ledger | None = None,
+        clock: Clock,
         completion: Completion | None = None,
         tracing: Tracing | None = None,
         buffered: bool = False,
@@ -94,16 +93,11 @@ class Run:
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
         self._tracing = tracing
         self.marked = not buffered  # whether the row says that it was started
-        self._worker = worker
+        self.identity = identity
         self.claimed_at_ms = claimed_at_ms
-        self._monotonic = monotonic
-        self.ledger = ledger
+        self._clock = clock
         self._completion = completion
         self._lease = lease
-
-    @property
-    def worker(self) -> str:
-        return self._worker
 
     @property
     def waited_ms(self) -> int:
@@ -128,10 +122,10 @@ class Run:
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         traced = self.trace.log_fields if self.trace is not None else {}
-        return {**fields, "worker": self._worker, **traced}
+        return {**fields, "worker": self.identity.name, **traced}
 
     def claimed_job(self) -> Job:
-        return job_of(self.ready, self._worker, self.claimed_at_ms)
+        return job_of(self.ready, self.identity.name, self.claimed_at_ms)
 
     def claimed_jobs(self) -> list[Job]:
         return [self.claimed_job()]
@@ -148,14 +142,14 @@ class Run:
 
     def begin(self) -> None:
         """Before its handler is called, where it is called. `LeaseInDoubt` if the job may be another worker's."""
-        started_at = self._monotonic()
+        started_at = self._clock.monotonic()
         if self._lease is not None and started_at > self._lease.ends_at:
             raise LeaseInDoubt
-        if self.ledger is not None:
-            self.place = self.ledger.mark_started(self.ready.id, self.ready.lease, started_at)
+        if self.identity.liveness_file is not None:
+            self.place = self.identity.liveness_file.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
         if self._tracing is not None:
-            self.trace = self._tracing.processing(self.ready, self._worker)
+            self.trace = self._tracing.processing(self.ready, self.identity.name)
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
 
@@ -223,12 +217,12 @@ class Run:
         return self._completion.previous(self.ready)
 
     def _age_ms(self) -> int:
-        return int((self._monotonic() - self.started_at) * 1000)
+        return int((self._clock.monotonic() - self.started_at) * 1000)
 
     def succeed(self, result: object) -> None:
         if self.settled:
             return  # given up before, and decided then
-        self.finished_at = self._monotonic()
+        self.finished_at = self._clock.monotonic()
         if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
             self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
@@ -275,7 +269,7 @@ class Run:
             self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
-        self.finished_at = self._monotonic()
+        self.finished_at = self._clock.monotonic()
         stopped = self.stopped_because
         if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
             self.transition = self._decide(stopped)
@@ -305,7 +299,7 @@ class Run:
 
     def give_up(self, outcome: Stop) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""
-        self.finished_at = self._monotonic()
+        self.finished_at = self._clock.monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
             self.trace.end(self.transition)
@@ -330,7 +324,7 @@ class Run:
 
     def _decide(self, outcome: Outcome) -> Transition:
         tries = Tries(self.ready.attempt, self.ready.max_attempts)
-        return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=random.random())
+        return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=self._clock.chance())
 
 
 def attempt_of(run: Run) -> tuple[int, int]:

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 
 from rowcall.context import logger
-from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import Summary
+from rowcall.domain.job import Stats, Summary
 from rowcall.domain.lifecycle import Move, Released
 from rowcall.drivers.finishing import finish_in_thread
-from rowcall.drivers.liveness_file import Ledger, cannot_be_kept, sweep
-from rowcall.drivers.side_files import make_folder
 from rowcall.observe.endpoint import Endpoint
 from rowcall.queue.enqueueing import Enqueueing
 from rowcall.queue.limits import publish_limits
 from rowcall.queue.schedules import publish_schedules
 from rowcall.store.counts.folding import fold
-from rowcall.store.dialect import Registration
-from rowcall.store.jobs.recover import retire
 from rowcall.wake.file_watch import Bell
+from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.lanes import AsyncLane
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
-from rowcall.worker.process.identity import host_name, worker_name
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
-from rowcall.worker.upkeep.cancel_requests import Canceller
-from rowcall.worker.upkeep.heartbeat import Heart, Watcher
-from rowcall.worker.upkeep.pruning import Janitor
+from rowcall.worker.upkeep.cancel_requests import CancelRequests
+from rowcall.worker.upkeep.heartbeat import Heartbeat
+from rowcall.worker.upkeep.pruning import Pruning
+from rowcall.worker.upkeep.recovery import Recovery
 
 LAST_WORDS_SECONDS = 2.0
 
@@ -47,29 +43,30 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, core: Enqueueing, settings: Settings, endpoint: Endpoint | None = None) -> None:
+    def __init__(self, core: Enqueueing, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
         self._core = core
+        self.clock = core.clock
         self._settings = settings
-        self._endpoint = endpoint
+        self._registrar = Registrar(core, settings)
+        self._endpoint = (
+            Endpoint(settings.metrics_host, settings.metrics_port, core.clock, ask, settings.concurrency, self._busy)
+            if settings.metrics_port is not None and ask is not None
+            else None
+        )
+        self._services: list[Service] = [] if self._endpoint is None else [self._endpoint]
         self._bell: Bell | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
-        self._ledger: Ledger | None = None
-        self._outage = Outage()
-        self._heart = Heart(core, settings.lease_seconds, self._declared_lost, self._outage)
-        self._watcher = Watcher(core, self._heart, self._outage)
-        self._janitor = Janitor(core, self._outage)
-        self._canceller: Canceller | None = None
         self._thread: threading.Thread | None = None
         self._stop_asked = threading.Event()
         self._forced = False
-        self._worn_out = False
         self._forced_at = 0.0
         self._timer: threading.Timer | None = None
         self._process = os.getpid()
-        self.name = ""
         self.ended = threading.Event()
         self.failure: BaseException | None = None
+        self.exhausted = False
+        """Whether every slot was held by a handler that ran past its timeout and could not be ended."""
 
     # starting and stopping: a second call of either does nothing
 
@@ -152,9 +149,8 @@ class Worker:
         return self._stop_asked.is_set()
 
     @property
-    def exhausted(self) -> bool:
-        """Whether every slot was held by handlers that ran past their time-out and could not be ended."""
-        return self._worn_out
+    def name(self) -> str:
+        return self._registrar.name
 
     def __enter__(self) -> Worker:
         self.start()
@@ -185,134 +181,82 @@ class Worker:
     def check_place(self) -> None:
         """Refuse, before anything is started, what would keep every worker on this host from starting."""
         self._core.ensure_schema()
-        if self._core.database.path and (ledger := self._new_ledger()) is not None:
-            ledger.close()
+        self._registrar.check_place()
 
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
-        self._core.ensure_schema()
-        publish_limits(self._core)
+        core, settings, clock, outage = self._core, self._settings, self.clock, Outage(self.clock)
+        core.ensure_schema()
+        publish_limits(core)
         if self._endpoint is not None:
-            self._endpoint.open(self._settings.concurrency, self._busy)
+            self._endpoint.start()
         self._bell = Bell()
         self._dispatcher = Dispatcher(
-            self._settings.concurrency,
+            settings.concurrency,
             self._bell.nudge,
+            clock,
             AsyncLane(loop) if loop is not None else None,
-            limited_queues=self._settings.queues is not None,
-            monotonic=self._core.clock.monotonic,
-            tasks=self._core.tasks,
-            app=self._core.app_module,
+            limited_queues=settings.queues is not None,
+            tasks=core.tasks,
+            app=core.app_module,
         )
-        self._canceller = Canceller(self._core, self._dispatcher)
         self._dispatcher.warm_up()
         try:
-            publish_schedules(self._core)
-            self._register()
-            self._loop = Loop(
-                self._core,
-                self._settings,
-                self._dispatcher,
-                self._bell,
-                self._register,
-                self.name,
-                self._heart.lease,
-                self._outage,
-                self._endpoint.meter if self._endpoint is not None else None,
-            )
-            self._watcher.mismatches = self._loop.mismatches
+            publish_schedules(core)
+            self._registrar.register()
+            completion = Completion(core)
+            meter = self._endpoint.meter if self._endpoint is not None else None
+            self._loop = Loop(core, settings, self._dispatcher, self._bell, self._registrar, completion, outage, meter)
         except BaseException:
             self._leave()
             self._bell.close()
             raise
+        heartbeat = Heartbeat(core, self._registrar, self._declared_lost)
+        recovery = Recovery(core, self._registrar, heartbeat, self._loop.mismatches)
+        cancel_requests = CancelRequests(core, self._dispatcher)
+        self._services += [
+            Background("heartbeat", heartbeat.run, clock, outage=outage),
+            Background("recovery", recovery.run, clock, outage=outage),
+            Background("pruning", Pruning(core).run, clock, outage=outage),
+            Background("cancel requests", cancel_requests.run, clock, wake=self._dispatcher.anything),
+            completion.progress.thread,
+        ]
 
     def _busy(self) -> int:
         return self._settings.concurrency - self._dispatcher.free_slots if self._dispatcher is not None else 0
 
-    def _register(self) -> str:
-        """Take a new name, a lock that goes with it, and a row that others watch."""
-        name = worker_name()
-        ledger = self._new_ledger()
-        registration = Registration(
-            name=name,
-            host=host_name(),
-            pid=os.getpid(),
-            queues=self._settings.queues_text,
-            concurrency=self._settings.concurrency,
-            version=VERSION,
-            lease_ms=round(self._settings.lease_seconds * 1000),
-            lock_path=ledger.path if ledger is not None else None,
-            served=self._settings.served,
-        )
-        registered_at = self._core.clock.monotonic()
-        try:
-            self._core.write(lambda: self._core.dialect.register(registration, self._core.now_ms()))
-        except BaseException:
-            if ledger is not None:
-                ledger.close()
-            raise
-        former, self._ledger, self.name = self._ledger, ledger, name
-        self._heart.worker = self._watcher.worker = name
-        self._heart.lease.renew(registered_at)
-        assert self._dispatcher is not None
-        self._dispatcher.ledger, self._dispatcher.worker = ledger, name
-        if former is not None:
-            former.close()
-        return name
-
-    def _new_ledger(self) -> Ledger | None:
-        """Beside a file it must be possible; beside a server it only makes recovery on this host quicker."""
-        database = self._core.database
-        try:
-            make_folder(database.side_folder, database.path)
-            sweep(database.side_folder)
-            return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
-        except OSError as error:
-            if database.path:
-                raise cannot_be_kept(database.side_folder, error) from error
-            logger.warning(
-                "%s cannot be used (%s): if this worker dies, others notice only after its lease",
-                database.side_folder,
-                error.strerror,
-            )
-            return None
-
     def _run(self, *, until_idle: bool = False) -> None:
         assert self._loop is not None
         loop = self._loop
-        self._heart.start()
         try:
-            loop.run(lambda: self._look_after_others(until_idle), lambda: self._finished(loop, until_idle))
+            if until_idle:  # what another worker lost is due, too
+                recovery = Recovery(self._core, self._registrar, mismatches=loop.mismatches)
+                recovery.check()
+                recovery.held_jobs.look_at_all()
+            for service in self._services:
+                service.start()
+            loop.run(lambda: self._finished(loop, until_idle))
         except BaseException as error:
             self.failure = error
             if isinstance(error, RowcallError):
                 logger.error("worker %s ends: %s", self.name, error)
             elif isinstance(error, Exception):
-                logger.exception("worker %s ends because of an error of its own", self.name)
+                logger.exception("worker %s ends with an unexpected error", self.name)
         finally:
             self._leave()
             self.ended.set()
             if self._bell is not None:
                 self._bell.close()
 
-    def _look_after_others(self, until_idle: bool) -> None:
-        if until_idle:
-            self._watcher.check()  # what somebody lost is due, too
-            self._watcher.sweeper.look_at_all()
-        self._watcher.start()
-        self._janitor.start()
-        assert self._canceller is not None
-        self._canceller.start()
-
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
-        if self._dispatcher.exhausted and not self._worn_out and not self._stop_asked.is_set():
-            self._worn_out = True  # for good, even if one of them ends after all: the decision takes several rounds
+        if self._dispatcher.exhausted and not self.exhausted and not self._stop_asked.is_set():
+            self.exhausted = True  # for good, even if one of them ends after all: the decision takes several rounds
             logger.critical("all %d slots are held by handlers past their time-out", self._settings.concurrency)
             self._forced = True
-        if not (self._stop_asked.is_set() or self._worn_out):
+        if not (self._stop_asked.is_set() or self.exhausted):
             return until_idle and loop.idle
         loop.stopping = True
         loop.release_buffered()
@@ -327,8 +271,8 @@ class Worker:
         """Whether the last words cannot be written: nothing is lost by leaving, as others will find the jobs."""
         if not self._forced or not loop.out_of_reach:
             return False
-        self._forced_at = self._forced_at or time.monotonic()
-        overdue = time.monotonic() - self._forced_at > LAST_WORDS_SECONDS
+        self._forced_at = self._forced_at or self.clock.timer()
+        overdue = self.clock.timer() - self._forced_at > LAST_WORDS_SECONDS
         if overdue:
             logger.error("%d jobs could not be settled or given back; others will find them", loop.unsettled)
         return overdue
@@ -347,27 +291,14 @@ class Worker:
         self._ring()
 
     def _leave(self) -> None:
-        self._heart.stop()
-        self._watcher.stop()
-        self._janitor.stop()
-        if self._canceller is not None:
-            self._canceller.stop()
-        try:
-            if self.name:
-                self._core.write(lambda: retire(self._core.dialect, self.name))
-        except RowcallError as error:
-            logger.warning("worker %s could not sign off; others will notice: %s", self.name, error)
+        for service in self._services:
+            service.stop()
+        self._registrar.retire()
         if self._dispatcher is not None:
             self._dispatcher.close()
-        self._heart.wait()
-        self._watcher.wait()
-        self._janitor.wait()
-        if self._canceller is not None:
-            self._canceller.wait()
-        if self._ledger is not None:
-            self._ledger.close()
-        if self._endpoint is not None:
-            self._endpoint.close()
+        for service in self._services:
+            service.wait()
+        self._registrar.close()
 
     def _declared_lost(self) -> None:
         if self._loop is not None:

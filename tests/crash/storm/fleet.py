@@ -16,7 +16,7 @@ SIZES = {"work": 3, "produce": 2, "steer": 1, "claim": 1}
 CALLS_OF_A_PRODUCER = 60
 ISOLATING = 3  # every third worker: the others do not know tasks that run in processes of their own
 BYTES_OF_A_NOTE = 18
-OWN_ERROR = "because of an error of its own"
+OWN_ERROR = "with an unexpected error"
 DATABASE_AWAY = ("connection", "the database")
 
 

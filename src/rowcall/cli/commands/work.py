@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from rowcall.base.clock import SystemClock
 from rowcall.cli.present import log
 from rowcall.cli.target import command_for, load, queue_of
 from rowcall.context import logger
@@ -105,7 +106,7 @@ def work_command(
         command += [] if queues is None else [f"--queues={queues}"]
         command += [] if log_format is None else [f"--log-format={log_format}"]
         more = _with_metrics(metrics_host, metrics_port, processes)
-        supervisor = Supervisor(command, processes, grace, more)
+        supervisor = Supervisor(command, processes, grace, SystemClock(), more)
         if leash is not None:
             supervisor.obey(leash)
         if not supervisor.run():

@@ -11,7 +11,7 @@ from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Ready, Registration
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
 from rowcall.store.jobs.settle import Ended, Then
-from rowcall.worker.upkeep.heartbeat import Watcher
+from rowcall.worker.upkeep.recovery import Recovery
 
 LEASE_SECONDS = 15.0
 
@@ -71,6 +71,6 @@ class StoreWorker:
         return jobs.write(lambda: round_of_work(jobs.dialect, ended, account, appetite, jobs.now_ms()))
 
 
-def watcher(jobs: Rowcall) -> Watcher:
+def watcher(jobs: Rowcall) -> Recovery:
     """One who looks after lost workers. It must have seen a beat twice, a lease apart, before it calls anyone lost."""
-    return Watcher(jobs)
+    return Recovery(jobs)

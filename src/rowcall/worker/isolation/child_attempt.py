@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator
 
+from rowcall.base.clock import SystemClock
 from rowcall.context import Context
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
@@ -35,7 +35,8 @@ class ChildAttempt:
         self._completed = False
         self._asking = threading.Lock()
         self.answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
-        self._began_at = time.monotonic()
+        self._timer = (core.clock if core is not None else SystemClock()).timer
+        self._began_at = self._timer()
 
     @property
     def log_fields(self) -> dict[str, object]:
@@ -107,7 +108,7 @@ class ChildAttempt:
 
     @property
     def _age_ms(self) -> int:
-        return int((time.monotonic() - self._began_at) * 1000)
+        return int((self._timer() - self._began_at) * 1000)
 
     def _completion(self) -> Completion:
         if self._core is None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rowcall.base.clock import Clock
 from rowcall.worker.isolation.messages import Hello, ToChild, ToWorker, line_of, to_worker
 
 GRACE_SECONDS = 5.0
@@ -47,7 +48,8 @@ class Ending(NamedTuple):
 class ChildProcess:
     """Made in a thread that outlives it: Linux ends a child whose parent asked for it when that thread ends."""
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(self, hello: Hello, clock: Clock) -> None:
+        self._clock = clock
         self._killed_before = _killed_by_kernel()
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -144,7 +146,7 @@ class ChildProcess:
 
     def close(self, patience_seconds: float | None = None) -> None:
         """Wait for its end, which somebody has asked for."""
-        if not self._buried.wait(patience_seconds):
+        if not self._clock.wait(self._buried, patience_seconds):
             return  # the kernel holds it back; it is reaped when that is over
         self._lines.close()
         self._socket.close()

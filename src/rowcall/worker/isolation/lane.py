@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.declare.isolation import home_of
@@ -56,6 +57,7 @@ class ProcessLane:
 
     def __init__(
         self,
+        clock: Clock,
         finished: Finished,
         began: Callable[[Run], None],
         gone: Callable[[Run], None],
@@ -63,6 +65,7 @@ class ProcessLane:
         tasks: Iterable[Declaration],
         app: str | None,
     ) -> None:
+        self._clock = clock
         self._finished = finished
         self._began = began
         self._gone = gone
@@ -176,7 +179,7 @@ class ProcessLane:
         if self._closed:
             return None
         try:
-            child = self._nursery.submit(ChildProcess, self._hello).result()
+            child = self._nursery.submit(ChildProcess, self._hello, self._clock).result()
         except (OSError, RuntimeError) as error:
             logger.error("a child process could not be started: %s", error)
             return None
@@ -312,7 +315,7 @@ def _order(run: Run) -> Order:
         task=task.name,
         home=home_of(task.function),
         ready=run.ready,
-        worker=run.worker,
+        worker=run.identity.name,
         claimed_at_ms=run.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.domain.lifecycle import Released, TimedOut
-from rowcall.drivers.liveness_file import Ledger
 from rowcall.worker.attempt import Run, Stop, attempt_of
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.batch import Batch
@@ -19,6 +18,7 @@ from rowcall.worker.lanes.batch_gathering import Gathering
 from rowcall.worker.lanes.lanes import AsyncLane, ThreadLane
 from rowcall.worker.loop.attempt_log import tell_abandoned
 from rowcall.worker.loop.buffer_size import MOST_BUFFERED
+from rowcall.worker.registrar import Identity
 
 NO_TASKS: Mapping[str, Declaration] = {}
 
@@ -30,14 +30,15 @@ class Dispatcher:
         self,
         concurrency: int,
         ring: Callable[[], None],
+        clock: Clock,
         async_lane: AsyncLane | None,
         *,
         limited_queues: bool = False,
         tasks: Mapping[str, Declaration] = NO_TASKS,
         app: str | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._monotonic = monotonic
+        self._clock = clock
+        self._timer = clock.timer
         self._limited_queues = limited_queues
         self._concurrency = concurrency
         self._ring = ring
@@ -51,8 +52,7 @@ class Dispatcher:
         self._abandoned: set[Run] = set()
         self._lingering: set[Run] = set()
         self._late: deque[Run] = deque()
-        self.ledger: Ledger | None = None
-        self.worker = ""
+        self.identity = Identity("", None)
         self.anything = threading.Event()
         """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
         self.quiet_above = MOST_BUFFERED  # with more than that in the buffer, an end is not worth a wake-up
@@ -101,10 +101,10 @@ class Dispatcher:
 
     def reserve(self, claimed: int) -> None:
         """Let the liveness file have room for these beside all that may not have begun yet."""
-        if self.ledger is not None:
+        if (file := self.identity.liveness_file) is not None:
             with self._lock:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)
-            self.ledger.reserve(held + claimed)
+            file.reserve(held + claimed)
 
     def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
         if not self.anything.is_set():
@@ -150,9 +150,9 @@ class Dispatcher:
         return late
 
     def _attempts(self, runs: Iterable[Run]) -> list[tuple[int, int]]:
-        """What was claimed under a former name is gone with it, and its ids may be those of other jobs by now."""
+        """Leave out what was claimed under a former name: its ids may be those of other jobs by now."""
         members = (member for run in runs for member in run.members or (run,))
-        return [attempt_of(member) for member in members if member.worker == self.worker]
+        return [attempt_of(member) for member in members if member.identity is self.identity]
 
     def take_buffered(self) -> list[Run]:
         """Empty the buffer: what was never started is given back."""
@@ -189,7 +189,7 @@ class Dispatcher:
 
     def unmarked(self, older_than_seconds: float) -> list[Run]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
-        limit = self._monotonic() - older_than_seconds
+        limit = self._clock.monotonic() - older_than_seconds
         return [
             run
             for run in self.running()
@@ -204,7 +204,7 @@ class Dispatcher:
             times = self._gathering.due_times()
             if self._deadlines:
                 times.append(self._deadlines[0][0])
-            return max(0.0, min(times) - time.monotonic()) if times else None
+            return max(0.0, min(times) - self._timer()) if times else None
 
     def give_up_overdue(self) -> None:
         """Also start the batches that have waited for long enough."""
@@ -212,7 +212,7 @@ class Dispatcher:
             self._start_due()
         while True:
             with self._lock:
-                if not self._deadlines or self._deadlines[0][0] > time.monotonic():
+                if not self._deadlines or self._deadlines[0][0] > self._timer():
                     return
                 run = heapq.heappop(self._deadlines)[2]
             if not run.settled and run.timeout_seconds is not None:
@@ -361,7 +361,7 @@ class Dispatcher:
     def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
         """Put those of batch tasks into the batch that waits for them; gives what starts now."""
         with self._lock:
-            ready, opened = self._gathering.put(started, riding, time.monotonic())
+            ready, opened = self._gathering.put(started, riding, self._timer())
             self._running.update(opened)
             if self._limited_queues:
                 self._in_queue.update(batch.ready.queue for batch in opened)
@@ -369,7 +369,7 @@ class Dispatcher:
 
     def _start_due(self) -> None:
         with self._lock:
-            due = self._gathering.take_due(time.monotonic())
+            due = self._gathering.take_due(self._timer())
         for batch in due:
             self._start(batch)
 
@@ -405,6 +405,7 @@ class Dispatcher:
         with self._lock:
             if self._processes is None:
                 self._processes = ProcessLane(
+                    self._clock,
                     self.finished,
                     self._watch_now,
                     self._process_gone,
@@ -425,7 +426,7 @@ class Dispatcher:
                 if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
                     self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]
                     heapq.heapify(self._deadlines)
-                entry = (time.monotonic() + run.timeout_seconds, next(self._tie), run)
+                entry = (self._timer() + run.timeout_seconds, next(self._tie), run)
                 heapq.heappush(self._deadlines, entry)
                 is_first = self._deadlines[0] is entry
             if is_first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -35,6 +34,8 @@ class Outcomes:
 
     def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
         self._core = core
+        self._monotonic = core.clock.monotonic
+        self._timer = core.clock.timer
         self._meter = meter
         self._dispatcher = dispatcher
         self._connection = connection
@@ -102,7 +103,7 @@ class Outcomes:
         """One of the group holds what the database refuses: settle the others, and fail that one."""
         while self._unsettled:
             run = self._unsettled[0]
-            now = self._core.clock.monotonic()
+            now = self._monotonic()
             try:
                 settled = self._settle(run, now)
             except DataRefused as error:
@@ -117,10 +118,10 @@ class Outcomes:
 
     def settle_completed(self) -> bool:
         """Learn what became of the transactions in which handlers completed their jobs; gives whether any is over."""
-        if not self._completed and (not self._undecided or time.monotonic() - self._asked_at < ASK_AGAIN_SECONDS):
+        if not self._completed and (not self._undecided or self._timer() - self._asked_at < ASK_AGAIN_SECONDS):
             return False
-        self._asked_at = time.monotonic()
-        runs, now = self._completed + self._undecided, self._core.clock.monotonic()
+        self._asked_at = self._timer()
+        runs, now = self._completed + self._undecided, self._monotonic()
         try:
             decided = self._decided(runs, now)
         except DataRefused:
@@ -189,7 +190,7 @@ class Outcomes:
 
     def write_what_can_be(self) -> None:
         """Last words, before the loop ends by an error."""
-        ended = [ended_of(run, self._core.clock.monotonic()) for run in self._unsettled]
+        ended = [ended_of(run, self._monotonic()) for run in self._unsettled]
         try:
             self._write(ended, account_of(self._unsettled))
         except RowcallError as error:
@@ -224,9 +225,9 @@ def _unfit(run: Run, error: DataRefused) -> Transition:
 
 def free_places(runs: list[Run]) -> None:
     """The attempts are settled: nobody will ask any more whether they had begun."""
-    for ledger in {run.ledger for run in runs}:  # mostly one; a group at once costs a tenth of one by one
-        if ledger is not None:
-            ledger.free([run.place for run in runs if run.ledger is ledger])
+    for identity in {run.identity for run in runs}:  # mostly one; a group at once costs a tenth of one by one
+        if identity.liveness_file is not None:
+            identity.liveness_file.free([run.place for run in runs if run.identity is identity])
 
 
 def account_of(runs: Sequence[Run]) -> Account:

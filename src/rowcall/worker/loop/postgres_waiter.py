@@ -7,9 +7,9 @@ were open then are watched until they are over.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.drivers.postgres.database import PostgresDatabase
@@ -18,6 +18,7 @@ from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.file_watch import Bell, is_readable
 from rowcall.wake.notification import News
 from rowcall.wake.postgres_listener import Listener
+from rowcall.worker.registrar import Registrar
 
 BUSY_SECONDS = 0.05
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
@@ -27,23 +28,25 @@ FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS, FLOOR_GROWTH = 1.0, 5.0, 3
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
 
 
-def server_lookout(core: Core, connection: Connection, bell: Bell, worker: Callable[[], str]) -> ServerLookout:
+def server_lookout(core: Core, connection: Connection, bell: Bell, registrar: Registrar) -> ServerLookout:
     assert isinstance(core.dialect, PostgresDialect)
     assert isinstance(core.database, PostgresDatabase)
     listener = Listener(core.database.connect_to_listen, core.dialect.channel, bell)
-    return ServerLookout(core.dialect, connection, listener, bell, worker)
+    return ServerLookout(core.dialect, core.clock, connection, listener, bell, lambda: registrar.name)
 
 
 class ServerLookout:
     def __init__(
         self,
         dialect: PostgresDialect,
+        clock: Clock,
         connection: Connection,
         listener: Listener,
         bell: Bell,
         worker: Callable[[], str],
     ) -> None:
         self._dialect = dialect
+        self._timer = clock.timer
         self._connection = connection
         self._listener = listener
         self._bell = bell
@@ -70,7 +73,7 @@ class ServerLookout:
     def working(self) -> None:
         """Busy for a while: those who commit need not tell us any more."""
         self.worth_it()
-        now = time.monotonic()
+        now = self._timer()
         if self._busy_since is None:
             self._busy_since = now
         elif self._announced and now - self._busy_since > BUSY_SECONDS:
@@ -80,7 +83,7 @@ class ServerLookout:
         """With no room for more nobody need tell us; but short jobs are not worth the announcements."""
         if not self._announced:
             return seconds
-        now = time.monotonic()
+        now = self._timer()
         self._busy_since = self._busy_since or now
         remaining = BUSY_SECONDS - (now - self._busy_since)
         if remaining <= 0:

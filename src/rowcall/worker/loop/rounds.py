@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from rowcall.base.clock import jittered
 from rowcall.context import logger
 from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.domain.lifecycle import Released
@@ -21,11 +20,11 @@ from rowcall.wake.notification import News
 from rowcall.worker.attempt import Run
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lease import Lease
 from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
 from rowcall.worker.loop.waiter import lookout_for
+from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches
 
@@ -51,27 +50,29 @@ class Loop:
         settings: Settings,
         dispatcher: Dispatcher,
         bell: Bell,
-        register: Callable[[], str],
-        worker: str,
-        lease: Lease,
+        registrar: Registrar,
+        completion: Completion,
         outage: Outage,
         meter: Meter | None = None,
     ) -> None:
         self._core = core
+        self._clock = core.clock
+        self._monotonic = core.clock.monotonic
+        self._timer = core.clock.timer
         self._settings = settings
         self._dispatcher = dispatcher
         self._bell = bell
-        self._register = register
         self._outage = outage
-        self._worker = worker
-        self._lease = lease
+        self._registrar = registrar
+        self._lease = registrar.lease
+        dispatcher.identity = registrar.current
         self._pace = Pace()
-        self._completion = Completion(core)
+        self._completion = completion
         self._offers: Sequence[int] = ()
         self._passed_over: Sequence[int] = ()
         self.mismatches = Mismatches(core, settings, self._completion.refused, self._offer)
         self._connection = core.database.connect()
-        self._lookout = lookout_for(core, self._connection, bell, lambda: self._worker)
+        self._lookout = lookout_for(core, self._connection, bell, registrar)
         self._outcomes = Outcomes(core, dispatcher, self._connection, meter)
         self._conflicts = 0
         self._maybe_work = True
@@ -99,10 +100,9 @@ class Loop:
         self.lost = False
         self._told_lost = False
 
-    def run(self, begin: Callable[[], None], finished: Callable[[], bool]) -> None:
+    def run(self, finished: Callable[[], bool]) -> None:
         """Go round until `finished` says so."""
         try:
-            begin()
             while True:
                 self._take_ended()
                 self._dispatcher.give_up_overdue()
@@ -113,17 +113,16 @@ class Loop:
             self._give_back()
             raise
         finally:
-            self._completion.progress.stop()
             self._lookout.close()
             self._connection.close()
 
     def _take_ended(self) -> None:
         ended = self._dispatcher.take_ended()
         if ended or not self._dispatcher.buffered:
-            self._progress_at = time.monotonic()
-        elif time.monotonic() - self._progress_at > STALE_SECONDS:
+            self._progress_at = self._timer()
+        elif self._timer() - self._progress_at > STALE_SECONDS:
             # what was to start within 50 ms waits behind something slow: others may have a slot for it
-            self._observe(0, time.monotonic())
+            self._observe(0, self._timer())
             self._outcomes.release(self._dispatcher.take_buffered())
         self._outcomes.take(ended)
         self._outcomes.take_late(self._dispatcher.take_late())
@@ -163,7 +162,7 @@ class Loop:
                 self._renew_lease()
             if self.lost:
                 self._start_again()
-            if self._unsure or time.monotonic() > self._sure_at:
+            if self._unsure or self._timer() > self._sure_at:
                 self._make_sure()
             self._mark_started()
             if self._outcomes.settle_completed():
@@ -195,8 +194,8 @@ class Loop:
 
     def _make_sure(self) -> None:
         """The reply to a commit was lost. Ask what came of it now, and once more when the server has surely decided."""
-        self._outcomes.make_sure(self._worker)
-        self._sure_at = time.monotonic() + DECIDED_SECONDS if self._unsure else math.inf
+        self._outcomes.make_sure(self._registrar.name)
+        self._sure_at = self._timer() + DECIDED_SECONDS if self._unsure else math.inf
         self._unsure = False
         self._maybe_work = True
 
@@ -208,7 +207,7 @@ class Loop:
             busy = self._dispatcher.free_slots <= 0
         else:
             busy = self._dispatcher.buffered > self._pace.buffer_size // 2
-        return busy and not self._outcomes.is_full and time.monotonic() - self._gathering_since < AHEAD_SECONDS
+        return busy and not self._outcomes.is_full and self._timer() - self._gathering_since < AHEAD_SECONDS
 
     def _gather(self) -> None:
         self._dispatcher.quiet_above = -1 if self._slot_wanted else self._pace.buffer_size // 2
@@ -227,8 +226,8 @@ class Loop:
 
     def _round(self) -> None:
         runs, late = self._outcomes.group(), tuple(self._outcomes.late)
-        now = self._core.clock.monotonic()
-        self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), time.monotonic())
+        now = self._monotonic()
+        self._observe(sum(run.started_at > 0 and run.batch is None for run in runs), self._timer())
         if runs or late:
             self._offer_again()
         offers = self._offers
@@ -247,10 +246,10 @@ class Loop:
         del self._outcomes.late[: len(late)]
         self._outage.over("loop")
         self._outcomes.written(runs, taken.settled, taken.cancelled)
-        self._gathering_since = time.monotonic()
+        self._gathering_since = self._timer()
         self._looked_since_round = False
         self._remember(taken.look)
-        self._swept_at = time.monotonic()
+        self._swept_at = self._timer()
         if self._offers is offers:  # else the watcher has looked meanwhile
             self._offers = offers[len(appetite.offers) :]
         self._passed_over = [*self._passed_over, *taken.passed_over]
@@ -282,16 +281,16 @@ class Loop:
     def _try_again(self, left: bool) -> None:
         """Jobs were left alone, as another claimer had their limit: that is over in a moment."""
         self._left_seconds = min(max(FIRST_LEFT_SECONDS, self._left_seconds * 2), LAST_LEFT_SECONDS) if left else 0.0
-        self._again_at = time.monotonic() + random.uniform(0.5, 1.0) * self._left_seconds if left else math.inf
+        self._again_at = self._timer() + jittered(self._clock, self._left_seconds) if left else math.inf
 
     def _dispatch(self, taken: Taken) -> None:
         self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
         if self._busy_since is None:
-            self._busy_since = time.monotonic()
+            self._busy_since = self._timer()
         try:
             self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
         except StoreUnavailable:
-            self._outcomes.make_sure(self._worker)  # releases all of it now, so that other workers can claim it
+            self._outcomes.make_sure(self._registrar.name)  # releases all of it now, so that other workers can claim it
             raise
         run_of = self._runs_at(taken.look.now_ms)
         self._dispatcher.accept(
@@ -302,13 +301,13 @@ class Loop:
 
     def _runs_at(self, now_ms: int) -> Callable[[Ready, bool], Run]:
         """Makes runs of what was claimed together; the second argument is whether it waits in the buffer."""
-        core, worker, ledger, completion = self._core, self._worker, self._dispatcher.ledger, self._completion
+        core, identity, completion = self._core, self._registrar.current, self._completion
         lease = self._lease
-        monotonic, tasks, tracing = core.clock.monotonic, core.tasks, core.tracing
+        clock, tasks, tracing = core.clock, core.tasks, core.tracing
 
         def run_of(ready: Ready, buffered: bool) -> Run:
             task = tasks[ready.type]
-            return Run(ready, task, worker, now_ms, monotonic, ledger, completion, tracing, buffered, lease)
+            return Run(ready, task, identity, now_ms, clock, completion, tracing, buffered, lease)
 
         return run_of
 
@@ -321,7 +320,7 @@ class Loop:
         slots, buffer = self._free()
         queues = self._settings.queues
         return Appetite(
-            worker=self._worker,
+            worker=self._registrar.name,
             slots=slots,
             buffer=buffer,
             types=self._core.tasks.keys(),
@@ -377,7 +376,7 @@ class Loop:
         if self._conflicts > MOST_CONFLICTS:
             self._bear(error)
         else:
-            self._lookout.pause(random.uniform(0.0, CONFLICT_PAUSE_SECONDS))
+            self._lookout.pause(CONFLICT_PAUSE_SECONDS * self._clock.chance())
 
     def _bear(self, error: RowcallError) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
@@ -385,7 +384,7 @@ class Loop:
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
         longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
         # a fleet that was cut off together does not come back together
-        self._lookout.pause(min(self._pause_seconds, longest) * random.uniform(0.5, 1.0))
+        self._lookout.pause(jittered(self._clock, min(self._pause_seconds, longest)))
 
     # waiting
 
@@ -397,7 +396,7 @@ class Loop:
 
     def _peek(self) -> None:
         """Learn what there is to do by a read: the write lock is for those who have something to write."""
-        look = self._connection.read(self._core.dialect.look(self._worker, self._core.now_ms()))
+        look = self._connection.read(self._core.dialect.look(self._registrar.name, self._core.now_ms()))
         self._remember(look)
         if not look.registered:
             self.lost = True
@@ -437,16 +436,16 @@ class Loop:
             )
 
     def _remember(self, look: Look) -> None:
-        self._look, self._looked_at = look, time.monotonic()
+        self._look, self._looked_at = look, self._timer()
 
     def _due_in(self) -> float:
         """Seconds until something falls due by itself, by the database's clock, or is to be tried once more."""
-        again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - time.monotonic()))
+        again_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._again_at - self._timer()))
         if self._look is None:
             return again_in
         # an edge stays unsure for as long as somebody is at its blocker
-        since = time.monotonic() - self._looked_at
-        swept_since = time.monotonic() - self._swept_at
+        since = self._timer() - self._looked_at
+        swept_since = self._timer() - self._swept_at
         sweep_in = SWEEP_SECONDS - swept_since if self._look.edges_unsure else LONGEST_WAIT_SECONDS
         if self._look.next_at_ms is None:
             return min(again_in, max(0.0, sweep_in))
@@ -460,7 +459,7 @@ class Loop:
     def _seconds_until(self, at_ms: int | None) -> float:
         if self._look is None or at_ms is None:
             return LONGEST_WAIT_SECONDS
-        since = time.monotonic() - self._looked_at
+        since = self._timer() - self._looked_at
         seconds = (at_ms - self._look.now_ms) / 1000 - since
         return max(0.0, seconds, self._stuck_seconds - since)
 
@@ -494,15 +493,15 @@ class Loop:
                 self._glance()
             case News.TIME:
                 self._peek()  # something is due, or the clock was set
-            case News.NOTHING if time.monotonic() - self._looked_at >= LONGEST_WAIT_SECONDS:
+            case News.NOTHING if self._timer() - self._looked_at >= LONGEST_WAIT_SECONDS:
                 self._peek()
 
     def _mark_started(self) -> None:
         """Let the rows of long runs out of the buffer say when they started."""
-        if time.monotonic() - self._marked_at < MARK_AFTER_SECONDS:
+        if self._timer() - self._marked_at < MARK_AFTER_SECONDS:
             return
-        self._marked_at = time.monotonic()
-        now = self._core.clock.monotonic()
+        self._marked_at = self._timer()
+        now = self._monotonic()
         runs = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
         if not runs:
             return
@@ -515,8 +514,8 @@ class Loop:
 
     def _renew_lease(self) -> None:
         """Check that the worker is still registered; until then no handler begins."""
-        sent_at = self._core.clock.monotonic()
-        if self._connection.write(self._core.dialect.beat(self._worker, self._core.now_ms())):
+        sent_at = self._monotonic()
+        if self._connection.write(self._core.dialect.beat(self._registrar.name, self._core.now_ms())):
             self._lease.renew(sent_at)
         else:
             self.lost = True
@@ -526,12 +525,14 @@ class Loop:
         if not self._told_lost:
             self._told_lost = True
             logger.error(
-                "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped", self._worker
+                "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped",
+                self._registrar.name,
             )
         for run in (*self._dispatcher.take_buffered(), *self._dispatcher.take_gathered()):
             run.settled = True
         self._dispatcher.stop_all()
-        self._worker = self._register()
+        self._registrar.register()
+        self._dispatcher.identity = self._registrar.current
         self.lost = self._told_lost = self._unsure = False
         self._maybe_work = True
 

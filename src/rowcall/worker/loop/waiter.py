@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rowcall.drivers.database import Connection
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue.core import Core
 from rowcall.wake.file_watch import Bell
 from rowcall.wake.notification import Lookout
 from rowcall.wake.sqlite_waiter import FileLookout
+from rowcall.worker.registrar import Registrar
 
 
-def lookout_for(core: Core, connection: Connection, bell: Bell, worker: Callable[[], str]) -> Lookout:
-    """`worker` gives the name under which the loop is registered now."""
+def lookout_for(core: Core, connection: Connection, bell: Bell, registrar: Registrar) -> Lookout:
     if isinstance(connection, SqliteConnection):
         return FileLookout(connection, core.database.path, bell)
     from rowcall.worker.loop.postgres_waiter import server_lookout
 
-    return server_lookout(core, connection, bell, worker)
+    return server_lookout(core, connection, bell, registrar)

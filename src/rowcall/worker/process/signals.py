@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -31,7 +30,7 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
     with signals:
         worker.start(ready=ready)
         # with a limit: a signal that comes between the last instruction and the wait is seen at the next look only
-        while not worker.ended.wait(SIGNAL_CHECK_SECONDS):
+        while not worker.clock.wait(worker.ended, SIGNAL_CHECK_SECONDS):
             pass
     if worker.exhausted and not worker.stop_asked:
         logger.critical("this process is replaced by a new one")
@@ -76,7 +75,7 @@ class _Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
+        now = self._worker.clock.timer()
         if self._received and now - self._received_at < SAME_SIGNAL_SECONDS:
             return  # sent to the process and to its group at once, as timeout(1) does
         self._received_at = now
@@ -91,5 +90,5 @@ class _Signals:
             return
         logger.warning("stopping at once: what still runs is given back")
         self._worker.stop_at_once()
-        if not self._worker.ended.wait(AT_ONCE_SECONDS):
+        if not self._worker.clock.wait(self._worker.ended, AT_ONCE_SECONDS):
             os._exit(1)  # the database does not answer; recovery gives the jobs back

@@ -13,10 +13,10 @@ import queue
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
+from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.worker.worker import Worker
 
@@ -54,18 +54,19 @@ def quick_deaths(before: int, lived_seconds: float) -> int:
 class Child:
     """One place for a worker process, and the process that holds it now."""
 
-    def __init__(self, number: int, command: Sequence[str]) -> None:
+    def __init__(self, number: int, command: Sequence[str], clock: Clock) -> None:
         self.number = number
+        self._timer = clock.timer
         self._command = command
         self._leash = -1
         self._started_at = 0.0
         self._quick_deaths = 0
         self.process: subprocess.Popen[bytes] | None = None
-        self.start_at: float | None = time.monotonic()
+        self.start_at: float | None = self._timer()
 
     def start(self, ended: queue.SimpleQueue[Child | None]) -> None:
         reading, self._leash = os.pipe()
-        self._started_at = time.monotonic()
+        self._started_at = self._timer()
         self.start_at = None
         try:
             # a process group of its own: Ctrl-C in a terminal reaches the supervisor alone
@@ -93,9 +94,9 @@ class Child:
     def _rest(self) -> str:
         os.close(self._leash)
         self._leash = -1
-        self._quick_deaths = quick_deaths(self._quick_deaths, time.monotonic() - self._started_at)
+        self._quick_deaths = quick_deaths(self._quick_deaths, self._timer() - self._started_at)
         pause = pause_seconds(self._quick_deaths)
-        self.start_at = time.monotonic() + pause
+        self.start_at = self._timer() + pause
         return f"the next one starts in {pause:g} s" if pause else "the next one starts now"
 
     def tell(self, word: bytes) -> None:
@@ -115,10 +116,12 @@ class Supervisor:
         command: Sequence[str],
         processes: int,
         grace_seconds: float,
+        clock: Clock,
         more: Callable[[int], Sequence[str]] = lambda number: (),
     ) -> None:
-        self._children = [Child(number, [*command, *more(number)]) for number in range(1, processes + 1)]
+        self._children = [Child(number, [*command, *more(number)], clock) for number in range(1, processes + 1)]
         self._grace_seconds = grace_seconds
+        self._timer = clock.timer
         self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
         self._signals = 0
         self._signalled_at = -SAME_SIGNAL_SECONDS
@@ -160,14 +163,14 @@ class Supervisor:
         if self._stopping:
             return
         for child in self._children:
-            if child.start_at is not None and child.start_at <= time.monotonic():
+            if child.start_at is not None and child.start_at <= self._timer():
                 child.start(self._ended)
 
     def _await_something(self) -> None:
         child = None
         with contextlib.suppress(queue.Empty):
             child = self._ended.get(timeout=self._next_in_seconds())
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        if self._deadline is not None and self._timer() >= self._deadline:
             self._kill_all()
         if child is not None:
             ending = child.bury()
@@ -178,12 +181,12 @@ class Supervisor:
 
     def _next_in_seconds(self) -> float:
         # a signal just before the wait only sets a flag, and Python looks at it after the wait: so none is long
-        times = [time.monotonic() + LONGEST_WAIT_SECONDS]
+        times = [self._timer() + LONGEST_WAIT_SECONDS]
         if self._deadline is not None:
             times.append(self._deadline)
         if not self._stopping:
             times += [child.start_at for child in self._children if child.start_at is not None]
-        return max(0.0, min(times) - time.monotonic())
+        return max(0.0, min(times) - self._timer())
 
     def _heed(self) -> None:
         self._heeded += 1
@@ -199,7 +202,7 @@ class Supervisor:
     def _tell_all(self, word: bytes, patience_seconds: float) -> None:
         for child in self._living:
             child.tell(word)
-        self._deadline = time.monotonic() + patience_seconds
+        self._deadline = self._timer() + patience_seconds
 
     def _kill_all(self) -> None:
         logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._living))
@@ -219,7 +222,7 @@ class Supervisor:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         # timeout(1) and some service managers send one signal twice, at once
-        now = time.monotonic()
+        now = self._timer()
         if now - self._signalled_at < SAME_SIGNAL_SECONDS:
             return
         self._signalled_at = now
@@ -255,5 +258,5 @@ def _obey(leash: int, worker: Worker) -> None:
         word = os.read(leash, 1)
     if word == _AT_ONCE:
         worker.stop_at_once()
-        if not worker.ended.wait(AT_ONCE_SECONDS - 1):
+        if not worker.clock.wait(worker.ended, AT_ONCE_SECONDS - 1):
             os._exit(1)  # the database does not answer; recovery gives the jobs back

@@ -1,1 +1,1 @@
-"""Beside the loop: heartbeat, recovery, cancel requests, pruning, held jobs, the liveness file."""
+"""Beside the loop: heartbeat, recovery, cancel requests, pruning, held jobs, mismatches, progress."""

@@ -1,10 +1,9 @@
-"""What the log of a worker says of the queue's health, each thing at most once an hour."""
+"""Logs what is wrong with the health of the queue, each complaint at most once an hour."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 
 from rowcall.base.times import milliseconds_of
 from rowcall.context import logger
@@ -17,34 +16,34 @@ from rowcall.worker.process.identity import host_name
 SILENCE_MS = 3_600_000
 
 
-class Complaints:
+class HealthLog:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def look(self, connection: Connection) -> list[Complaint]:
-        """Look once, say what is new, and give all that was found."""
+    def check(self, connection: Connection) -> list[Complaint]:
+        """Check once, log what is new, and return all that was found."""
         core = self._core
-        asked_at = time.time()
+        asked_at = core.clock.wall()
         at_ms = connection.read(core.dialect.now(core.now_ms()))
-        ahead = at_ms / 1000 - (asked_at + time.time()) / 2
+        ahead = at_ms / 1000 - (asked_at + core.clock.wall()) / 2
         workers = connection.read(core.dialect.workers())
         paused = {(one.kind, one.name) for one in connection.read(core.dialect.paused())}
         found = list(
             complaints(
-                # what somebody has stopped on purpose is nothing to complain of
+                # what was paused on purpose is no reason to complain
                 [one for one in connection.read(core.dialect.waiting()) if not is_paused(one.queue, one.type, paused)],
-                [_served(worker) for worker in workers if _is_heard(worker, at_ms)],
+                [_served(worker) for worker in workers if _is_alive(worker, at_ms)],
                 connection.read(core.dialect.health()),
                 self._surroundings(ahead),
                 at_ms,
             )
         )
         for complaint in found:
-            self._say(connection, complaint)
+            self._log(connection, complaint)
         return found
 
-    def _say(self, connection: Connection, complaint: Complaint) -> None:
-        """Unless somebody has said it within the last hour; of this host alone, somebody here."""
+    def _log(self, connection: Connection, complaint: Complaint) -> None:
+        """Unless a worker has logged it within the last hour: one of this host, if it concerns this host alone."""
         where = f" on {host_name()}" if complaint.here else ""
         core = self._core
         said = core.dialect.take_duty(f"complaint: {complaint.kind}{where}", SILENCE_MS, core.now_ms())
@@ -63,7 +62,7 @@ class Complaints:
         )
 
 
-def _is_heard(worker: WorkerInfo, at_ms: int) -> bool:
+def _is_alive(worker: WorkerInfo, at_ms: int) -> bool:
     return at_ms - milliseconds_of(worker.beat_at) <= worker.lease_seconds * 1000
 
 

@@ -1,4 +1,4 @@
-"""Looks for jobs that are held although their limit has room: by a race, or because it was raised."""
+"""Frees jobs that are held although their limit has room: because of a race, or because it was raised."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from rowcall.context import logger
 from rowcall.queue.core import Core
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 
-SWEEP_SECONDS = 3.0
+PAUSE_SECONDS = 3.0
 
 
-class Sweeper:
-    """Some keys at each look, in turn. It reads; only what it finds is written."""
+class HeldJobs:
+    """Looks at some keys at a time, in turn. It reads; only what it finds is written."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._after = ""
         self._again: dict[str, int] = {}
-        self._swept_at: float | None = None
+        self._looked_at: float | None = None
 
     def look(self) -> int:
-        """Gives how many jobs were made ready; nothing is done if the last look was a moment ago."""
+        """Return how many jobs were freed. Do nothing if the last look was a moment ago."""
         now = self._core.clock.monotonic()
-        if self._swept_at is not None and now - self._swept_at < SWEEP_SECONDS:
+        if self._looked_at is not None and now - self._looked_at < PAUSE_SECONDS:
             return 0
-        self._swept_at = now
-        return self._sweep()
+        self._looked_at = now
+        return self._free_some()
 
     def look_at_all(self) -> int:
-        unheld = self._sweep()
+        freed = self._free_some()
         while self._after:
-            unheld += self._sweep()
-        return unheld
+            freed += self._free_some()
+        return freed
 
-    def _sweep(self) -> int:
+    def _free_some(self) -> int:
         core = self._core
         found = core.read(find_room(core.dialect, self._after, core.now_ms()))
         self._again = {key: count for key, count in self._again.items() if found.after or key in found.places}
         self._after = found.after or ""
         if not found.places:
             return 0
-        places = {key: self._more_each_time(key, count) for key, count in found.places.items()}
-        unheld = core.write(lambda: core.dialect.unhold(places))
-        if unheld:
-            logger.debug("%d jobs were held although their limits have room", unheld)
-        return unheld
+        slots = {key: self._more_each_time(key, count) for key, count in found.places.items()}
+        freed = core.write(lambda: core.dialect.unhold(slots))
+        if freed:
+            logger.debug("freed %d jobs that were held although their limits have room", freed)
+        return freed
 
-    def _more_each_time(self, key: str, places: int) -> int:
-        """Where nobody takes those that were made ready, as their queue is paused or their task unknown, others may."""
-        self._again[key] = min(max(places, self._again.get(key, 0) * 8), MOST_FREED)
+    def _more_each_time(self, key: str, slots: int) -> int:
+        """Those that were freed may be of no use, as their queue is paused or their task unknown: free others, too."""
+        self._again[key] = min(max(slots, self._again.get(key, 0) * 8), MOST_FREED)
         return self._again[key]

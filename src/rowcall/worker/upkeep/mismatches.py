@@ -1,4 +1,4 @@
-"""Looks for jobs that another worker refused, as their arguments did not fit it, and that fit this worker."""
+"""Finds jobs that another worker refused, as their arguments did not fit it, and that fit this worker."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rowcall.domain.payload import PayloadUnfit
 from rowcall.queue.core import Core
 from rowcall.store.dialect import Mismatch
 from rowcall.store.jobs.mismatches import fail_overdue
+from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
 PAGE = 500
@@ -21,9 +22,9 @@ MOST_REMEMBERED = 10_000
 
 
 class Mismatches:
-    """Reads all of them in the watcher's thread, and hands those that fit to the loop, which claims them.
+    """Reads all of them in the thread of the recovery, and offers those that fit to the loop, which claims them.
 
-    A job waits for as long as some worker that fits is there: each look of such a worker extends its time.
+    A job waits as long as there is a worker that it fits: each look of such a worker extends its time.
     """
 
     def __init__(
@@ -35,21 +36,20 @@ class Mismatches:
         self._offer = offer
         self._seen_refused: set[int] = set()
         self._next_at = 0.0
-        self.stopping = False
         self.expected = False
         """Whether to look soon: there were some, or a notification came that may be of one."""
 
-    def look(self) -> None:
-        """Look once; nothing is done if the last look was a moment ago."""
+    def look(self, stopping: Stopping = never) -> None:
+        """Look once, unless the last look was a moment ago."""
         monotonic = self._core.clock.monotonic
         began_at = monotonic()
         if began_at < self._next_at:
             return
-        self._look()
+        self._look(stopping)
         now = monotonic()
         self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
 
-    def _look(self) -> None:
+    def _look(self, stopping: Stopping) -> None:
         core = self._core
         extension_ms = round(1000 * max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
         seen: set[int] = set()
@@ -58,7 +58,7 @@ class Mismatches:
         overdue: list[int] = []
         after, more = 0, True
         while more:
-            if self.stopping:
+            if stopping():
                 return
             now_ms, jobs = core.read(core.dialect.mismatched(after, PAGE, core.now_ms()))
             for job in jobs:
@@ -78,7 +78,7 @@ class Mismatches:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
         failed = sum(core.write(partial(fail_overdue, core.dialect, ids, core.now_ms())) for ids in _pages(overdue))
         if failed:
-            logger.error("failed %d jobs: no worker that their arguments fit claimed them in time", failed)
+            logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
 
     def _forget_those_gone(self, seen: set[int]) -> None:
         """Only jobs that were seen before: what was refused just now may not be committed yet."""
@@ -92,12 +92,12 @@ class Mismatches:
         if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
             return False
         if task.lane is Lane.PROCESS or reference_of(job.payload) is not None:
-            return True  # only an attempt can tell: the child has its own code, the arguments are elsewhere
+            return True  # only an attempt can tell: the child has its own code, or the arguments are elsewhere
         try:
             task.arguments.from_json(job.payload)
         except PayloadUnfit:
             return False
-        except Exception:  # of a class of the user's: an attempt tells what it is
+        except Exception:  # raised by a class of the user: an attempt shows it
             return True
         return True
 

@@ -1,0 +1,120 @@
+"""Under which name this worker is registered, until when surely, and the file that shows that it lives."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import NamedTuple
+
+from rowcall.base.clock import Clock
+from rowcall.context import logger
+from rowcall.domain.config import VERSION
+from rowcall.domain.errors import RowcallError
+from rowcall.drivers.liveness_file import Ledger, cannot_be_kept, sweep
+from rowcall.drivers.side_files import make_folder
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Registration
+from rowcall.store.jobs.recover import retire
+from rowcall.worker.process.identity import host_name, worker_name
+from rowcall.worker.settings import Settings
+
+
+class Identity(NamedTuple):
+    """One registration. Jobs that were claimed under a former one are no longer this worker's."""
+
+    name: str
+    liveness_file: Ledger | None
+
+
+class Lease:
+    """Until when the jobs of this worker are surely its own, by its own clock.
+
+    Other workers declare it lost after they have seen no heartbeat of it for a whole lease.
+    """
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self.seconds = seconds
+        self._monotonic = clock.monotonic
+        self.ends_at = 0.0
+
+    @property
+    def may_be_over(self) -> bool:
+        return self._monotonic() > self.ends_at
+
+    def renew(self, sent_at: float) -> None:
+        """The database has confirmed a heartbeat that was sent then: no other worker saw it sooner."""
+        self.ends_at = max(self.ends_at, sent_at + self.seconds)
+
+
+class Registrar:
+    """Registers a worker, and registers it again, under a new name, after it was declared lost."""
+
+    def __init__(self, core: Core, settings: Settings) -> None:
+        self._core = core
+        self._settings = settings
+        self.lease = Lease(settings.lease_seconds, core.clock)
+        self.current = Identity("", None)
+
+    @property
+    def name(self) -> str:
+        return self.current.name
+
+    def register(self) -> None:
+        core, settings, name = self._core, self._settings, worker_name()
+        file = self._new_file()
+        registration = Registration(
+            name=name,
+            host=host_name(),
+            pid=os.getpid(),
+            queues=settings.queues_text,
+            concurrency=settings.concurrency,
+            version=VERSION,
+            lease_ms=round(settings.lease_seconds * 1000),
+            lock_path=file.path if file is not None else None,
+            served=settings.served,
+        )
+        registered_at = core.clock.monotonic()
+        try:
+            core.write(lambda: core.dialect.register(registration, core.now_ms()))
+        except BaseException:
+            if file is not None:
+                file.close()
+            raise
+        self.close()
+        self.current = Identity(name, file)
+        self.lease.renew(registered_at)
+
+    def retire(self) -> None:
+        """Remove the registration of a worker that ends."""
+        if not self.name:
+            return
+        try:
+            self._core.write(lambda: retire(self._core.dialect, self.name))
+        except RowcallError as error:
+            logger.warning("could not remove the registration of worker %s; others will: %s", self.name, error)
+
+    def close(self) -> None:
+        if self.current.liveness_file is not None:
+            self.current.liveness_file.close()
+
+    def check_place(self) -> None:
+        """Raise what would keep every worker on this host from starting."""
+        if self._core.database.path and (file := self._new_file()) is not None:
+            file.close()
+
+    def _new_file(self) -> Ledger | None:
+        """Beside a SQLite file it is needed; with a server it only makes recovery on this host faster."""
+        database = self._core.database
+        try:
+            make_folder(database.side_folder, database.path)
+            sweep(database.side_folder)
+            return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
+        except OSError as error:
+            if database.path:
+                raise cannot_be_kept(database.side_folder, error) from error
+            logger.warning(
+                "cannot use %s (%s): if this worker dies, others notice only after its lease",
+                database.side_folder,
+                error.strerror,
+            )
+            return None

@@ -1,0 +1,137 @@
+"""Finds workers that died and puts their jobs back. Every worker does this; two at once do no harm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from rowcall.context import logger
+from rowcall.drivers import liveness_file
+from rowcall.queue.core import Core
+from rowcall.store.dialect import Peer
+from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.service import Background, Stopping, never
+from rowcall.worker.upkeep.heartbeat import HEARTBEATS_PER_LEASE, Heartbeat
+from rowcall.worker.upkeep.held_jobs import HeldJobs
+from rowcall.worker.upkeep.mismatches import Mismatches
+
+SURVEYS_PER_LEASE = 3
+CHECK_SECONDS = 0.5
+TIDY_SECONDS = 2.0
+
+
+class Recovery:
+    def __init__(
+        self,
+        core: Core,
+        registrar: Registrar | None = None,
+        heartbeat: Heartbeat | None = None,
+        mismatches: Mismatches | None = None,
+    ) -> None:
+        self._core = core
+        self._registrar = registrar
+        self._heartbeat = heartbeat
+        self._mismatches = mismatches
+        self.held_jobs = HeldJobs(core)
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._dead_files: set[str] = set()
+        self._stray_files: set[str] = set()
+        self._surveyed_at = core.clock.monotonic()
+        self._survey_seconds = core.database.survey_seconds
+        if heartbeat is not None:
+            lease_seconds = heartbeat.interval_seconds * HEARTBEATS_PER_LEASE
+            self._survey_seconds = min(self._survey_seconds, lease_seconds / SURVEYS_PER_LEASE)
+        self._survey_at = self._tidy_at = self._surveyed_at
+
+    def run(self, thread: Background) -> None:
+        while not thread.stopping():
+            if not thread.attempt(lambda: self._step(thread.stopping)):
+                self._seen.clear()  # what we could not see is no evidence against other workers
+            thread.pause(CHECK_SECONDS)
+
+    def _step(self, stopping: Stopping) -> None:
+        clock = self._core.clock
+        if clock.monotonic() >= self._survey_at or self._any_dead_here():
+            # not the whole fleet at once
+            self._survey_at = clock.monotonic() + self._survey_seconds * (0.8 + 0.4 * clock.chance())
+            self.check(stopping)
+        if self._mismatches is not None and self._mismatches.expected:
+            self._mismatches.look(stopping)
+        if clock.monotonic() >= self._tidy_at:
+            self._tidy_at = clock.monotonic() + TIDY_SECONDS
+            self._core.database.tidy()
+
+    def _any_dead_here(self) -> bool:
+        """Whether the kernel has freed the lock of a worker on this host, known to us or not. Runs no statement."""
+        files = liveness_file.files_in(self._core.database.side_folder)
+        self._stray_files &= files
+        self._dead_files = {path for path in files - self._stray_files if liveness_file.is_dead(path)}
+        return bool(self._dead_files)
+
+    def check(self, stopping: Stopping = never) -> int:
+        """Check once; return the number of recovered jobs."""
+        core = self._core
+        now = core.clock.monotonic()
+        if self._heartbeat is not None and now - self._surveyed_at > 2 * (self._survey_seconds + CHECK_SECONDS):
+            self._seen.clear()  # this process was stopped, and perhaps all others with it
+        self._surveyed_at = now
+        survey = core.read(core.dialect.survey(core.now_ms()))
+        our_name = self._registrar.name if self._registrar is not None else None
+        peers = [peer for peer in survey.peers if peer.name != our_name]
+        # a dead worker's file that no row names is another queue's, or its worker was never registered
+        self._stray_files = (self._stray_files | self._dead_files) - {self._file_of(peer) for peer in peers}
+        recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
+        names = {peer.name for peer in peers}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+        if survey.any_lease_expired:
+            recovered += core.write(lambda: recover_expired(core.dialect, core.now_ms()))
+        if survey.any_orphan:
+            recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
+        self.held_jobs.look()
+        if self._mismatches is not None:
+            self._mismatches.look(stopping)
+        return recovered
+
+    def _is_gone(self, peer: Peer, now: float) -> bool:
+        """Dead for sure, by its lock; or silent for its whole lease while we were looking, by our own clock."""
+        if liveness_file.is_dead(self._file_of(peer)):
+            return True
+        beat, since = self._seen.get(peer.name, (-1, now))
+        if beat != peer.beat or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
+            self._seen[peer.name] = (peer.beat, now)
+            return False
+        return (now - since) * 1000 >= peer.lease_ms
+
+    def _file_of(self, peer: Peer) -> str | None:
+        """Its liveness file beside our database, under the path by which we see that. A copied database has none."""
+        if peer.lock_path is None:
+            return None
+        path = os.path.join(self._core.database.side_folder, os.path.basename(peer.lock_path))
+        return path if os.path.exists(path) else None
+
+    def _recover(self, peer: Peer) -> int:
+        """Recover all of its jobs, or those that are not locked now: the rest at the next check."""
+        core, path = self._core, self._file_of(peer)
+        started = liveness_file.started_jobs(path)
+        beat = None if liveness_file.is_dead(path) else peer.beat
+        total, done = 0, False
+        while not done:
+            recovered, done = core.write(
+                lambda: recover_worker(
+                    core.dialect, peer.name, _ages_ms(started, core.clock.monotonic()), core.now_ms(), beat=beat
+                )
+            )
+            total += recovered
+            if not (recovered or done):
+                return total
+        if liveness_file.is_dead(path):  # in a copy of the database, its rows may name one that lives on the original
+            liveness_file.remove(path)
+        self._seen.pop(peer.name, None)
+        why = "its process is gone" if beat is None else f"silent for {peer.lease_ms / 1000:g} s"
+        logger.warning("recovered %d job%s from worker %s: %s", total, "" if total == 1 else "s", peer.name, why)
+        return total
+
+
+def _ages_ms(started: Mapping[tuple[int, int], float] | None, now: float) -> dict[tuple[int, int], int] | None:
+    return None if started is None else {attempt: max(0, round((now - at) * 1000)) for attempt, at in started.items()}
