@@ -12,7 +12,7 @@ import rowcall
 from rowcall.base.clock import Clock, SystemClock, jittered
 
 ROOT = Path(rowcall.__file__).parent
-TO_BE_CONVERTED = ("cli", "drivers", "queue", "wake")
+TO_BE_CONVERTED = ("drivers", "queue", "wake")
 MODULES = [
     path
     for path in sorted(ROOT.rglob("*.py"))

@@ -66,7 +66,7 @@ def test_a_lost_job_shows_in_json() -> None:
 
 
 def progress(seconds: float, done: int, news: list[str]) -> Progress:
-    return Progress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, news=news)
+    return Progress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, events=news)
 
 
 def test_a_pipe_gets_a_line_a_second_and_each_piece_of_news_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.child_workers import interruptible, working
+from rowcall.cli.child_workers import working
+from rowcall.cli.interrupt import interruptible
 from rowcall.cli.target import url_of
 from tests.support import PythonProcess, eventually
 

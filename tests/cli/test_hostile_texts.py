@@ -96,3 +96,29 @@ def test_no_text_of_a_job_commands_the_terminal(
     result = run(name, "app:jobs", *words)
     assert CONTROL.findall(result.output) == []
     assert result.exit_code == 0
+
+
+ROWS = ["jobs", "stats", "stuck", "errors", "retries", "retention", "top --once", "schedules", "workers"]
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_a_name_with_line_breaks_takes_one_line_of_a_table(run: Run, queue: Rowcall, command: str) -> None:
+    name = "first\nsecond\tthird"
+
+    @queue.task(name=name, queue=name, max_attempts=1)
+    def fails() -> None:
+        raise ValueError("broken")
+
+    fails.enqueue()
+    queue.drain()
+    fails.enqueue()
+    queue.claim(name, limit=1)
+    fails.enqueue()
+    queue.pause(name, actor=name)
+    queue.add_schedule(name, name, every=3600)
+    with queue.worker(queues={name: 1}):
+        verb, *words = command.split()
+        result = run(verb, "app:jobs", *words)
+    assert result.exit_code == 0, result.output
+    assert "first\\nsecond\\tthird" in result.stdout
+    assert [line for line in result.stdout.splitlines() if line.lstrip().startswith("second")] == []

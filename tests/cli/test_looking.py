@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.target import load
+from rowcall.cli.load import load
 from tests.cli.conftest import Run
 from tests.support import PythonProcess, eventually
 
@@ -40,7 +40,7 @@ def filled(queue: Rowcall) -> Rowcall:
 
 def test_jobs_are_listed_newest_first_in_aligned_columns(run: Run, filled: Rowcall) -> None:
     lines = run("jobs", "app:jobs").stdout.splitlines()
-    assert lines[0].split() == ["id", "type", "queue", "status", "attempt", "when", "what"]
+    assert lines[0].split() == ["id", "type", "queue", "status", "attempt", "when", "detail"]
     assert [line.split()[0] for line in lines[2:]] == ["4", "3", "2", "1"]
     column = lines[0].index("status")
     assert [line[column:].split()[0] for line in lines[2:]] == ["pending", "scheduled", "succeeded", "failed"]
@@ -76,8 +76,8 @@ def test_no_jobs_is_said(run: Run, queue: Rowcall) -> None:
 
 JOB_FIELDS = [
     *("id", "type", "queue", "payload", "status", "priority", "attempt", "max_attempts", "run_at", "created_at"),
-    *("claimed_at", "started_at", "finished_at", "worker", "heartbeat_at", "progress", "result", "error_code"),
-    *("error_detail", "key", "tags", "chain_id", "chain_index", "expires_at", "timeout", "retry"),
+    *("claimed_at", "started_at", "finished_at", "worker", "heartbeat_at", "progress", "progress_message", "result"),
+    *("error_code", "error_detail", "key", "tags", "chain_id", "chain_index", "expires_at", "timeout", "retry"),
 ]
 
 
@@ -200,8 +200,8 @@ def test_migrate_says_from_where_to_where(run: Run, app: Path, folder: Path) -> 
     made = json.loads(run("migrate", "app:jobs", "--json").stdout)
     assert made == {"path": str(folder / "queue.db"), "from": 0, "to": made["to"]}
     assert made["to"] >= 1
-    assert run("migrate", "app:jobs").stdout.endswith(f"at version {made['to']} already\n")
-    assert "the tables were made" in run("migrate", "--url", "sqlite:///other.db").stdout
+    assert run("migrate", "app:jobs").stdout.endswith(f"already at version {made['to']}\n")
+    assert "created the tables" in run("migrate", "--url", "sqlite:///other.db").stdout
 
 
 @pytest.mark.parametrize(

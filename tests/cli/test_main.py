@@ -43,8 +43,8 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["nonsense"], "No such command 'nonsense'"),
-        (["wrok"], "No such command 'wrok'; did you mean work?"),
+        (["nonsense"], "unknown command 'nonsense'"),
+        (["wrok"], "unknown command 'wrok'; did you mean 'work'?"),
         (["stats", "--nonsense"], "No such option '--nonsense'"),
         (["work"], "Missing argument 'APP'"),
         (["stats", "--url", "mysql://host/db"], "mysql:// is not a kind of database known here"),

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.present.output import ago, bar, span, text
+from rowcall.base.text import span
+from rowcall.cli.present.cells import bar, block, text
+from rowcall.overview.formats import ago
 from tests.cli.terminal import Terminal
 
 
@@ -46,7 +48,7 @@ def test_a_narrow_terminal_tells_errors_under_the_table(queue: Rowcall) -> None:
     printed = on_a_terminal("jobs", "app:jobs", columns=60, NO_COLOR="1")
     lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", printed).splitlines()]
     assert ["id", "type", "queue", "status", "attempt", "when"] in lines
-    assert ["id", "what"] in lines
+    assert ["id", "detail"] in lines
     assert ["1", "INTERNAL:ValueError:", "that", "was", "not", "to", "be"] in [line[:7] for line in lines]
     wide = on_a_terminal("jobs", "app:jobs", columns=140, NO_COLOR="1")
     assert re.search(r"ended .* ago +INTERNAL:ValueError: that was not to be expected", wide)
@@ -62,7 +64,9 @@ def test_a_pipe_breaks_no_line(queue: Rowcall) -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:
-    assert text("a\x1b[31m\x07\x9b[b]\ttab\nline").plain == "a\\x1b[31m\\x07\\x9b[b]\ttab\nline"
+    hostile = "a\x1b[31m\x07\x9b[b]\ttab\nline"
+    assert text(hostile).plain == "a\\x1b[31m\\x07\\x9b[b]\\ttab\\nline"
+    assert block(hostile).plain == "a\\x1b[31m\\x07\\x9b[b]\ttab\nline"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rowcall import Retention, Rowcall
-from rowcall.cli.target import load
+from rowcall.cli.load import load
 from rowcall.domain.retention import retention_to_text
 from rowcall.queue.keeping import prune_now
 from tests.cli.conftest import APP, Run
@@ -115,7 +115,7 @@ def test_an_empty_database_is_no_error(run: Run, queue: Rowcall, command: str) -
         ("stuck", "no running jobs\n"),
         ("retries", "no jobs\n"),
         ("errors", "no failed jobs\n"),
-        ("prune", "nothing was kept long enough to be deleted\n"),
+        ("prune", "no jobs to delete\n"),
     ],
 )
 def test_nothing_to_tell_is_said(run: Run, queue: Rowcall, command: str, said: str) -> None:
@@ -157,7 +157,7 @@ def test_stats_in_a_pipe(run: Run, troubled: Rowcall) -> None:
     rows = rows_of(run, "stats", "app:jobs")
     assert ["failed", "3", "██████████"] in rows
     [waiting] = [row for row in rows if row[:1] == ["waiting"]]
-    assert waiting[:7] == ["waiting", "the", "oldest", "that", "is", "due", "waits"]
+    assert waiting[:6] == ["waiting", "the", "oldest", "due", "job", "has"]
     assert ["queue", "scheduled", "pending", "running", "succeeded", "failed", "all", "oldest"] in rows
     assert ["mail", "0", "0", "0", "1", "2", "3", "-"] in rows
     assert ["type", "scheduled", "pending", "running", "succeeded", "failed", "all"] in rows
@@ -192,7 +192,7 @@ def test_stuck_says_who_has_what_for_how_long(run: Run, troubled: Rowcall) -> No
     assert (job["host"], job["worker_silent_for"], job["worker_state"]) == (None, None, None)
     assert 0 <= job["silent_for"] < 60
     [head, _, row] = rows_of(run, "stuck", "app:jobs")
-    assert " ".join(head) == "id type queue attempt silent for runs for worker host worker seen doing"
+    assert " ".join(head) == "id type queue attempt silent for running for worker host worker seen progress"
     assert row[:4] == [str(job["id"]), "hello", "slow", "1/5"]
     assert row[-3:] == ["by-hand", "not", "registered"]
 
@@ -246,7 +246,7 @@ def test_retries_are_drawn_in_all_and_by_type(run: Run, troubled: Rowcall) -> No
     rows = rows_of(run, "retries", "app:jobs")
     assert ["1", "6", "█" * 30] in rows
     assert ["3", "1", "█" * 5] in rows
-    assert rows[rows.index(["type", "0", "1", "3", "again"]) + 2] == ["flaky", "0", "2", "1", "33", "%"]
+    assert rows[rows.index(["type", "0", "1", "3", "retried"]) + 2] == ["flaky", "0", "2", "1", "33", "%"]
 
 
 @on_both
@@ -282,7 +282,7 @@ def test_no_secret_is_shown(run: Run, queue: Rowcall, app: Path) -> None:
 
 def test_errors_can_be_limited(run: Run, troubled: Rowcall) -> None:
     assert len(told(run, "errors", "app:jobs", "--limit", "1")["errors"]) == 1
-    assert "these are the first 1" in run("errors", "app:jobs", "--limit", "1").stdout
+    assert "only the first 1 are shown" in run("errors", "app:jobs", "--limit", "1").stdout
     for command in ("errors", "stuck"):
         assert run(command, "app:jobs", "--limit", "0").exit_code == 2
 
@@ -296,16 +296,16 @@ def test_retention_tells_rules_and_what_comes_next(run: Run, old: Rowcall) -> No
     assert (kept["succeeded", "default"]["keep"], kept["succeeded", "default"]["prunable"]) == (3600.0, 5)
     assert kept["failed", "mail"]["keep"] == 90 * 86_400
     rows = rows_of(run, "retention", "app:jobs")
-    assert " ".join(rows[0]).startswith("16 finished jobs are kept; the next prune deletes 12; the database has ")
+    assert " ".join(rows[0]).startswith("16 finished jobs kept; the next prune deletes 12; the database is ")
     assert ["succeeded", "7", "5"] in rows
     assert ["succeeded", "default", "hello", "1", "h", "6", "5", "100", "d", "ago"] in rows
-    assert ["succeeded", "mail", "hello", "for", "ever", "1", "0", "100", "d", "ago"] in rows
+    assert ["succeeded", "mail", "hello", "forever", "1", "0", "100", "d", "ago"] in rows
 
 
 def test_prune_by_the_rules_of_the_app(run: Run, old: Rowcall) -> None:
     counted = {"succeeded": 5, "failed": 4, "cancelled": 3}
     assert told(run, "prune", "app:jobs", "--dry-run") == {"jobs": 12, "by_status": counted, "dry_run": True}
-    would = "12 jobs would be deleted: 5 succeeded, 4 failed, 3 cancelled\n"
+    would = "would delete 12 jobs: 5 succeeded, 4 failed, 3 cancelled\n"
     assert run("prune", "app:jobs", "--dry-run").stdout == would
     assert old.stats().total == 16
     assert told(run, "prune", "app:jobs") == {"jobs": 12, "by_status": counted, "dry_run": False}
@@ -315,7 +315,7 @@ def test_prune_by_the_rules_of_the_app(run: Run, old: Rowcall) -> None:
         "failed": 1,
         "cancelled": 1,
     }
-    assert run("prune", "app:jobs").stdout == "nothing was kept long enough to be deleted\n"
+    assert run("prune", "app:jobs").stdout == "no jobs to delete\n"
 
 
 def test_without_the_app_the_rules_that_it_has_written_hold(run: Run, old: Rowcall) -> None:
@@ -334,7 +334,7 @@ def test_prune_on_a_terminal_ends_with_what_was_deleted(old: Rowcall) -> None:
         assert terminal.wait() == 0
     assert "deleting" in terminal.text
     assert "12 of 12" in terminal.text
-    assert terminal.text.rstrip().endswith("12 jobs were deleted: 5 succeeded, 4 failed, 3 cancelled")
+    assert terminal.text.rstrip().endswith("deleted 12 jobs: 5 succeeded, 4 failed, 3 cancelled")
 
 
 def test_a_prune_that_is_interrupted_has_done_what_it_told(old: Rowcall) -> None:
@@ -369,7 +369,7 @@ def test_vacuum_gives_back_what_was_deleted(run: Run, queue: Rowcall, folder: Pa
     freed = told(run, "vacuum", "app:jobs")
     assert freed["freed_bytes"] > 500_000
     assert freed["size_bytes"] == before - freed["freed_bytes"]
-    assert run("vacuum", "app:jobs").stdout.startswith("0 bytes given back; the database has ")
+    assert run("vacuum", "app:jobs").stdout.startswith("0 bytes freed; the database is now ")
 
 
 @pytest.mark.parametrize(

@@ -58,20 +58,20 @@ def test_none(run: Run, queue: Rowcall) -> None:
 
 def test_one_more_job_by_hand(run: Run, scheduled: Rowcall) -> None:
     result = run("schedules", "app:jobs", "--run-now", "often")
-    assert (result.exit_code, result.stdout) == (0, "job 1 of schedule often is pending\n")
+    assert (result.exit_code, result.stdout) == (0, "schedule often: job 1 is pending\n")
     assert json.loads(run("schedules", "app:jobs", "--run-now", "often", "--json").stdout)["job"]["id"] == 2
     assert [event.event for event in scheduled.timeline(2)] == ["ENQUEUED", "RUN_NOW"]
 
 
 def test_pause_resume_remove(run: Run, scheduled: Rowcall) -> None:
-    assert run("schedules", "app:jobs", "--pause", "often").stdout == "schedule often is paused\n"
+    assert run("schedules", "app:jobs", "--pause", "often").stdout == "schedule often paused\n"
     assert scheduled.schedules()[1].paused
-    assert run("schedules", "app:jobs", "--resume", "often").stdout.startswith("schedule often runs again in ")
+    assert run("schedules", "app:jobs", "--resume", "often").stdout.startswith("schedule often resumed; it runs in ")
     assert not scheduled.schedules()[1].paused
     paused = json.loads(run("schedules", "app:jobs", "--pause", "nightly", "--json").stdout)["schedule"]
     assert paused["paused"]
     assert "@" in paused["paused_by"]
-    assert run("schedules", "app:jobs", "--remove", "often").stdout == "schedule often is removed\n"
+    assert run("schedules", "app:jobs", "--remove", "often").stdout == "schedule often removed\n"
     assert json.loads(run("schedules", "app:jobs", "--remove", "nightly", "--json").stdout) == {"removed": "nightly"}
     assert scheduled.schedules() == []
 
@@ -85,7 +85,7 @@ def test_one_that_is_not_there(run: Run, scheduled: Rowcall, option: str) -> Non
 def test_one_thing_at_a_time(run: Run, scheduled: Rowcall) -> None:
     result = run("schedules", "app:jobs", "--pause", "often", "--remove", "often")
     assert result.exit_code == 2
-    assert "--pause and --remove were given, and only one can be" in result.stderr
+    assert "give only one of --pause and --remove" in result.stderr
 
 
 def test_arguments_are_scrubbed(run: Run, app: Path, scheduled: Rowcall) -> None:

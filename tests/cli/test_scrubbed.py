@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
-from rowcall.overview.scrub import scrubbed_job
+from rowcall.overview.scrub import scrubbed
 from tests.cli.conftest import Run
 
 APP = """
@@ -100,5 +100,5 @@ def test_what_is_no_json_any_more_is_shown_as_text(
         job = jobs.dequeue("me")
         assert job is not None
         jobs.complete(job, [4111])
-        shown = scrubbed_job(Failures(scrub), jobs.get(job.id))
+        shown = scrubbed(Failures(scrub), jobs.get(job.id))
     assert (shown.payload, shown.result) == (payload, result)

@@ -15,7 +15,8 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
-from rowcall.cli.target import existing, load
+from rowcall.cli.load import load
+from rowcall.cli.target import existing
 from rowcall.domain.config import shown
 from rowcall.testing.postgres_database import database_of, with_database
 from tests.cli.conftest import APP, Run
@@ -75,7 +76,7 @@ def tell(run: Run, words: list[str]) -> Tell:
 def test_migrate_makes_the_tables_once(tell: Tell, run: Run, words: list[str], postgres_url: str) -> None:
     made = tell("migrate")
     assert made == {"path": shown(postgres_url), "from": 0, "to": made["to"]}
-    assert run("migrate", *words).stdout.endswith(f"at version {made['to']} already\n")
+    assert run("migrate", *words).stdout.endswith(f"already at version {made['to']}\n")
 
 
 def test_looking_and_steering(tell: Tell, run: Run, words: list[str], server_queue: Rowcall) -> None:
@@ -98,7 +99,7 @@ def test_looking_and_steering(tell: Tell, run: Run, words: list[str], server_que
 def test_looking_makes_no_tables(run: Run, postgres_url: str, command: list[str]) -> None:
     result = run(*command, "--url", postgres_url)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: {shown(postgres_url)} has no tables named rowcall_*. Make them with: ")
+    assert result.stderr.startswith(f"error: {shown(postgres_url)} has no tables named rowcall_*. Create them with: ")
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("select to_regclass('rowcall_job')").fetchone() == (None,)
 
@@ -113,8 +114,9 @@ def test_a_server_that_is_not_there(run: Run, command: list[str]) -> None:
 
 
 def test_looking_never_migrates_and_closes_what_it_opened(server_queue: Rowcall, postgres_url: str) -> None:
-    with existing("app:jobs", None) as jobs:
-        assert not jobs.config.auto_migrate
+    target = existing("app:jobs", None)
+    assert not target.queue.config.auto_migrate
+    target.jobs.close()
     with pytest.raises(StoreUnavailable, match="search_path"):
         existing(None, f"{postgres_url}?options=-csearch_path%3Dnowhere")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -169,7 +171,7 @@ def test_commands_work_behind_a_pooler(
 ) -> None:
     url = pgbouncer.url(database_of(postgres_url))
     app.write_text(APP.replace("sqlite:///queue.db", url))
-    assert "the tables were made" in run("migrate", "--url", url).stdout
+    assert "created the tables" in run("migrate", "--url", url).stdout
     with Rowcall(url) as jobs, PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         job = jobs.enqueue("hello", {"name": "Ann"})
         assert eventually(lambda: jobs.get(job.id).result) == "hello Ann"
@@ -240,7 +242,7 @@ def test_bench_measures_a_server_and_leaves_nothing_behind(run: Run, postgres_ur
     url, password = with_password(postgres_url)
     result = run("bench", "--url", url)
     assert result.exit_code == 0, result.output
-    assert "commits as the server is set, on postgresql://" in result.stdout
+    assert "commits as the server is configured, on postgresql://" in result.stdout
     assert password not in result.output
     with psycopg.connect(postgres_url) as connection:
         for catalogue in ("pg_class where relnamespace", "pg_proc where pronamespace", "pg_type where typnamespace"):
@@ -251,7 +253,7 @@ def test_bench_measures_a_server_and_leaves_nothing_behind(run: Run, postgres_ur
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--url", "sqlite:///app.db"], "--url is for a server"),
+        (["--url", "sqlite:///app.db"], "--url must name a server"),
         (["--url", NOBODY, "--folder", "."], "not both"),
     ],
 )

@@ -6,7 +6,9 @@ import click
 import pytest
 
 from rowcall import Rowcall, SchemaMismatch, StoreUnavailable
-from rowcall.cli.target import existing, find, load, split_app
+from rowcall.cli.command import job_ids, optional_job_ids, split_app
+from rowcall.cli.load import load
+from rowcall.cli.target import Target, existing, find
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 
@@ -83,11 +85,11 @@ def test_an_option_that_rowcall_refuses_names_the_line_of_the_app(folder: Path) 
 def test_the_database_is_found_by_app_url_environment_and_default(
     app: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert find(None, None).database.path == str(folder / "rowcall.db")
+    assert find(None, None).queue.database.path == str(folder / "rowcall.db")
     monkeypatch.setenv("ROWCALL_URL", "sqlite:///other.db")
-    assert find(None, None).database.path == str(folder / "other.db")
-    assert find(None, "sqlite:///given.db").database.path == str(folder / "given.db")
-    assert find("app:jobs", None).database.path == str(folder / "queue.db")
+    assert find(None, None).queue.database.path == str(folder / "other.db")
+    assert find(None, "sqlite:///given.db").queue.database.path == str(folder / "given.db")
+    assert find("app:jobs", None).queue.database.path == str(folder / "queue.db")
     with pytest.raises(click.UsageError):
         find("app:jobs", "sqlite:///given.db")
     with pytest.raises(
@@ -108,9 +110,9 @@ def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> Non
     (folder / "queue.db").touch()
     with pytest.raises(StoreUnavailable, match="has no tables named rowcall_"):
         existing("app:jobs", None)
-    with pytest.raises(StoreUnavailable, match=r"Make them with: rowcall migrate app:jobs$"):
+    with pytest.raises(StoreUnavailable, match=r"Create them with: rowcall migrate app:jobs$"):
         existing("app:jobs", None)
-    with pytest.raises(StoreUnavailable, match=r"rowcall migrate --url sqlite:///queue\.db; an app with"):
+    with pytest.raises(StoreUnavailable, match=r"rowcall migrate --url sqlite:///queue\.db; if the app sets"):
         existing(None, "sqlite:///queue.db")
     assert (folder / "queue.db").stat().st_size == 0
     (folder / "queue.db").write_text("this is not a database, whatever its name says" * 50)
@@ -119,7 +121,7 @@ def test_looking_makes_neither_a_file_nor_tables(app: Path, folder: Path) -> Non
 
 
 def test_looking_never_migrates(queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not existing("app:jobs", None).config.auto_migrate
+    assert not existing("app:jobs", None).queue.config.auto_migrate
     monkeypatch.setattr(SqliteDialect, "newest_version", 99)
     with pytest.raises(SchemaMismatch, match=r"run: rowcall migrate app:jobs$"):
         existing("app:jobs", None)
@@ -131,8 +133,18 @@ def test_a_queue_in_memory_cannot_be_looked_at() -> None:
 
 
 def test_ids_may_follow_an_app() -> None:
-    assert split_app(("app:jobs", "7", "8", "7")) == ("app:jobs", [7, 8])
-    assert split_app(("7",)) == (None, [7])
-    for words in ((), ("app:jobs",), ("app", "7"), ("0",), ("-1",), ("²",), ("9" * 19,), ("7", "app:jobs")):
+    assert split_app(("app:jobs", "7"), None) == ("app:jobs", ("7",))
+    assert split_app(("7",), None) == (None, ("7",))
+    assert split_app(("a:b", "7"), "sqlite:///given.db") == (None, ("a:b", "7"))
+    assert job_ids(("7", "8", "7")) == [7, 8]
+    assert optional_job_ids(()) == []
+    for words in ((), ("app", "7"), ("0",), ("-1",), ("²",), ("9" * 19,), ("7", "app:jobs")):
         with pytest.raises(click.UsageError):
-            split_app(words)
+            job_ids(words)
+
+
+def test_a_command_is_named_as_it_is_typed(queue: Rowcall) -> None:
+    assert Target(queue, "app:jobs").command("migrate") == "rowcall migrate app:jobs"
+    assert Target(queue, url="sqlite:///my app.db").command("resume", "mail") == (
+        "rowcall resume --url 'sqlite:///my app.db' mail"
+    )

@@ -33,7 +33,7 @@ def test_a_pipe_gets_one_screen(run: Run, busy: Rowcall) -> None:
         assert lines[0][-2:] == ["0", "workers"]
         assert ["TIMEOUT:UPSTREAM_API", "1", "█" * 12, "broken"] in [line[:4] for line in lines]
         assert ["2", "hello", "default", "1/5"] in [line[:4] for line in lines]
-        assert " ".join(lines[-1]).startswith("1 finished job is kept; the next prune deletes 0; ")
+        assert " ".join(lines[-1]).startswith("1 finished job kept; the next prune deletes 0; ")
         assert "\x1b" not in result.stdout
 
 
@@ -59,7 +59,7 @@ def test_on_a_terminal_it_goes_on_until_it_is_interrupted(busy: Rowcall) -> None
         terminal.wait_for("0 workers")
         assert len(terminal.screen) <= 60
         busy.enqueue("a-late-one")
-        terminal.wait_for("the oldest that is due waits")
+        terminal.wait_for("the oldest due job has waited")
         with busy.worker(queues="other"):
             terminal.wait_for("1 worker")
         assert terminal.interrupt() == 0
@@ -76,7 +76,7 @@ def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall
         terminal.resize(30, 8)
         terminal.wait_for("a taller terminal shows rates")
         terminal.resize(120, 60)
-        terminal.wait_for("1 finished job is kept")
+        terminal.wait_for("1 finished job kept")
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.wait() == 0
 
@@ -93,7 +93,7 @@ def test_a_narrow_terminal_gets_every_name_and_no_cut_figure(
     lines = [line.rstrip() for line in terminal.text.splitlines()]
     assert max(map(len, lines)) <= columns
     heads = [line.split() for line, below in pairwise(lines) if below.startswith("───")]
-    whole = {*Status, *("arrived", "retried", "all", "oldest", "again", "state", "queue", "type", "jobs", "attempts")}
+    whole = {*Status, *("arrived", "retried", "all", "oldest", "state", "queue", "type", "jobs", "attempts")}
     whole |= {"error", "types", "last", "id", "attempt", "silent", "for", "worker", "wait", "run", "p50", "p95", "p99"}
     assert [word for head in heads for word in head if word not in whole and not word.rstrip("+").isdecimal()] == []
     assert {head[0] for head in heads} <= {"state", "queue", "type", "error", "id", "attempts"}
@@ -110,10 +110,10 @@ def test_while_the_server_is_away_it_says_so_and_goes_on(app: Path, private_post
         jobs.migrate()
         jobs.enqueue("hello", {"name": "Ann"})
     with Terminal("top", "app:jobs", columns=120, lines=60) as terminal:
-        terminal.wait_for("the oldest that is due waits")
+        terminal.wait_for("the oldest due job has waited")
         private_postgres.stop()
         terminal.wait_for("no answer for")
-        terminal.wait_for("asking again: ")
+        terminal.wait_for("trying again: ")
         private_postgres.start()
         with Rowcall(url) as jobs:
             jobs.enqueue("hello", {"name": "Bob"}, queue="a-new-queue")

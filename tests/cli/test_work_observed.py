@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_stops_it_at_once(
     ("words", "problem"),
     [
         (["--metrics-port=0"], "0 is not in the range"),
-        (["--metrics-port=65535", "--processes=2"], "2 processes need as many ports"),
+        (["--metrics-port=65535", "--processes=2"], "2 processes need ports 65535 and up"),
         (["--metrics-port=9464", "--metrics-host=no such host"], "cannot listen at no such host:9464"),
         (["--metrics-port=9464", f"--metrics-host={'a' * 70}"], "cannot listen at aaa"),
         (["--log-format=xml"], "'xml' is not one of"),

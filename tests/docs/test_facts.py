@@ -40,7 +40,7 @@ from rowcall import (
     Summary,
     WorkerInfo,
 )
-from rowcall.cli.commands.bench import Figures
+from rowcall.cli.bench.measure import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import lifecycle

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -49,6 +51,16 @@ def one_line(text: str) -> str:
     'first\\\\nsecond'
     """
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that is not known, or an empty text.
+
+    >>> did_you_mean("mial", ["mail", "slow"]), did_you_mean("x", ["mail"])
+    ("; did you mean 'mail'?", '')
+    """
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def decoded(decoder: msgspec.json.Decoder[T], text: str, otherwise: D) -> T | D:

@@ -1,13 +1,11 @@
-"""Worker processes of the command line's own, for the demo and the bench: they never outlive the command."""
+"""Worker processes of `rowcall demo` and `rowcall bench`: they never outlive the command."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from typing import IO
 
@@ -20,7 +18,7 @@ STOP_SECONDS = 5.0
 def working(
     app: str, url: str, *options: str, output: IO[bytes] | None = None, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """`rowcall work`, as anybody would start it, but on a leash: it ends with this process, however that ends."""
+    """Run `rowcall work` as a user would, but on a leash: it ends with this process, however that ends."""
     reading, leash = os.pipe()
     try:
         process = subprocess.Popen(
@@ -41,22 +39,5 @@ def working(
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()  # children of its own notice, and stop
+            process.kill()  # its children notice, and stop
             process.wait()
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, so that what it made is cleared away."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)

@@ -1,4 +1,4 @@
-"""The options of `rowcall retry` and `cancel` that mean many jobs, and the question before it is done."""
+"""The options of `rowcall retry` and `cancel` that select many jobs, and the question before it is done."""
 
 from __future__ import annotations
 
@@ -9,66 +9,76 @@ from typing import Any, TypeVar
 import click
 
 from rowcall.app import Rowcall
-from rowcall.cli.present.output import console, print_json, text
+from rowcall.cli.command import Answer
+from rowcall.cli.names import unknown_name
+from rowcall.cli.present.console import show
+from rowcall.cli.target import Target
 from rowcall.domain.job import Status
 from rowcall.overview.formats import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask before doing it to all that fit.")
-_NO_FILTERS = {"limit", "rate"}
+_NOT_FILTERS = {"limit", "rate"}
 _OPTIONS = (
     click.option("--status", metavar="STATE", help="Jobs in this state."),
     click.option("--queue", metavar="NAME", help="Jobs of this queue."),
     click.option("--type", metavar="NAME", help="Jobs of this task."),
     click.option("--tag", metavar="TAG", help="Jobs with this tag."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="So many at most."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N jobs."),
+    click.option("--yes", is_flag=True, help="Do not ask before acting on all matching jobs."),
 )
 
 
-def filter_options(command: F) -> F:
+def filter_options(function: F) -> F:
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        function = option(function)
+    return function
 
 
-def given_filter(ids: list[int], chosen: Mapping[str, object]) -> dict[str, Any]:
-    """What was given of a filter; wrong use unless there are either ids or that."""
-    given = {name: value for name, value in chosen.items() if value is not None}
+def given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of a filter; wrong use unless there are either ids or a filter."""
+    given = {name: value for name, value in options.items() if value is not None}
+    said = " and ".join(typed(name) for name in given)
     if ids and given:
-        said = " and ".join(typed(name) for name in given)
-        are = "goes" if len(given) == 1 else "go"
-        raise click.UsageError(f"both ids and {said} were given, and only one can be: {said} {are} with jobs that fit")
+        raise click.UsageError(f"give job ids or {said}, not both")
     if not ids and not given:
-        raise click.UsageError("name at least one job by its id, or many by a filter such as --queue")
-    if given and given.keys() <= _NO_FILTERS:
-        said = " and ".join(typed(name) for name in given)
-        raise click.UsageError(f"{said} alone would mean every job: give --status, --queue, --type or --tag, too")
+        raise click.UsageError("give job ids, or a filter such as --queue")
+    if given and given.keys() <= _NOT_FILTERS:
+        raise click.UsageError(f"{said} alone matches every job; add --status, --queue, --type or --tag")
     return given
 
 
 def typed(name: str) -> str:
-    """An option as it is typed."""
+    """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
-def demand_yes(
-    jobs: Rowcall, verb: str, past: str, given: Mapping[str, Any], statuses: Collection[Status], yes: bool
-) -> None:
-    """Whoever sits at a terminal is asked once; a script has meant it. `statuses` are those that are meant, unless one
-    is given."""
-    if yes or not sys.stdin.isatty():
-        return
-    said = " ".join(f"{typed(name)} {value}" for name, value in given.items())
-    count = _count(jobs, given, statuses)
-    now = "" if count is None else f" ({count:,} now)"
-    if not click.confirm(f"{verb} all jobs that fit {said}{now}?", err=True):
-        click.echo(f"nothing was {past}", err=True)
-        sys.exit(1)
+def act_on_matching(
+    target: Target,
+    verb: str,
+    given: Mapping[str, Any],
+    statuses: Collection[Status],
+    yes: bool,
+    act: Callable[[], int],
+    said: str,
+) -> Answer:
+    """Ask once at a terminal, then act. `statuses` are selected unless the filter names one."""
+    if not yes and sys.stdin.isatty():
+        named = " ".join(f"{typed(name)} {value}" for name, value in given.items())
+        matching = _count(target.jobs, given, statuses)
+        now = "" if matching is None else f" (now {matching:,})"
+        if not click.confirm(f"{verb} all jobs with {named}{now}?", err=True):
+            click.echo("nothing was changed", err=True)
+            sys.exit(1)
+    count = act()
+    hint = "" if count else unknown_name(target, given.get("queue"), given.get("type"))
+    if hint:
+        click.echo(f"warning: {hint}", err=True)
+    return Answer({"count": count}, lambda: show(f"{counted(count, 'job')} {said}"))
 
 
 def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> int | None:
-    """How many jobs fit by now, where counts by state, queue and type tell."""
+    """Return how many jobs match now, if counts by state, queue and type can tell."""
     if "tag" in given or "error_code" in given or {"queue", "type"} <= given.keys():
         return None
     wanted = [given["status"]] if "status" in given else statuses
@@ -83,10 +93,3 @@ def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]
     count = sum(counts.get(status, 0) for status in wanted)
     limit: int | None = given.get("limit")
     return count if limit is None else min(count, limit)
-
-
-def print_count(count: int, said: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"count": count})
-    else:
-        console().print(text(f"{counted(count, 'job')} {said}"))

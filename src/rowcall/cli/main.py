@@ -1,8 +1,7 @@
-"""`rowcall`: finds the command, and turns errors into one line and an exit code."""
+"""`rowcall`: finds the command by its name, and turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import io
@@ -13,42 +12,21 @@ from typing import Any, NoReturn
 
 import click
 
-from rowcall.base.text import printable
+from rowcall.base.text import did_you_mean, printable
 from rowcall.base.urls import looks_secret, redacted
 from rowcall.domain.errors import InvalidOption, RowcallError
 
-COMMANDS = {
-    "work": "work",
-    "jobs": "jobs",
-    "show": "show",
-    "stats": "stats",
-    "stuck": "stuck",
-    "retries": "retries",
-    "errors": "errors",
-    "top": "top",
-    "retry": "steer",
-    "cancel": "steer",
-    "delete": "steer",
-    "reschedule": "steer",
-    "set-priority": "steer",
-    "pause": "pause",
-    "resume": "pause",
-    "schedules": "schedules",
-    "workers": "workers",
-    "retention": "retention",
-    "prune": "prune",
-    "vacuum": "prune",
-    "migrate": "migrate",
-    "doctor": "doctor",
-    "bench": "bench",
-    "demo": "demo",
-}
+COMMANDS = (
+    *("work", "jobs", "show", "stats", "stuck", "retries", "errors", "top", "retry", "cancel", "delete", "reschedule"),
+    *("set-priority", "pause", "resume", "schedules", "workers", "retention", "prune", "vacuum", "migrate", "doctor"),
+    *("bench", "demo"),
+)
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 _WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class Commands(click.Group):
-    """Imports a command's module only when it is needed: a worker never pays for the tables of `stats`."""
+    """Imports the module of a command when it is used: a worker does not load the tables of `stats`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -56,20 +34,18 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"rowcall.cli.commands.{COMMANDS[name]}")
-        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        command: click.Command = importlib.import_module(f"rowcall.cli.commands.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        close = difflib.get_close_matches(args[0], COMMANDS, 1) if args[0] not in COMMANDS else []
-        if close:
-            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]}?")
+        if args[0] not in COMMANDS:
+            ctx.fail(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What the library refuses is wrong use, and is said in the words of the command line."""
+        """Report an option that the library refuses as wrong use, as it is typed."""
         try:
             return super().invoke(ctx)
         except InvalidOption as error:
@@ -98,10 +74,10 @@ def _as_typed(error: InvalidOption, command: click.Command) -> str:
 
 
 def _report(error: Exception, words: Sequence[str]) -> int:
-    """Say what went wrong, in one line; gives the exit code."""
+    """Print the error in one line; return the exit code."""
 
-    def say(problem: str, code: int) -> int:
-        return _say(printable(_without_secrets(problem, words)), code)
+    def report(problem: str, code: int) -> int:
+        return _print_error(printable(_without_secrets(problem, words)), code)
 
     match error:
         case click.exceptions.NoArgsIsHelpError():
@@ -110,25 +86,25 @@ def _report(error: Exception, words: Sequence[str]) -> int:
         case click.UsageError():
             if error.ctx is not None:
                 click.echo(error.ctx.get_usage(), err=True)
-            return say(error.format_message(), WRONG_USE)
+            return report(error.format_message(), WRONG_USE)
         case click.ClickException():
-            return say(error.format_message(), error.exit_code)
+            return report(error.format_message(), error.exit_code)
         case click.Abort():
             return INTERRUPTED
         case RowcallError():
-            return say(str(error), FAILED)
+            return report(str(error), FAILED)
         case OSError(errno=errno.EPIPE):
-            _drop_output()  # whoever read it has gone
+            _drop_output()  # the reader has gone
             return FAILED
         case OSError(errno=number, filename=None) if number in _WRITING_ERRORS:
             if not _output_can_be_written():
                 _drop_output()
-            return _say(f"writing failed: {error.strerror}", FAILED)
+            return _print_error(f"writing failed: {error.strerror}", FAILED)
     raise error
 
 
 def _without_secrets(problem: str, words: Sequence[str]) -> str:
-    """Hide the password of a URL that was typed in the place of something else, too."""
+    """Hide the password of a URL, even one that was typed in the wrong place."""
     for word in (*words, os.environ.get("ROWCALL_URL", "")):
         url = word.partition("=")[2] if word.startswith("--") else word
         if looks_secret(url) or ("://" in url and not url.startswith("sqlite:")):
@@ -137,9 +113,9 @@ def _without_secrets(problem: str, words: Sequence[str]) -> str:
 
 
 def _make_writable() -> None:
-    """Output that was closed goes nowhere; a letter that its encoding does not have is written as an escape."""
+    """Discard output that was closed; escape letters that its encoding does not have."""
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open as long as the process lives)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -153,11 +129,11 @@ def _output_can_be_written() -> bool:
 
 
 def _drop_output() -> None:
-    """What Python flushes at its end goes nowhere, so that it says nothing more."""
+    """Discard what Python flushes when it ends, so that it prints no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _say(problem: str, code: int) -> int:
+def _print_error(problem: str, code: int) -> int:
     click.echo(f"{click.style('error:', fg='red', bold=True) if _coloured() else 'error:'} {problem}", err=True)
     return code
 
@@ -169,14 +145,13 @@ def _coloured() -> bool:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 what was asked for failed, was not found or was answered with no, 2 wrong use,"
-    " 130 Ctrl-C.",
+    epilog="Exit codes: 0 done, 1 failed or not found, 2 wrong use, 130 interrupted (Ctrl-C).",
 )
 @click.version_option(package_name="rowcall", prog_name="rowcall")
 def main() -> None:
     """Background jobs as rows in the database you already have.
 
-    A command finds its database by APP (module:name of a Rowcall, looked for in the current folder first), by --url, by
-    $ROWCALL_URL, or else takes the file rowcall.db. With --json a command prints one JSON object, on one line;
-    errors go to standard error in any case.
+    A command finds its database by APP (module:name of a Rowcall, imported from the current folder first), by --url, or
+    by $ROWCALL_URL; otherwise it uses the file rowcall.db. With --json it prints one JSON object on one line. Errors go
+    to standard error.
     """

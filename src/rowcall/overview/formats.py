@@ -1,27 +1,38 @@
-"""Counts, durations, rates and sizes as people say them, and durations as people type them."""
+"""Times, durations, counts, rates and sizes for people."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
-from typing import TypeVar
+from datetime import UTC, datetime
 
-import click
-
-from rowcall.domain.job import Percentiles
-from rowcall.queue.choosing import HIGHEST_RATE, LOWEST_RATE
-
-T = TypeVar("T")
+from rowcall.base.text import span
 
 NOTHING = "-"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_UNITS = {"": 1, "s": 1, "m": _MINUTE, "min": _MINUTE, "h": _HOUR, "d": _DAY}
-_TYPED = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
+
+
+def moment(at: datetime | None) -> str:
+    """
+    >>> moment(datetime(2026, 1, 2, 3, 4, 5, 678000, UTC))
+    '2026-01-02 03:04:05.678'
+    """
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def ago(at: datetime | None, now: datetime) -> str:
+    """Return how long ago, or in how long, in one unit.
+
+    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC))
+    '5 min ago'
+    """
+    if at is None:
+        return NOTHING
+    seconds = (now - at).total_seconds()
+    return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
 
 
 def duration(seconds: float | None) -> str:
-    """In two units, the smaller of which tells what the greater leaves out.
+    """Return a measured duration, in two units where one is too coarse.
 
     >>> [duration(seconds) for seconds in (0.0, 0.0123, 1.25, 42.4, 192, 7500, 200_000, None)]
     ['<1 ms', '12 ms', '1.2 s', '42 s', '3m 12s', '2h 05m', '2d 07h', '-']
@@ -42,14 +53,14 @@ def duration(seconds: float | None) -> str:
     return f"{whole // _DAY:,}d {whole % _DAY // _HOUR:02}h"
 
 
-def rounded(seconds: float | None) -> str:
-    """What somebody has set: no smaller unit where it says nothing.
+def period(seconds: float | None) -> str:
+    """Return a configured duration, in the largest unit that divides it.
 
-    >>> [rounded(seconds) for seconds in (30 * 86_400, 5400, 300, 0.5, None)]
-    ['30 d', '90 min', '5 min', '500 ms', 'for ever']
+    >>> [period(seconds) for seconds in (30 * 86_400, 5400, 300, 0.5, None)]
+    ['30 d', '90 min', '5 min', '500 ms', 'forever']
     """
     if seconds is None:
-        return "for ever"
+        return "forever"
     for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:,.0f} {name}"
@@ -59,15 +70,15 @@ def rounded(seconds: float | None) -> str:
 def rate(per_second: float) -> str:
     """
     >>> [rate(found) for found in (0, 12_345.6, 2.5, 0.1, 0.0001)]
-    ['none', '12,346 a second', '2.5 a second', '6.0 a minute', '0.4 an hour']
+    ['none', '12,346 per second', '2.5 per second', '6.0 per minute', '0.4 per hour']
     """
     if per_second <= 0:
         return "none"
     if per_second >= 1:
-        return f"{per_second:,.0f} a second" if per_second >= 100 else f"{per_second:.1f} a second"
+        return f"{per_second:,.0f} per second" if per_second >= 100 else f"{per_second:.1f} per second"
     if per_second >= 1 / _MINUTE:
-        return f"{per_second * _MINUTE:.1f} a minute"
-    return f"{per_second * _HOUR:.1f} an hour"
+        return f"{per_second * _MINUTE:.1f} per minute"
+    return f"{per_second * _HOUR:.1f} per hour"
 
 
 def size(count: int) -> str:
@@ -81,12 +92,12 @@ def size(count: int) -> str:
     return f"{count / 1024**power:,.1f} {'KMGT'[power - 1]}B"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def counted(count: int, one: str) -> str:
     """
     >>> counted(1, "job"), counted(1_234_567, "job")
     ('1 job', '1,234,567 jobs')
     """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {one if count == 1 else f'{one}s'}"
 
 
 def share(part: int, whole: int) -> str:
@@ -100,39 +111,3 @@ def share(part: int, whole: int) -> str:
     if percent == 0 and part:
         return "<1 %"
     return ">99 %" if percent == 100 and part < whole else f"{percent} %"
-
-
-def of_percentiles(found: Percentiles | None) -> list[str]:
-    return [duration(value) for value in ((found.p50, found.p95, found.p99) if found else (None, None, None))]
-
-
-def first_of(rows: Sequence[T], most: int) -> tuple[Sequence[T], str]:
-    """As many as a person reads, and what is said about the rest."""
-    left = len(rows) - most
-    return (rows, "") if left <= 0 else (rows[:most], f"and {left:,} more; --json has them all")
-
-
-def typed_rate(typed: str) -> float:
-    """
-    >>> typed_rate("2.5")
-    2.5
-    """
-    wanted = f"wants jobs per second, more than 0 and up to {HIGHEST_RATE:g}"
-    try:
-        rate = float(typed)
-    except ValueError:
-        raise click.BadParameter(f"{wanted}, not {typed!r}") from None
-    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-        raise click.BadParameter(f"{wanted}, not {typed}")
-    return rate
-
-
-def typed_seconds(typed: str) -> float:
-    """
-    >>> typed_seconds("90"), typed_seconds("5m"), typed_seconds("1.5h")
-    (90.0, 300.0, 5400.0)
-    """
-    found = _TYPED.fullmatch(typed)
-    if found is None or found[2] not in _UNITS:
-        raise click.BadParameter(f"{typed!r} is not a duration; write seconds, or 90s, 5m, 1h, 2d")
-    return float(found[1]) * _UNITS[found[2]]

@@ -1,4 +1,4 @@
-"""Which of the registered workers are still there, as far as it can be told from here."""
+"""Which of the registered workers are alive, as far as this machine can tell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Liveness(StrEnum):
 
 
 def liveness(lock_path: str | None, silent_seconds: float, lease_seconds: float) -> Liveness:
-    """`gone` is certain: the kernel has freed its lock. `silent` is a worker that may hang, or of another host."""
+    """`gone` is certain: the kernel has freed its lock. A `silent` worker may hang, or be on another host."""
     if liveness_file.is_dead(lock_path):
         return Liveness.GONE
     return Liveness.SILENT if silent_seconds > lease_seconds else Liveness.ALIVE
@@ -30,13 +30,13 @@ def liveness_of(worker: WorkerInfo, now: datetime) -> Liveness:
 
 
 def described(worker: WorkerInfo, now: datetime) -> str:
-    """`alive`, `gone` or `silent for 40 s`."""
+    """Return `alive`, `gone` or `silent for 40 s`."""
     state = liveness_of(worker, now)
     return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
 
 
-def time_there(queue: Core) -> datetime:
-    """The database's clock, which set the times in its rows: this machine's may be another."""
+def database_time(queue: Core) -> datetime:
+    """Return the time by the database's clock, which set the times in its rows."""
     return time_of(queue.read(queue.dialect.now(queue.now_ms())))
 
 

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
+from rowcall.base.clock import SystemClock
 from rowcall.cli.doctor import server, server_sql
-from rowcall.cli.doctor.look import Look, connected
+from rowcall.cli.doctor.server_connection import ServerConnection, connected
 from rowcall.store.postgres.words import render
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
@@ -58,20 +59,20 @@ def test_a_healthy_server_is_said_to_be_well(run: Run, durable_url: str, examine
     assert found.exit_code == 0
     assert list(found.level) == CHECKS
     assert set(found.level.values()) == {"ok"}
-    assert run("doctor", "--url", durable_url).stdout.endswith("all is well\n")
+    assert run("doctor", "--url", durable_url).stdout.endswith("no problems\n")
 
 
 def test_each_question_can_be_asked(server_queue: Rowcall, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
-        questions = server_sql.questions()
-        assert len(questions) > 20
-        for name, question in questions.items():
+        queries = server_sql.queries()
+        assert len(queries) > 20
+        for name, question in queries.items():
             connection.execute(f"prepare {name.lower()} as {render(question, 'rowcall_')}".encode())
 
 
 def test_the_doctor_cannot_write(server_queue: Rowcall, postgres_url: str) -> None:
     with connected(postgres_url) as raw, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        Look(raw, "rowcall_").rows("delete from <job> returning id")
+        ServerConnection(raw, "rowcall_", SystemClock()).rows("delete from <job> returning id")
 
 
 def test_a_server_that_does_not_answer(examine: Examine) -> None:
@@ -117,10 +118,10 @@ def test_clocks_that_differ(
     examine: Examine, server_queue: Rowcall, monkeypatch: pytest.MonkeyPatch, shift: int, said: str
 ) -> None:
     real = time.time
-    monkeypatch.setattr("rowcall.cli.doctor.look.time.time", lambda: real() + shift)
+    monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: real() + shift))
     found = examine()
     assert (found.exit_code, found.level["clock"]) == (0, "warn")
-    assert found.what["clock"] == f"the server's is {said} this machine's"
+    assert found.what["clock"] == f"the server's clock is {said} this machine's"
 
 
 def test_commits_that_do_not_wait_for_the_disk(examine: Examine, durable_url: str, folder: Path) -> None:
@@ -151,7 +152,7 @@ def test_connections_that_run_out(examine: Examine, server_queue: Rowcall, postg
     change(postgres_url, f"alter database {database_of(postgres_url)} connection limit 2")
     found = examine()
     assert found.level["connections"] == "warn"
-    assert found.what["connections"] == "2 of the 2 that the database allows are in use"
+    assert found.what["connections"] == "2 of the 2 connections that the database allows are in use"
     assert "pool_size" in found.advice["connections"]
 
 
@@ -167,7 +168,8 @@ def test_a_pooler_in_between(
 
 
 @pytest.mark.parametrize(
-    ("leads_to", "level", "said"), [("server", "ok", "hints arrive"), ("pooler", "warn", "leads to a pooler too")]
+    ("leads_to", "level", "said"),
+    [("server", "ok", "notifications arrive"), ("pooler", "warn", "leads to a pooler too")],
 )
 def test_a_way_past_the_pooler(
     examine: Examine,
@@ -195,7 +197,7 @@ def test_hints_that_do_not_arrive(
     postgres_server_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "HINT_SECONDS", 0.1)
+    monkeypatch.setattr(server, "NOTIFICATION_SECONDS", 0.1)
     elsewhere = create_database(postgres_server_url)
     write_app(folder, postgres_url, f"listen_url='{elsewhere}'")
     found = examine()

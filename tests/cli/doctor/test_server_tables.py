@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from rowcall import Limit, Rowcall
-from rowcall.cli.doctor import look, server_sql, server_tables
+from rowcall.cli.doctor import server_connection, server_sql, server_tables
 from rowcall.domain.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
@@ -42,7 +42,7 @@ def somebody(postgres_url: str, raw: psycopg.Connection) -> Iterator[str]:
 def test_tables_that_are_not_there(examine: Examine, postgres_url: str, raw: psycopg.Connection) -> None:
     found = examine("--url", postgres_url)
     assert (found.exit_code, found.level["tables"]) == (1, "problem")
-    assert found.advice["tables"] == f"Make them with: rowcall migrate --url {shown(postgres_url)}"
+    assert found.advice["tables"] == f"Create them with: rowcall migrate --url {shown(postgres_url)}"
     assert "waiting" not in found.level
     assert raw.execute("select to_regclass('rowcall_job')").fetchone() == (None,)
 
@@ -73,7 +73,7 @@ def test_tables_of_another_version(
     raw.execute("update rowcall_migration set oldest = 1 where version = 99")
     assert examine().what["tables"].startswith("version 99, in the schema public, newer than this code")
     monkeypatch.setattr(server_tables, "NEWEST_VERSION", 100)
-    assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate app:jobs"
+    assert examine().advice["tables"] == "Update them with: rowcall migrate app:jobs"
 
 
 def test_a_table_that_is_missing(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
@@ -97,7 +97,7 @@ def test_a_user_without_privileges(
     assert (found.exit_code, found.level["privileges"]) == (0, "warn")
     assert "update, delete on rowcall_job;" in found.what["privileges"]
     assert "insert, update, delete on rowcall_worker" in found.what["privileges"]
-    assert f"{name} sees its own sessions only" in found.what["horizon"]
+    assert f"{name} sees only its own sessions" in found.what["horizon"]
 
 
 def test_autovacuum_that_is_off_for_the_table(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
@@ -127,7 +127,7 @@ def test_dead_rows(
         return examine().level["dead rows"] == "warn"
 
     eventually(warned, message="the server's count of dead rows")
-    assert "in rowcall_job, beside" in examine().what["dead rows"]
+    assert "in rowcall_job, and" in examine().what["dead rows"]
     monkeypatch.setattr(server_tables, "MANY_DEAD_ROWS", 10**9)
     assert examine().level["dead rows"] == "ok"
 
@@ -191,10 +191,10 @@ def test_a_standby_that_holds_back_the_clean_up(
             patched.setattr(server_tables, "OLD_SNAPSHOT_TRANSACTIONS", -1)
             assert examine("--url", url).level["horizon"] == "warn"
     found = examine("--url", url)
-    assert found.what["horizon"].startswith("the replication slot following holds back the clean-up by ")
-    assert found.what["horizon"].endswith(" transactions, and nobody uses it")
+    assert found.what["horizon"].startswith("the replication slot following holds back vacuum by ")
+    assert found.what["horizon"].endswith(" transactions, and is not in use")
     with closing(psycopg.connect(url, autocommit=True)) as connection:
-        connection.execute(found.advice["horizon"].removeprefix("If nobody will: ").encode())
+        connection.execute(found.advice["horizon"].removeprefix("If it is no longer needed: ").encode())
     assert examine("--url", url).level["horizon"] == "ok"
 
 
@@ -205,7 +205,7 @@ def test_who_waits_for_a_lock(
     raw: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(look, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(server_connection, "LOCK_SECONDS", 1)
     with psycopg.connect(postgres_url) as holder:
         holder.execute("lock table rowcall_job in access exclusive mode")
         waiting = threading.Thread(target=server_queue.enqueue, args=("hello",))
@@ -226,7 +226,7 @@ def test_who_waits_for_a_lock(
 def test_a_question_that_takes_too_long(
     examine: Examine, server_queue: Rowcall, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(server_connection, "ANSWER_SECONDS", 1)
     monkeypatch.setattr(server_sql, "DEAD_ROWS", "select pg_sleep(20)")
     assert examine().what["dead rows"].startswith("no answer within")
 
@@ -236,11 +236,11 @@ def test_jobs_that_nobody_works_on(examine: Examine, server_queue: Rowcall, raw:
     server_queue.enqueue("hello", delay=3600)
     found = examine()
     assert (found.exit_code, found.level["waiting"]) == (0, "warn")
-    assert re.fullmatch(r"1 job that is due waits, for \d+ m?s, and no worker is alive", found.what["waiting"])
+    assert re.fullmatch(r"1 due job has been waiting for \d+ m?s, and no worker is alive", found.what["waiting"])
     assert found.advice["waiting"] == "Start one: rowcall work app:jobs"
     earlier = "interval '2 hours'"
     raw.execute(f"update rowcall_job set run_at = run_at - {earlier}, created_at = created_at - {earlier}")
-    assert examine().what["waiting"].startswith("2 jobs that are due wait, the first for 2 h")
+    assert examine().what["waiting"].startswith("2 due jobs are waiting, the first for 2 h")
 
 
 def test_queues_and_tasks_that_nobody_serves(
@@ -250,7 +250,7 @@ def test_queues_and_tasks_that_nobody_serves(
         server_queue.enqueue(kind, queue="mail")
     with server_queue.worker(queues="default"):
         found = examine()
-        assert found.what["queues"] == "no living worker serves mail (2 waiting); the living ones serve default"
+        assert found.what["queues"] == "no worker serves mail (2 waiting); the workers serve default"
         assert found.what["workers"] == "1 alive"
     raw.execute("update rowcall_job set run_at = run_at - interval '30 s', created_at = created_at - interval '30 s'")
     assert examine().what["tasks"] == "app:jobs declares no task for helo (1 waiting)"
@@ -266,7 +266,7 @@ def test_jobs_that_fit_no_worker(examine: Examine, server_queue: Rowcall) -> Non
     with Rowcall(server_queue.config.server.url) as newer:  # type: ignore[union-attr]
         newer.enqueue("hello", {"name": "ann", "loud": True})
     server_queue.drain()
-    said = r"1 job waits for a worker .* fit; job 2 \(hello\) was refused by .*: there is no argument `loud`"
+    said = r"1 job waits for a worker that accepts .*; .* refused job 2 \(hello\): there is no argument `loud`"
     assert re.fullmatch(said, examine().what["versions"])
 
 
@@ -277,9 +277,9 @@ def test_workers_that_died_or_say_nothing(
         [worker] = eventually(server_queue.workers)
         process.send(signal.SIGKILL)
         process.wait()
-    assert examine().what["workers"] == f"{worker.name} has died, with 0 jobs"
+    assert examine().what["workers"] == f"{worker.name} died while it held 0 jobs"
     raw.execute("update rowcall_worker set beat_at = beat_at - interval '2 hours', lock_path = '/of/another/host'")
-    assert examine().what["workers"] == f"{worker.name} was last heard of 2 h ago, with 0 jobs"
+    assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 
 def test_a_slot_of_a_handler_that_goes_on(server_queue: Rowcall, examine: Examine) -> None:

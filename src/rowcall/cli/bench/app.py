@@ -1,4 +1,4 @@
-"""What the idle worker of `rowcall bench` is started with; $ROWCALL_URL names the database."""
+"""The app of the idle worker of `rowcall bench`; $ROWCALL_URL names the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `rowcall bench` measures: in a file that is removed again, or in tables of a server that are."""
+"""Where `rowcall bench` measures: in a temporary file, or in temporary tables on a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_PREFIX = "rowcall_"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A queue of its own. `described` is said with the figures."""
+    """A new queue. `described` is printed with the figures."""
 
     url: str
     prefix: str
@@ -40,8 +40,8 @@ def on_server(url: str) -> Iterator[Place]:
     with Rowcall(url, table_prefix=prefix) as jobs:
         queue = queue_of(jobs)
         if queue.config.server is None:
-            raise click.UsageError("--url is for a server; a disk is measured with --folder")
+            raise click.UsageError("--url must name a server; use --folder to measure a disk")
         try:
-            yield Place(url, prefix, f"commits as the server is set, on {queue.database.name}")
+            yield Place(url, prefix, f"commits as the server is configured, on {queue.database.name}")
         finally:
             drop_tables(queue)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from rowcall import Rowcall
+from rowcall.base.clock import SystemClock
 
 PREFIX = "ROWCALL_BENCH_PREFIX"
 
@@ -17,9 +16,9 @@ def nothing_in_thread(number: int) -> None:
     """A sync handler with nothing to do."""
 
 
-def moment() -> int:
-    """When the handler began, by a clock that all processes of one machine share."""
-    return time.monotonic_ns()
+def moment() -> float:
+    """Return when the handler began, by a clock that all processes of one machine share."""
+    return SystemClock.monotonic()
 
 
 class Bench:

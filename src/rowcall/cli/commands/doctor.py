@@ -1,78 +1,45 @@
-"""`rowcall doctor`: every check, what it found, what to do."""
+"""`rowcall doctor`: every check, its result, and what to do."""
 
 from __future__ import annotations
 
-import os
-import sys
+from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.doctor.examine import examine
+from rowcall.cli.doctor.finding import Finding, Level
+from rowcall.cli.present.cells import block, has_unicode, text
+from rowcall.cli.present.console import show
+from rowcall.cli.present.tables import table
+from rowcall.cli.target import Target, find
+from rowcall.overview.formats import counted
 
-import click
-
-from rowcall.cli.doctor.content import check_content
-from rowcall.cli.doctor.finding import Finding, Level, ok
-from rowcall.cli.doctor.place import check_clock, check_place, check_sqlite
-from rowcall.cli.doctor.service import Asked
-from rowcall.cli.present.output import console, has_unicode, print_json, table, text
-from rowcall.cli.target import app_argument, find, json_option, queue_of, url_option
-from rowcall.queue.core import Core
-
-_MARKS = {Level.OK: ("ok", "green"), Level.WARN: ("warn", "yellow"), Level.PROBLEM: ("problem", "bold red")}
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.PROBLEM: "bold red"}
 
 
-@click.command("doctor", short_help="Say what is wrong, and what to do.")
-@app_argument
-@url_option
-@json_option
-def doctor_command(app: str | None, url: str | None, as_json: bool) -> None:
-    """Say what is wrong with a database or its surroundings, and what to do. Changes nothing.
+@queue_command("doctor", "Show what is wrong, and what to do.", opened=find)
+def command(target: Target) -> Answer:
+    """Show what is wrong with a database or its environment, and what to do. Changes nothing.
 
-    Exit code 1 if there is a problem; a warning is none.
+    Exit code 1 if there is a problem; warnings do not count.
 
     With --json: {"path", "ok": true or false, "findings": [{"level": "ok" | "warn" | "problem", "check", "what",
     "advice"}, …]}.
     """
-    queue = queue_of(find(app, url))
-    findings = examine(queue, Asked(app, url, frozenset(queue.tasks)))
+    findings = examine(target)
     well = all(finding.level != Level.PROBLEM for finding in findings)
-    if as_json:
-        print_json({"path": queue.database.name, "ok": well, "findings": findings})
-    else:
-        _print(findings)
-    if not well:
-        sys.exit(1)
+    data = {"path": target.queue.database.name, "ok": well, "findings": findings}
+    return Answer(data, lambda: _show(findings), well)
 
 
-def examine(queue: Core, asked: Asked) -> list[Finding]:
-    if queue.config.server is not None:
-        from rowcall.cli.doctor.server import check_server  # needs psycopg, which only a server's URL asks for
-
-        return list(check_server(queue.config, asked))
-    if queue.config.in_memory:
-        return [check_sqlite(), check_clock(), ok("file", "in memory: it lives and dies with its process")]
-    path = os.path.realpath(queue.database.path)
-    findings = list(check_place(path, queue.database.side_folder, asked.command("migrate")))
-    if os.path.isfile(path) and os.access(path, os.R_OK):
-        findings += check_content(path, queue.config.table_prefix, asked)
-    return findings
-
-
-def _print(findings: list[Finding]) -> None:
-    shown = table("level", "check", "what", right=("level",), whole=("check",))
-    shown.show_header = False
+def _show(findings: list[Finding]) -> None:
+    shown = table("level", "check", "what", right=("level",), whole=("check",), headings=False)
     arrow = "→" if has_unicode() else "->"
     for finding in findings:
-        mark, style = _MARKS[finding.level]
         said = f"{finding.what}\n{arrow} {finding.advice}" if finding.advice else finding.what
-        shown.add_row(text(mark, style), text(finding.check), text(said))
-    out = console()
-    out.print(shown)
-    problems = sum(finding.level == Level.PROBLEM for finding in findings)
-    warnings = sum(finding.level == Level.WARN for finding in findings)
-    out.print()
+        shown.add_row(text(finding.level, _STYLES[finding.level]), finding.check, block(said))
+    show(shown)
+    show("")
+    levels = [finding.level for finding in findings]
+    problems, warnings = levels.count(Level.PROBLEM), levels.count(Level.WARN)
     if problems or warnings:
-        out.print(f"{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}", style="bold")
+        show(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}", style="bold")
     else:
-        out.print("all is well", style="bold green")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+        show("no problems", style="bold green")

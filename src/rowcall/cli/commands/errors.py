@@ -1,100 +1,82 @@
-"""`rowcall errors`: why jobs fail, most frequent reason first."""
+"""`rowcall errors`: why jobs fail, most frequent error first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
-from rowcall.app import Rowcall
-from rowcall.cli.present.output import NARROW_COLUMNS, ago, bar, console, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
+from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.options import limit_option
+from rowcall.cli.present.cells import bar, block, text
+from rowcall.cli.present.console import is_narrow, show
+from rowcall.cli.present.tables import table, table_of
+from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup
-from rowcall.overview.formats import NOTHING
-from rowcall.overview.liveness import time_there
-from rowcall.overview.scrub import scrubbed_errors
+from rowcall.overview.formats import NOTHING, ago
+from rowcall.overview.liveness import database_time
+from rowcall.overview.scrub import scrubbed
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rowcall.cli.present.fitting_table import FittingTable
 
 BAR_WIDTH = 12
 MOST_TYPES = 3
 _NO_CODE = "(none)"
+_WIDE_ONLY = ("", "first")
 
 
-@click.command("errors", short_help="Show why jobs failed, most frequent reason first.")
-@app_argument
-@url_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Codes at most.")
-@json_option
-def errors_command(app: str | None, url: str | None, limit: int, as_json: bool) -> None:
-    """Show failed jobs by error code, most frequent first, with a sample of what was said last.
+@queue_command("errors", "Show why jobs failed, most frequent error first.")
+@limit_option
+def command(target: Target, limit: int) -> Answer:
+    """Show failed jobs by error code, most frequent first, with the latest message of each.
 
     With --json: {"errors": [{"error_code", "count", "types": {"send_email": 7, …}, "first_at", "last_at", "sample"},
     …]}.
     """
-    with existing(app, url) as jobs:
-        errors, now = error_groups(jobs, limit), time_there(queue_of(jobs))
-    if as_json:
-        print_json({"errors": errors})
-        return
-    _print(errors, now, limit)
+    errors, now = error_groups(target, limit), database_time(target.queue)
+    return Answer({"errors": errors}, lambda: _show(errors, now, limit) if errors else show("no failed jobs"))
 
 
-def error_groups(jobs: Rowcall, limit: int) -> list[ErrorGroup]:
-    """As they may be shown."""
-    return [scrubbed_errors(queue_of(jobs).failures, group) for group in jobs.top_errors(limit=limit)]
+def error_groups(target: Target, limit: int) -> list[ErrorGroup]:
+    return [scrubbed(target.queue.failures, group) for group in target.jobs.top_errors(limit=limit)]
 
 
-def _print(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
-    out = console()
-    if not errors:
-        out.print("no failed jobs")
-        return
-    narrow = out.width < NARROW_COLUMNS
-    out.print(errors_table(errors, now, wide=not narrow))
-    out.print("\nwhat was said last", style="bold")
-    out.print(samples_table(errors))
+def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
+    show(errors_table(errors, now, wide=not is_narrow()))
+    show("\nlatest messages", style="bold")
+    show(_samples_table(errors))
     if len(errors) == limit:
-        out.print(f"\nthere may be more: these are the first {limit:,}", style="dim")
+        show(f"\nonly the first {limit:,} are shown; use --limit for more", style="dim")
 
 
-def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:
-    """Narrow, it leaves out the bars and the first time."""
-    columns = ("error", "jobs", *(("",) if wide else ()), "types", *(("first",) if wide else ()), "last")
-    shown = table(*columns, right=("jobs",))
+def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> FittingTable:
+    """On a narrow terminal it leaves out the bars and the first time."""
     most = max((group.count for group in errors), default=0)
-    for group in errors:
-        shown.add_row(
-            text(group.error_code or _NO_CODE, "red"),
-            f"{group.count:,}",
-            *((text(bar(group.count, most, BAR_WIDTH), "red"),) if wide else ()),
-            text(_types(group.types)),
-            *((_when(group.first_at, now),) if wide else ()),
-            _when(group.last_at, now),
-        )
-    return shown
+    columns: dict[str, Callable[[ErrorGroup], object]] = {
+        "error": lambda group: text(group.error_code or _NO_CODE, "red"),
+        "jobs": lambda group: group.count,
+        "": lambda group: text(bar(group.count, most, BAR_WIDTH), "red"),
+        "types": lambda group: _types(group.types),
+        "first": lambda group: ago(group.first_at, now),
+        "last": lambda group: ago(group.last_at, now),
+    }
+    shown = {name: cell for name, cell in columns.items() if wide or name not in _WIDE_ONLY}
+    return table_of(errors, shown, right=("jobs",))
 
 
-def samples_table(errors: Sequence[ErrorGroup]) -> Table:
-    """Apart from the other columns, which a long detail would push away."""
-    shown = table("error", "detail", line=False)
-    shown.show_header = False
+def _samples_table(errors: Sequence[ErrorGroup]) -> FittingTable:
+    """Apart from the other columns, which a long message would push away."""
+    shown = table("error", "message", line=False, headings=False)
     for group in errors:
         said = (group.sample or "").strip()
-        shown.add_row(text(group.error_code or _NO_CODE), text(said or NOTHING, "" if said else "dim"))
+        shown.add_row(group.error_code or _NO_CODE, block(said) if said else text(NOTHING, "dim"))
     return shown
 
 
 def _types(types: Mapping[str, int]) -> str:
     if len(types) == 1:
         return next(iter(types))
-    named = [f"{kind} ({count:,})" for kind, count in list(types.items())[:MOST_TYPES]]
+    named = [f"{name} ({count:,})" for name, count in list(types.items())[:MOST_TYPES]]
     left = len(types) - MOST_TYPES
     return ", ".join(named) + (f" and {left:,} more" if left > 0 else "")
-
-
-def _when(at: datetime | None, now: datetime) -> str:
-    return ago(at, now) if at is not None else NOTHING

@@ -2,71 +2,76 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
-from rowcall.cli.present.output import console, job_as_json, moment, print_json, span, status_text, table, text
-from rowcall.cli.target import existing, json_option, queue_of, split_app, url_option
+from rowcall.base.text import span
+from rowcall.cli.command import Answer, job_ids, queue_command
+from rowcall.cli.commands.jobs import job_as_json
+from rowcall.cli.present.cells import block, status_text, text
+from rowcall.cli.present.console import show
+from rowcall.cli.present.tables import table, table_of
+from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
-from rowcall.overview.scrub import scrubbed_attempt, scrubbed_event, scrubbed_job
+from rowcall.overview.formats import moment
+from rowcall.overview.scrub import scrubbed
 from rowcall.queue.looking import stored_job
 
+if TYPE_CHECKING:
+    from rowcall.cli.present.fitting_table import FittingTable
+
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
-MOST_BLOCKERS = 20
+_IN_HEADING = ("id", "type", "status", "lease", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
+MOST_BLOCKERS = 20
 
 
-@click.command("show")
-@click.argument("words", nargs=-1, metavar="[APP] ID")
-@url_option
-@json_option
-def show_command(words: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Show all there is to know about one job. Times are UTC.
+@queue_command("show", words="ID", parse=job_ids)
+def command(target: Target, words: list[int]) -> Answer:
+    """Show everything about one job. Times are UTC.
 
     With --json: {"job": {…}, "attempts": [{…}, …], "blockers": [{"id", "is_chain", "status", "open"}, …],
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
-    app, ids = split_app(words)
-    if len(ids) > 1:
-        raise click.UsageError("name one job")
-    with existing(app, url) as jobs:
-        failures = queue_of(jobs).failures
-        job = scrubbed_job(failures, stored_job(queue_of(jobs), ids[0]))
-        attempts = [scrubbed_attempt(failures, attempt) for attempt in jobs.attempts(ids[0])]
-        blockers = jobs.blockers(ids[0])
-        timeline = [scrubbed_event(failures, event) for event in jobs.timeline(ids[0])]
-    if as_json:
-        print_json({"job": job_as_json(job), "attempts": attempts, "blockers": blockers, "timeline": timeline})
-        return
-    _print(job, attempts, blockers, timeline)
+    job_id, *more = words
+    if more:
+        raise click.UsageError("give one job id")
+    failures = target.queue.failures
+    job = scrubbed(failures, stored_job(target.queue, job_id))
+    attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
+    blockers = target.jobs.blockers(job_id)
+    timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]
+    data = {"job": job_as_json(job), "attempts": attempts, "blockers": blockers, "timeline": timeline}
+    return Answer(data, lambda: _show(job, attempts, blockers, timeline))
 
 
-def _print(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline: list[Event]) -> None:
-    out = console()
-    out.print(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
-    out.print(_fields(job))
+def _show(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline: list[Event]) -> None:
+    show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
+    show(_fields(job))
     if attempts:
-        out.print("\nattempts", style="bold")
-        out.print(_attempts(attempts))
-    if any(attempt.error_code for attempt in attempts):
-        out.print("\nerrors of attempts", style="bold")
-        out.print(_errors(attempts))
+        show("\nattempts", style="bold")
+        show(_attempts(attempts))
+    failed = [attempt for attempt in attempts if attempt.error_code]
+    if failed:
+        show("\nerrors", style="bold")
+        show(_errors(failed))
     if blockers:
-        out.print("\nblockers", style="bold")
-        out.print(_blockers(blockers))
-    out.print("\ntimeline", style="bold")
-    out.print(_timeline(timeline))
-    failures = [attempt for attempt in attempts if attempt.traceback]
-    if failures:
-        out.print(f"\ntraceback of attempt {failures[-1].attempt}", style="bold")
-        out.print(text(str(failures[-1].traceback).rstrip()))
+        show("\nblockers", style="bold")
+        show(_blockers(blockers))
+    show("\ntimeline", style="bold")
+    show(_timeline(timeline))
+    raised = [attempt for attempt in attempts if attempt.traceback]
+    if raised:
+        show(f"\ntraceback of attempt {raised[-1].attempt}", style="bold")
+        show(block(str(raised[-1].traceback).rstrip()))
 
 
-def _fields(job: Job) -> object:
-    shown = table("field", "value", whole=("field",))
-    shown.show_header = False
+def _fields(job: Job) -> FittingTable:
+    shown = table("field", "value", whole=("field",), headings=False)
     for name, value in msgspec.structs.asdict(job).items():
-        if name in ("id", "type", "status", "lease", "duplicate") or value is None or value == ():
+        if name in _IN_HEADING or value is None or value == ():
             continue
         if name in _TIMES:
             value = f"{moment(value)} UTC"
@@ -74,51 +79,56 @@ def _fields(job: Job) -> object:
             value = msgspec.json.encode(value).decode()
         elif name == "progress":
             value = f"{100 * value:.0f} %"
-        shown.add_row(text(name, "dim"), text(value))
+        shown.add_row(text(name, "dim"), block(value))
     return shown
 
 
-def _attempts(attempts: list[Attempt]) -> object:
-    shown = table(
-        *("no.", "status", "claimed (UTC)", "took", "worker"), right=("no.", "took"), whole=("status", "claimed (UTC)")
+def _attempts(attempts: list[Attempt]) -> FittingTable:
+    return table_of(
+        attempts,
+        {
+            "no.": lambda attempt: attempt.attempt,
+            "status": lambda attempt: status_text(attempt.status),
+            "claimed (UTC)": lambda attempt: moment(attempt.claimed_at),
+            "took": _took,
+            "worker": lambda attempt: attempt.worker,
+        },
+        right=("no.", "took"),
+        whole=("status", "claimed (UTC)"),
     )
-    for attempt in attempts:
-        took = ""
-        if attempt.started_at is not None and attempt.finished_at is not None:
-            took = span((attempt.finished_at - attempt.started_at).total_seconds())
-        shown.add_row(
-            str(attempt.attempt),
-            status_text(attempt.status),
-            moment(attempt.claimed_at),
-            took,
-            text(attempt.worker or ""),
-        )
-    return shown
 
 
-def _errors(attempts: list[Attempt]) -> object:
+def _took(attempt: Attempt) -> str:
+    if attempt.started_at is None or attempt.finished_at is None:
+        return ""
+    return span((attempt.finished_at - attempt.started_at).total_seconds())
+
+
+def _errors(attempts: list[Attempt]) -> FittingTable:
     """Apart from the other columns, which a long error would push away."""
-    shown = table("no.", "error", right=("no.",), line=False)
-    for attempt in attempts:
-        error = ": ".join(part for part in (attempt.error_code, attempt.error_detail) if part)
-        if error:
-            shown.add_row(str(attempt.attempt), text(error))
-    return shown
+    columns = {
+        "no.": lambda attempt: attempt.attempt,
+        "error": lambda attempt: block(": ".join(filter(None, (attempt.error_code, attempt.error_detail)))),
+    }
+    return table_of(attempts, columns, right=("no.",), line=False)
 
 
-def _blockers(blockers: list[BlockedBy]) -> object:
-    """Those that keep the job waiting first, and of many only some."""
+def _blockers(blockers: list[BlockedBy]) -> FittingTable:
+    """The blockers that still hold the job back come first."""
     shown = table("", "blocker", "status", right=("blocker",), line=False)
     for one in sorted(blockers, key=lambda one: not one.open)[:MOST_BLOCKERS]:
         what = f"{'chain' if one.is_chain else 'job'} {one.id}"
-        shown.add_row("waits for" if one.open else "had", what, status_text(one.status or "deleted"))
+        shown.add_row("waits for" if one.open else "waited for", what, status_text(one.status or "deleted"))
     if len(blockers) > MOST_BLOCKERS:
         shown.add_row("", f"and {len(blockers) - MOST_BLOCKERS} more", "")
     return shown
 
 
-def _timeline(timeline: list[Event]) -> object:
-    shown = table("at (UTC)", "event", "by", "detail", whole=("at (UTC)", "event"), line=False)
-    for event in timeline:
-        shown.add_row(moment(event.at), text(event.event), text(event.actor or ""), text(event.detail or ""))
-    return shown
+def _timeline(timeline: list[Event]) -> FittingTable:
+    columns = {
+        "at (UTC)": lambda event: moment(event.at),
+        "event": lambda event: event.event,
+        "by": lambda event: event.actor,
+        "detail": lambda event: block(event.detail or ""),
+    }
+    return table_of(timeline, columns, whole=("at (UTC)", "event"), line=False)

@@ -1,130 +1,97 @@
-"""`rowcall stuck`: running jobs, longest without a sign of life first, and who has them."""
+"""`rowcall stuck`: running jobs, longest without a heartbeat first, and their workers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from rowcall.app import Rowcall
-from rowcall.cli.present.output import NARROW_COLUMNS, console, job_as_json, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
+from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.commands.jobs import job_as_json
+from rowcall.cli.options import limit_option
+from rowcall.cli.present.cells import text
+from rowcall.cli.present.console import is_narrow, show
+from rowcall.cli.present.tables import table_of
+from rowcall.cli.target import Target
 from rowcall.domain.job import InProgress
 from rowcall.overview.formats import duration
-from rowcall.overview.liveness import Liveness, liveness_of, time_there
-from rowcall.overview.scrub import scrubbed_job
+from rowcall.overview.jobs import progress, running_seconds
+from rowcall.overview.liveness import Liveness, database_time, liveness_of
+from rowcall.overview.scrub import scrubbed
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from rowcall.cli.present.fitting_table import FittingTable
 
-_NOT_REGISTERED = "not registered"
-_WHEREABOUTS = ("host", "worker seen", "doing")
+FIRST_COLUMNS = ("id", "type", "attempt", "silent for", "worker")
+_REST = ("id", "queue", "running for", "host", "worker seen", "progress")
+ALL_COLUMNS = ("id", "type", "queue", "attempt", "silent for", "running for", "worker", *_REST[3:])
 
 
-@click.command("stuck", short_help="Show running jobs, longest without a sign of life first.")
-@app_argument
-@url_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Jobs at most.")
-@json_option
-def stuck_command(app: str | None, url: str | None, limit: int, as_json: bool) -> None:
-    """Show running jobs, longest without a sign of life first: who has each, where, and what it is doing.
+@queue_command("stuck", "Show running jobs, longest without a heartbeat first.")
+@limit_option
+def command(target: Target, limit: int) -> Answer:
+    """Show running jobs, longest without a heartbeat first: the worker of each, its host, and the job's progress.
 
-    A sign of life is the start of the attempt, or a later heartbeat; the worker's own is told beside it.
+    A job without a heartbeat counts from the start of its attempt.
 
-    With --json: {"jobs": [{"id", "type", …, "silent_for", "host", "worker_silent_for", "worker_state":
-    "alive" | "gone" | "silent" | null}, …]}: the fields of a job as in `rowcall jobs`, and seconds. The state is null
-    where no worker of that name is registered, as for a job that was claimed by hand.
+    With --json: {"jobs": [{"id", "type", …, "silent_for", "host", "worker_silent_for", "worker_state": "alive" |
+    "gone" | "silent" | null}, …]}: the fields of a job as in `rowcall jobs`; times are seconds. The state is null if no
+    worker of that name is registered, as for a job that was claimed by hand.
     """
-    with existing(app, url) as jobs:
-        found = in_progress(jobs, limit)
-        states = worker_states(jobs) if found else {}
-    if as_json:
-        print_json({"jobs": [{**job_as_json(job), "worker_state": states.get(job.worker or "")} for job in found]})
+    jobs = in_progress(target, limit)
+    states = worker_states(target) if jobs else {}
+    return Answer({"jobs": in_progress_as_json(jobs, states)}, lambda: _show(jobs, states))
+
+
+def in_progress(target: Target, limit: int) -> list[InProgress]:
+    return [scrubbed(target.queue.failures, job) for job in target.jobs.stuck(limit=limit)]
+
+
+def worker_states(target: Target) -> dict[str, Liveness]:
+    """Return whether each registered worker is alive."""
+    now = database_time(target.queue)
+    return {worker.name: liveness_of(worker, now) for worker in target.jobs.workers()}
+
+
+def in_progress_as_json(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> list[dict[str, object]]:
+    return [{**job_as_json(job), "worker_state": states.get(job.worker or "")} for job in jobs]
+
+
+def _show(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> None:
+    if not jobs:
+        show("no running jobs")
+    elif is_narrow():
+        show(stuck_table(jobs, states, FIRST_COLUMNS))
+        show("")
+        show(stuck_table(jobs, states, _REST))
     else:
-        _print(found, states)
+        show(stuck_table(jobs, states))
 
 
-def in_progress(jobs: Rowcall, limit: int) -> list[InProgress]:
-    """As they may be shown."""
-    return [scrubbed_job(queue_of(jobs).failures, job) for job in jobs.stuck(limit=limit)]
+def stuck_table(
+    jobs: Sequence[InProgress], states: Mapping[str, Liveness], columns: Sequence[str] = ALL_COLUMNS
+) -> FittingTable:
+    def style(job: InProgress) -> str:
+        return "" if states.get(job.worker or "") in (None, Liveness.ALIVE) else "red"
+
+    cells: dict[str, Callable[[InProgress], object]] = {
+        "id": lambda job: str(job.id),
+        "type": lambda job: job.type,
+        "queue": lambda job: job.queue,
+        "attempt": lambda job: f"{job.attempt}/{job.max_attempts}",
+        "silent for": lambda job: text(duration(job.silent_for), style(job)),
+        "running for": lambda job: duration(running_seconds(job)),
+        "worker": lambda job: job.worker,
+        "host": lambda job: job.host,
+        "worker seen": lambda job: text(_seen(job, states), style(job)),
+        "progress": progress,
+    }
+    right = ("id", "attempt", "silent for", "running for")
+    return table_of(jobs, {name: cells[name] for name in columns}, right=right, whole=("worker seen",))
 
 
-def worker_states(jobs: Rowcall) -> dict[str, Liveness]:
-    """Whether the registered workers live, by name."""
-    now = time_there(queue_of(jobs))
-    return {worker.name: liveness_of(worker, now) for worker in jobs.workers()}
-
-
-def _print(found: Sequence[InProgress], states: Mapping[str, Liveness]) -> None:
-    out = console()
-    if not found:
-        out.print("no running jobs")
-        return
-    if out.width >= NARROW_COLUMNS:
-        out.print(stuck_table(found, states))
-        return
-    out.print(stuck_table(found, states, wide=False))
-    out.print()
-    out.print(_rest_table(found, states))
-
-
-def stuck_table(found: Sequence[InProgress], states: Mapping[str, Liveness], *, wide: bool = True) -> Table:
-    """Narrow, it has only what nobody can do without."""
-    columns: tuple[str, ...] = ("id", "type", "attempt", "silent for", "worker")
-    if wide:
-        columns = ("id", "type", "queue", "attempt", "silent for", "runs for", "worker", *_WHEREABOUTS)
-    shown = table(*columns, right=("id", "attempt", "silent for", "runs for"), whole=("worker seen",))
-    for job in found:
-        shown.add_row(
-            *(str(job.id), text(job.type), *((text(job.queue),) if wide else ()), f"{job.attempt}/{job.max_attempts}"),
-            text(duration(job.silent_for), _style(states.get(job.worker or ""))),
-            *((duration(_running_seconds(job)),) if wide else ()),
-            text(job.worker or ""),
-            *(_whereabouts(job, states) if wide else ()),
-        )
-    return shown
-
-
-def _rest_table(found: Sequence[InProgress], states: Mapping[str, Liveness]) -> Table:
-    """What a narrow terminal has no columns for."""
-    shown = table("id", "queue", "runs for", *_WHEREABOUTS, right=("id", "runs for"))
-    for job in found:
-        shown.add_row(str(job.id), text(job.queue), duration(_running_seconds(job)), *_whereabouts(job, states))
-    return shown
-
-
-def _whereabouts(job: InProgress, states: Mapping[str, Liveness]) -> list[Text]:
-    state = states.get(job.worker or "")
-    return [
-        text(job.host or ""),
-        text(_seen(job, state), _style(state)),
-        text(doing(job)),
-    ]
-
-
-def _seen(job: InProgress, state: Liveness | None) -> str:
+def _seen(job: InProgress, states: Mapping[str, Liveness]) -> str:
     if job.worker_silent_for is None:
-        return _NOT_REGISTERED
+        return "not registered"
+    state = states.get(job.worker or "", Liveness.ALIVE)
     said = f"{duration(job.worker_silent_for)} ago"
-    return said if state in (None, Liveness.ALIVE) else f"{said} ({state})"
-
-
-def doing(job: InProgress) -> str:
-    """Its progress and the message that came with it."""
-    parts = [f"{job.progress:.0%}" if job.progress is not None else "", job.progress_message or ""]
-    return " ".join(part for part in parts if part)
-
-
-def _running_seconds(job: InProgress) -> float | None:
-    """By the same clock as `silent_for`, which is counted from the heartbeat where there was one."""
-    began = job.started_at or job.claimed_at
-    if began is None:
-        return None
-    beaten = (job.heartbeat_at - began).total_seconds() if job.heartbeat_at is not None else 0.0
-    return max(0.0, job.silent_for + beaten)
-
-
-def _style(state: Liveness | None) -> str:
-    return "red" if state in (Liveness.GONE, Liveness.SILENT) else ""
+    return said if state == Liveness.ALIVE else f"{said} ({state})"

@@ -1,96 +1,84 @@
-"""`rowcall top`: the answers to all five questions on one screen that stays up to date."""
+"""`rowcall top`: everything on one screen that stays up to date."""
 
 from __future__ import annotations
 
 import sys
-import time
 
 import click
 import msgspec
 
-from rowcall.app import Rowcall
-from rowcall.cli.child_workers import interruptible
+from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.commands.errors import error_groups
-from rowcall.cli.commands.stats import window_option
-from rowcall.cli.commands.stuck import in_progress, worker_states
-from rowcall.cli.present.output import console, job_as_json, print_json
-from rowcall.cli.present.top_view import Answers, Screen, whole
-from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option
+from rowcall.cli.commands.stuck import in_progress, in_progress_as_json, worker_states
+from rowcall.cli.interrupt import interruptible
+from rowcall.cli.options import window_option
+from rowcall.cli.present.console import console, show
+from rowcall.cli.present.top_view import Screen, Snapshot, whole
+from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
-from rowcall.overview.liveness import Liveness, time_there
+from rowcall.overview.liveness import Liveness, database_time
 
-LOOK_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 10.0
-REDRAWS_A_SECOND = 2
+REFRESH_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 10.0
+REDRAWS_PER_SECOND = 2
 SHOWN = 10
 
 
-@click.command("top", short_help="Watch all of that on one live screen.")
-@app_argument
-@url_option
+@queue_command("top", "Watch everything on one live screen.")
 @window_option
-@click.option("--once", is_flag=True, help="Print one screen and end, as it does in a pipe.")
-@json_option
-def top_command(app: str | None, url: str | None, window: float, once: bool, as_json: bool) -> None:
+@click.option("--once", is_flag=True, help="Print one screen and exit, as into a pipe.")
+def command(target: Target, window: float, once: bool) -> Answer:
     """Watch counts, rates, running jobs, errors, retries and retention on one screen, until Ctrl-C.
 
-    Asks again once a second; while the database is away it says so, and goes on. What a short terminal has no room for
-    is named in the last line.
+    The screen is refreshed every second. If the database does not answer, it says so and tries again. The last line
+    names what a short terminal has no room for.
 
     With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
     "workers": {"alive", "gone", "silent"}}, once, each as the command of that name prints it.
     """
-    with existing(app, url) as jobs:
-        if as_json:
-            _print_json(_ask(jobs, window))
-        elif once or not sys.stdout.isatty():
-            out = console()
-            out.print(whole(_ask(jobs, window), out.width))
-        else:
-            _watch(jobs, window)
+    snapshot = _snapshot(target, window)
+    live = not once and sys.stdout.isatty()
+    return Answer(_data(snapshot), lambda: _watch(target, window) if live else show(whole(snapshot, console().width)))
 
 
-def _ask(jobs: Rowcall, window: float) -> Answers:
-    return Answers(
-        name=queue_of(jobs).database.name,
-        now=time_there(queue_of(jobs)),
-        stats=jobs.stats(window=window),
-        stuck=in_progress(jobs, SHOWN),
-        retries=jobs.retries(),
-        errors=error_groups(jobs, SHOWN),
-        retention=jobs.retention(),
-        workers=worker_states(jobs),
+def _snapshot(target: Target, window: float) -> Snapshot:
+    return Snapshot(
+        name=target.queue.database.name,
+        now=database_time(target.queue),
+        stats=target.jobs.stats(window=window),
+        stuck=in_progress(target, SHOWN),
+        retries=target.jobs.retries(),
+        errors=error_groups(target, SHOWN),
+        retention=target.jobs.retention(),
+        workers=worker_states(target),
     )
 
 
-def _watch(jobs: Rowcall, window: float) -> None:
+def _watch(target: Target, window: float) -> None:
     from rich.live import Live
 
-    screen = Screen(_ask(jobs, window))
+    clock = target.queue.clock
+    screen = Screen(_snapshot(target, window), clock)
     try:
-        with interruptible(), Live(screen, console=console(), screen=True, refresh_per_second=REDRAWS_A_SECOND):
+        with interruptible(), Live(screen, console=console(), screen=True, refresh_per_second=REDRAWS_PER_SECOND):
             while True:
-                began = time.monotonic()
+                began = clock.monotonic()
                 try:
-                    screen.update(_ask(jobs, window))
+                    screen.update(_snapshot(target, window))
                 except RowcallError as error:
                     screen.fail(error)
-                took = time.monotonic() - began
-                time.sleep(max(LOOK_SECONDS - took, min(took, LONGEST_PAUSE_SECONDS)))  # never busy all the time
+                took = clock.monotonic() - began
+                clock.sleep(max(REFRESH_SECONDS - took, min(took, LONGEST_PAUSE_SECONDS)))  # busy half the time at most
     except KeyboardInterrupt:
-        pass  # that is how one leaves
+        pass  # the way to leave
 
 
-def _print_json(answers: Answers) -> None:
-    states = list(answers.workers.values())
-    print_json(
-        {
-            "stats": answers.stats,
-            "stuck": [
-                {**job_as_json(job), "worker_state": answers.workers.get(job.worker or "")} for job in answers.stuck
-            ],
-            "retries": msgspec.to_builtins(answers.retries, str_keys=True),
-            "errors": answers.errors,
-            "retention": answers.retention,
-            "workers": {state.value: states.count(state) for state in Liveness},
-        }
-    )
+def _data(snapshot: Snapshot) -> dict[str, object]:
+    states = list(snapshot.workers.values())
+    return {
+        "stats": snapshot.stats,
+        "stuck": in_progress_as_json(snapshot.stuck, snapshot.workers),
+        "retries": msgspec.to_builtins(snapshot.retries, str_keys=True),
+        "errors": snapshot.errors,
+        "retention": snapshot.retention,
+        "workers": {state.value: states.count(state) for state in Liveness},
+    }

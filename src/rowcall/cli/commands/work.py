@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 import click
 
 from rowcall.base.clock import SystemClock
+from rowcall.cli.load import load
 from rowcall.cli.present import log
-from rowcall.cli.target import command_for, load, queue_of
+from rowcall.cli.target import queue_of
 from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
+from rowcall.overview.formats import counted
 from rowcall.queue.core import Core
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
@@ -25,9 +27,11 @@ MOST_PROCESSES = 256
 @click.command("work")
 @click.argument("app", metavar="APP")
 @click.option(
-    "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at once, a process."
+    "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at a time, per process."
 )
-@click.option("--queues", metavar="NAME[=LIMIT],…", help="Serve these queues only; a limit is jobs at once, a process.")
+@click.option(
+    "--queues", metavar="NAME[=LIMIT],…", help="Serve only these queues; LIMIT is jobs at a time, per process."
+)
 @click.option(
     "--processes", type=click.IntRange(1, MOST_PROCESSES), default=1, show_default=True, help="Worker processes."
 )
@@ -37,7 +41,7 @@ MOST_PROCESSES = 256
     metavar="SECONDS",
     default=DEFAULT_GRACE_SECONDS,
     show_default=True,
-    help="How long running jobs may go on after SIGTERM before they are given back.",
+    help="How long running jobs may continue after SIGTERM before they are released.",
 )
 @click.option(
     "--lease",
@@ -45,24 +49,27 @@ MOST_PROCESSES = 256
     metavar="SECONDS",
     default=DEFAULT_LEASE_SECONDS,
     show_default=True,
-    help="How long a worker on another host may be silent before its jobs are recovered.",
+    help="How long a worker may send no heartbeat before workers on other hosts recover its jobs.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
+    help="Least severe lines to log.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), help="Lines for people, or one JSON object a line.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Text for people, or one JSON object per line.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, MOST_PORT),
     metavar="PORT",
-    help="Serve Prometheus' metrics here; further processes take the ports above it.",
+    help="Serve Prometheus metrics on this port; further processes use the ports above it.",
 )
-@click.option("--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Where to serve them.")
+@click.option(
+    "--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address to serve them on."
+)
 @click.option("--leash", type=int, hidden=True)
-def work_command(
+def command(
     app: str,
     concurrency: int,
     queues: str | None,
@@ -77,7 +84,7 @@ def work_command(
 ) -> None:
     """Run the jobs of APP until SIGINT or SIGTERM.
 
-    The first signal lets running jobs finish, a second one gives them back at once. Logs go to standard error.
+    The first signal lets running jobs finish, the second releases them at once. Logs go to standard error.
 
     \b
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
@@ -85,7 +92,7 @@ def work_command(
     jobs = load(app)
     queue = queue_of(jobs)
     queue.app_module = app.partition(":")[0]
-    # after the import, so that an app which sets up logging has its way
+    # after the import, so that an app can set up logging itself
     log.set_up(log_level, log_format)
     worker = jobs.worker(
         concurrency=concurrency,
@@ -96,10 +103,10 @@ def work_command(
         metrics_host=metrics_host,
     )
     if processes > 1 and queue.config.in_memory:
-        raise click.UsageError("a queue in memory cannot be shared by several processes")
+        raise click.UsageError("--processes: a queue in memory cannot be shared by several processes")
     if processes > 1:
         with _migration_named(app):
-            worker.check_place()  # what is wrong with the database and its folder is said once, here
+            worker.check_place()  # report problems of the database and its folder once, here
         jobs.close()
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
@@ -115,41 +122,41 @@ def work_command(
     if leash is not None:
         obey(leash, worker)
 
-    def say_so() -> None:
+    def log_start() -> None:
         logger.info("working on %s: %s", queue.database.name, _described(queue, queues, concurrency))
         if not queue.tasks:
-            logger.warning("%s declares no task, so there is nothing this worker could run", app)
+            logger.warning("%s declares no task: this worker has nothing to run", app)
 
     with _migration_named(app):
-        work(worker, ready=say_so)
+        work(worker, ready=log_start)
     logger.info("stopped")
 
 
 @contextlib.contextmanager
 def _migration_named(app: str) -> Iterator[None]:
-    """Old tables that may not be migrated by themselves are migrated with a command that names the app."""
+    """Name the app in the advice of a `SchemaMismatch`."""
     try:
         yield
     except SchemaMismatch as error:
         if "auto_migrate is off" not in str(error):
             raise
-        advice = f"run: {command_for('migrate', app, None)} (auto_migrate is off)"
+        advice = f"run: rowcall migrate {app} (auto_migrate is off)"
         raise SchemaMismatch(error.found, error.wanted, advice) from error
 
 
 def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int], list[str]]:
-    """What each of several processes is told of metrics: a port of its own."""
+    """Return the options of the process with a given number: each has its own port."""
     if port is None:
         return lambda number: []
     if port + processes - 1 > MOST_PORT:
-        raise click.UsageError(f"--metrics-port: {processes} processes need as many ports, up to {MOST_PORT}")
+        raise click.UsageError(
+            f"--metrics-port: {processes} processes need ports {port} and up; {MOST_PORT} is the last"
+        )
     require_free(host, range(port, port + processes))
     return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
 
 
 def _described(queue: Core, queues: str | None, concurrency: int) -> str:
     tasks = len(queue.tasks) - len(queue.aliases)
-    return (
-        f"{tasks} {'task' if tasks == 1 else 'tasks'}, "
-        f"{'all queues' if queues is None else f'queues {queues}'}, {concurrency} at once"
-    )
+    served = "all queues" if queues is None else f"queues {queues}"
+    return f"{counted(tasks, 'task')}, {served}, {concurrency} at a time"

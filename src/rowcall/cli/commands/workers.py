@@ -1,55 +1,47 @@
-"""`rowcall workers`: the worker processes that are registered, and whether they live."""
+"""`rowcall workers`: the registered worker processes, and whether they are alive."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-import click
-import msgspec
-
-from rowcall.cli.present.output import ago, console, print_json, table, text
-from rowcall.cli.target import app_argument, existing, json_option, queue_of, url_option, work_command_for
+from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.present.cells import text
+from rowcall.cli.present.console import show
+from rowcall.cli.present.tables import table_of
+from rowcall.cli.target import Target
 from rowcall.domain.job import WorkerInfo
-from rowcall.overview.liveness import Liveness, described, liveness_of, time_there
+from rowcall.overview.formats import ago
+from rowcall.overview.liveness import Liveness, database_time, described, liveness_of
 
 
-@click.command("workers")
-@app_argument
-@url_option
-@json_option
-def workers_command(app: str | None, url: str | None, as_json: bool) -> None:
+@queue_command("workers")
+def command(target: Target) -> Answer:
     """List the worker processes that are registered now.
 
-    A worker that was killed stays on the list, as "gone", until another one gives its jobs back.
+    A worker that was killed stays on the list as "gone" until another worker recovers its jobs.
 
     With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "beat",
     "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent"}, …]}.
     """
-    with existing(app, url) as jobs:
-        workers, now = jobs.workers(), time_there(queue_of(jobs))
-    if as_json:
-        shown = [{**msgspec.to_builtins(worker), "state": liveness_of(worker, now)} for worker in workers]
-        print_json({"workers": shown})
-    elif not workers:
-        console().print(text(f"no workers; start one with: {work_command_for(app)}"))
-    else:
-        _print(workers, now)
+    workers, now = target.jobs.workers(), database_time(target.queue)
+    data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}
+    none = f"no workers; start one with: {target.work_command}"
+    return Answer(data, lambda: _show(workers, now) if workers else show(none))
 
 
-def _print(workers: list[WorkerInfo], now: datetime) -> None:
-    shown = table(
-        *("worker", "pid", "state", "queues", "running", "of", "started", "last beat"), right=("pid", "running", "of")
-    )
-    for worker in workers:
-        state = described(worker, now)
-        shown.add_row(
-            text(worker.name),
-            str(worker.pid),
-            text(state, "" if state == Liveness.ALIVE else "red"),
-            text(worker.queues),
-            str(worker.running),
-            str(worker.concurrency),
-            ago(worker.started_at, now),
-            ago(worker.beat_at, now),
-        )
-    console().print(shown)
+def _show(workers: list[WorkerInfo], now: datetime) -> None:
+    def state(worker: WorkerInfo) -> object:
+        said = described(worker, now)
+        return text(said, "" if said == Liveness.ALIVE else "red")
+
+    columns = {
+        "worker": lambda worker: worker.name,
+        "pid": lambda worker: str(worker.pid),
+        "state": state,
+        "queues": lambda worker: worker.queues,
+        "running": lambda worker: worker.running,
+        "of": lambda worker: worker.concurrency,
+        "started": lambda worker: ago(worker.started_at, now),
+        "last heartbeat": lambda worker: ago(worker.beat_at, now),
+    }
+    show(table_of(workers, columns, right=("pid", "running", "of")))

@@ -1,4 +1,4 @@
-"""What the workers of `rowcall demo` are started with; $ROWCALL_URL names the file."""
+"""The app of the workers of `rowcall demo`; $ROWCALL_URL names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the demo's jobs, counted from the rows themselves."""
+"""The outcome of the demo's jobs, counted from the rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.present.output import console, table
+from rowcall.cli.present.console import show
+from rowcall.cli.present.tables import table
 from rowcall.domain.job import Job, Status
 
 _PAGE = 1000
 
 
 class Kind(msgspec.Struct, kw_only=True, frozen=True):
-    """What became of the jobs of one kind."""
+    """The outcome of the jobs of one kind."""
 
     kind: str
     enqueued: int
@@ -79,17 +80,14 @@ def _all(jobs: Rowcall, kind: str) -> Iterator[Job]:
 _NUMBERS = ("enqueued", "attempts", "retried", "recovered", "succeeded", "lost")
 
 
-def show(report: Report) -> None:
+def show_report(report: Report) -> None:
     shown = table("kind", *_NUMBERS, right=_NUMBERS)
     for kind in report.kinds:
-        shown.add_row(kind.kind, *(f"{getattr(kind, name):,}" for name in _NUMBERS))
-    shown.add_row("all", *(f"{sum(getattr(kind, name) for kind in report.kinds):,}" for name in _NUMBERS), style="bold")
-    out = console()
-    out.print(shown)
-    out.print()
+        shown.add_row(kind.kind, *(getattr(kind, name) for name in _NUMBERS))
+    shown.add_row("all", *(sum(getattr(kind, name) for kind in report.kinds) for name in _NUMBERS), style="bold")
+    show(shown)
+    show("")
     style = "bold red" if report.lost else "bold green"
-    killed = "" if report.killed_pid is None else ", one of two worker processes killed on the way"
-    out.print(f"{report.lost} lost, in {report.seconds:.1f} s{killed}", style=style)
-    out.print(
-        "recovered: attempts that had begun, died with their worker, and were made again by another one", style="dim"
-    )
+    killed = "" if report.killed_pid is None else ", one of two worker processes killed halfway"
+    show(f"{report.lost} lost, in {report.seconds:.1f} s{killed}", style=style)
+    show("recovered: attempts that died with their worker, and were made again by another worker", style="dim")

@@ -1,36 +1,35 @@
-"""The tasks that `rowcall demo` runs, and the jobs it makes of them."""
+"""The tasks of `rowcall demo`, and the jobs that it enqueues."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 from rowcall import Backoff, Context, Rowcall
+from rowcall.base.clock import SystemClock
 
 QUICK, SLOW, FLAKY, DELAYED = 3100, 300, 300, 300
+CLOCK = SystemClock()
 DELAYS_SECONDS = [0.2 * number for number in range(1, 21)]
 
 
 async def quick(number: int) -> int:
-    """Next to nothing to do."""
-    await asyncio.sleep(0.002)
+    """Do next to nothing."""
+    await CLOCK.asleep(0.002)
     return number * number
 
 
 def slow(seconds: float) -> None:
-    """Holds a thread for a while."""
-    time.sleep(seconds)
+    """Keep a thread busy for a while."""
+    CLOCK.sleep(seconds)
 
 
 def flaky(ctx: Context, failures: int) -> str:
-    """Fails so many times, then works."""
+    """Fail this many times, then succeed."""
     if ctx.job.attempt <= failures:
-        raise ConnectionError(f"no answer at try {ctx.job.attempt}")
-    return f"worked at try {ctx.job.attempt}"
+        raise ConnectionError(f"no answer in attempt {ctx.job.attempt}")
+    return f"succeeded in attempt {ctx.job.attempt}"
 
 
 async def delayed(number: int) -> None:
-    """Enqueued now, to run some seconds later."""
+    """Run some seconds after it was enqueued."""
 
 
 class Demo:
@@ -44,7 +43,7 @@ class Demo:
         self.delayed = self.jobs.task(queue="delayed")(delayed)
 
     def enqueue(self) -> dict[str, int]:
-        """Some of each kind; gives how many."""
+        """Enqueue some jobs of each kind; return how many."""
         self.quick.enqueue_many({"number": number} for number in range(QUICK))
         self.slow.enqueue_many({"seconds": 0.2 + 0.02 * (number % 16)} for number in range(SLOW))
         self.flaky.enqueue_many({"failures": 1 + number % 3} for number in range(FLAKY))

@@ -1,4 +1,4 @@
-"""The demo while it runs: bars that move on a terminal, a line a second in a pipe."""
+"""The demo while it runs: bars on a terminal, one line per second in a pipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from rowcall.cli.present.output import bar, console, table, text
+from rowcall.cli.present.cells import bar, text
+from rowcall.cli.present.console import console
+from rowcall.cli.present.tables import table
+from rowcall.overview.formats import counted
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -20,14 +23,14 @@ _STYLES = {"quick": "green", "slow": "yellow", "flaky": "magenta", "delayed": "c
 
 
 class Progress(msgspec.Struct, kw_only=True, frozen=True):
-    """What is seen at one look."""
+    """What the demo has done so far."""
 
     seconds: float
     enqueued: Mapping[str, int]
     done: Mapping[str, int]
     running: int
     workers: int
-    news: list[str]
+    events: list[str]
 
 
 Show = Callable[[Progress], None]
@@ -45,16 +48,16 @@ def view(*, quiet: bool) -> Iterator[Show]:
 
 
 class _Lines:
-    """A line a second, and one for each thing that happens."""
+    """Prints one line per second, and one for each event."""
 
     def __init__(self) -> None:
         self._said = 0
         self._next_at = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        for line in progress.news[self._said :]:
+        for line in progress.events[self._said :]:
             click.echo(line)
-        self._said = len(progress.news)
+        self._said = len(progress.events)
         if progress.seconds >= self._next_at or sum(progress.done.values()) == sum(progress.enqueued.values()):
             self._next_at = progress.seconds + LINE_SECONDS
             click.echo(_line(progress))
@@ -64,7 +67,7 @@ def _line(progress: Progress) -> str:
     done, enqueued = sum(progress.done.values()), sum(progress.enqueued.values())
     return (
         f"{progress.seconds:5.1f} s  {done:6,} of {enqueued:,} done, {progress.running:3} running,"
-        f" {progress.workers} {'worker' if progress.workers == 1 else 'workers'}"
+        f" {counted(progress.workers, 'worker')}"
     )
 
 
@@ -82,5 +85,5 @@ def _picture(progress: Progress) -> Group:
     bars = table("kind", "done", "of", "", right=("done", "of"))
     for kind, enqueued in progress.enqueued.items():
         done = progress.done.get(kind, 0)
-        bars.add_row(kind, f"{done:,}", f"{enqueued:,}", text(f"{bar(done, enqueued, 40):40}", _STYLES.get(kind, "")))
-    return Group(bars, text(""), text(_line(progress)), *(text(line, "bold") for line in progress.news), text(""))
+        bars.add_row(kind, done, enqueued, text(f"{bar(done, enqueued, 40):40}", _STYLES.get(kind, "")))
+    return Group(bars, text(""), text(_line(progress)), *(text(line, "bold") for line in progress.events), text(""))

@@ -1,1 +1,1 @@
-"""What is wrong with a database or a set-up, and what to do about it."""
+"""Checks of a database and its environment, with advice."""

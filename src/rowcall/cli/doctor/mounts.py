@@ -1,31 +1,15 @@
-"""Which file system a file lies on, where the kernel tells (Linux)."""
+"""The file system that holds a file, if the kernel tells (Linux)."""
 
 from __future__ import annotations
 
 import os
 import re
 
-NETWORK_KINDS = frozenset(
-    {
-        *(
-            "9p",
-            "afs",
-            "beegfs",
-            "ceph",
-            "cifs",
-            "coda",
-            "davfs",
-            "gfs2",
-            "glusterfs",
-            "gpfs",
-            "lustre",
-            "ncpfs",
-            "ocfs2",
-        ),
-        *("fuse.ceph", "fuse.cifs", "fuse.davfs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
-        *("fuse.vmhgfs-fuse", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"),
-    }
-)
+NETWORK_KINDS = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "ocfs2"),
+    *("fuse.ceph", "fuse.cifs", "fuse.davfs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+    *("fuse.vmhgfs-fuse", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"),
+}
 _MOUNTS = "/proc/self/mountinfo"
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -35,7 +19,7 @@ def is_network(kind: str) -> bool:
 
 
 def file_system_of(path: str) -> str | None:
-    """The kind of file system that a file or folder lies on; None where that cannot be told."""
+    """Return the type of the file system that holds a file or folder, or None if it is unknown."""
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
             return kind_at(os.path.realpath(path), mounts.read())
@@ -44,7 +28,7 @@ def file_system_of(path: str) -> str | None:
 
 
 def kind_at(path: str, mountinfo: str) -> str | None:
-    """The kind of the mount nearest above a real path, the last one where several lie on each other.
+    """Return the type of the mount nearest above a real path, the last one if several are stacked.
 
     >>> kind_at("/srv/a b/app.db", r"29 1 0:26 / /srv/a\\040b rw shared:1 - nfs4 host:/ rw")
     'nfs4'

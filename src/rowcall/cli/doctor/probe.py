@@ -1,4 +1,4 @@
-"""A first look at a database, before Rowcall opens it: whether it is one, and has the tables. Changes nothing."""
+"""Read the version of the tables before Rowcall opens a database. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PATIENCE_SECONDS = 2.0
 
 
 def version_of(queue: Core) -> Version:
-    """The version of its tables; 0 if there are none."""
+    """Return the version of the tables; 0 if there are none."""
     if queue.config.server is not None:
         return queue.database.read(queue.dialect.version(), snapshot=True)
     path = queue.database.path
     try:
-        with looking(path) as raw:
+        with open_read_only(path) as raw:
             return version_in(raw, queue.config.table_prefix)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
 
 @contextlib.contextmanager
-def looking(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that makes no file, and that nobody writes with."""
+def open_read_only(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a connection that creates no file and writes nothing."""
     mode = "rw" if os.access(path, os.W_OK) and os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) else "ro"
     raw = sqlite3.connect(
         f"file:{quote(os.path.abspath(path))}?mode={mode}", uri=True, timeout=PATIENCE_SECONDS, isolation_level=None
@@ -44,5 +44,5 @@ def looking(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
-    """The version of the tables in a file; 0 if it has none of that prefix."""
-    return run(SqliteDialect(prefix).version(), lambda asked: raw.execute(asked.sql, asked.parameters).fetchall())
+    """Return the version of the tables in a file; 0 if it has none with that prefix."""
+    return run(SqliteDialect(prefix).version(), lambda one: raw.execute(one.sql, one.parameters).fetchall())

@@ -1,4 +1,4 @@
-"""Checks of a PostgreSQL server: whether it answers, what it is, how it is set, and whether it can tell workers."""
+"""Checks of a PostgreSQL server: connection, version, clock, settings, pooler, notifications."""
 
 from __future__ import annotations
 
@@ -7,176 +7,177 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 
+from rowcall.base.text import span
 from rowcall.cli.doctor import server_sql
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
-from rowcall.cli.doctor.look import ANSWER_SECONDS, Look, connected
+from rowcall.cli.doctor.server_connection import ANSWER_SECONDS, ServerConnection, connected
 from rowcall.cli.doctor.server_tables import check_tables
-from rowcall.cli.doctor.service import Asked
-from rowcall.cli.present.output import span
+from rowcall.cli.target import Target
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.postgres.connection import OLDEST_SERVER, is_pooled
 from rowcall.drivers.postgres.errors import explained
 from rowcall.observe.health import CLOCK_SECONDS
 
-HINT_SECONDS = 3.0
+NOTIFICATION_SECONDS = 3.0
 MANY_CONNECTIONS = 0.8
 FULL_NOTIFICATION_QUEUE = 0.1
 
 
-def check_server(config: Config, asked: Asked) -> Iterator[Finding]:
-    """Look at a server and the queue on it, without changing anything."""
+def check_server(target: Target) -> Iterator[Finding]:
+    """Check a server and the queue on it, without changing anything."""
+    config = target.queue.config
     assert config.server is not None
     name = shown(config.server.url)
     try:
         with connected(config.server.url) as raw:
-            look = Look(raw, config.table_prefix)
-            yield ok("connection", f"{name}, as {look.user}")
-            yield from _checks(look, config, asked)
+            server = ServerConnection(raw, config.table_prefix, target.queue.clock)
+            yield ok("connection", f"{name}, as {server.user}")
+            yield from _checks(server, config, target)
     except StoreUnavailable as error:
         yield problem("connection", error.problem, error.advice)
     except psycopg.Error as error:
         said = explained(error, name)
         what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
-        yield problem("connection", what, advice or "Nothing further was looked at")
+        yield problem("connection", what, advice or "The other checks were skipped")
 
 
-def _checks(look: Look, config: Config, asked: Asked) -> Iterator[Finding]:
+def _checks(server: ServerConnection, config: Config, target: Target) -> Iterator[Finding]:
     assert config.server is not None
-    version = check_version(look)
+    version = check_version(server)
     yield version
-    if look.server_version < OLDEST_SERVER:
+    if server.server_version < OLDEST_SERVER:
         return
-    in_recovery, read_only = look.row(server_sql.STANDING)
+    in_recovery, read_only = server.row(server_sql.STANDING)
     yield _standing(in_recovery, read_only)
-    yield _clock(look)
-    yield from _asked("settings", lambda: _settings(look, config))
-    yield from _asked("connections", lambda: _connections(look))
-    yield _pooler(look, config.server)
-    if not in_recovery and (config.server.listen_url is not None or not look.is_pooled):
-        yield from _listen(look, config.server)
-    for check, findings in check_tables(look, config, asked):
-        yield from _asked(check, findings)
+    yield _clock(server)
+    yield from _guarded("settings", lambda: _settings(server, config))
+    yield from _guarded("connections", lambda: _connections(server))
+    yield _pooler(server, config.server)
+    if not in_recovery and (config.server.listen_url is not None or not server.is_pooled):
+        yield from _listen(server, config.server)
+    for check, findings in check_tables(server, target):
+        yield from _guarded(check, findings)
 
 
-def _asked(check: str, findings: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """What cannot be asked does not keep the rest from being asked."""
+def _guarded(check: str, findings: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """A check that fails does not stop the others."""
     try:
         yield from findings()
     except psycopg.errors.QueryCanceled:
         yield warn(check, f"no answer within {ANSWER_SECONDS} s", "The server is very busy, or the table very large")
     except psycopg.errors.LockNotAvailable:
-        yield warn(check, "the table is locked, so this could not be looked at", "See locks")
+        yield warn(check, "the table is locked, so this was not checked", "See locks")
     except psycopg.errors.InsufficientPrivilege as error:
-        yield warn(check, str(error.diag.message_primary), "Ask as a user who may see this")
+        yield warn(check, str(error.diag.message_primary), "Run the doctor as a user with this privilege")
 
 
-def check_version(look: Look) -> Finding:
-    said = f"PostgreSQL {look.server_version_text}"
-    if look.server_version < OLDEST_SERVER:
-        return problem("server", f"{said} is too old: 13 is the oldest that works", "Upgrade the server")
+def check_version(server: ServerConnection) -> Finding:
+    said = f"PostgreSQL {server.server_version_text}"
+    if server.server_version < OLDEST_SERVER:
+        return problem("server", f"{said} is too old; 13 or newer is required", "Upgrade the server")
     return ok("server", said)
 
 
 def _standing(in_recovery: bool, read_only: bool) -> Finding:
     if in_recovery:
         return problem(
-            "writable", "this is a standby, which can only be read", "Connect to the primary; if that failed, promote"
+            "writable", "this is a read-only standby", "Connect to the primary; if that failed, promote this one"
         )
     if read_only:
         return problem(
             "writable",
             "default_transaction_read_only is on",
-            "Somebody has set it for the server, the database or this user: take it back",
+            "It is set for the server, the database or this user: reset it there",
         )
     return ok("writable", "this is a primary")
 
 
-def _clock(look: Look) -> Finding:
-    """The server's clock rules when jobs are due; this machine's stands in logs, and in a run_at that it works out."""
-    there, asked_at, answered_at = look.at_once(server_sql.CLOCK)
+def _clock(server: ServerConnection) -> Finding:
+    """The server's clock decides when jobs are due; this machine's is used in logs, and in a run_at of an app."""
+    there, asked_at, answered_at = server.timed(server_sql.CLOCK)
     here = (asked_at + answered_at) / 2
     unsure = (answered_at - asked_at) / 2
     ahead = there - here
     if abs(ahead) - unsure < CLOCK_SECONDS:
-        return ok("clock", f"the server's and this machine's agree, within {span(max(0.001, abs(ahead) + unsure))}")
+        return ok("clock", f"the server's and this machine's agree within {span(max(0.001, abs(ahead) + unsure))}")
     return warn(
         "clock",
-        f"the server's is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
-        "Run NTP on both. Jobs are due by the server's; a run_at that an app works out by its own is off by as much",
+        f"the server's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
+        "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off",
     )
 
 
-def _settings(look: Look, config: Config) -> Iterator[Finding]:
-    fsync, full_page_writes, synchronous_commit, encoding = look.row(server_sql.SETTINGS)
+def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
+    fsync, full_page_writes, synchronous_commit, encoding = server.row(server_sql.SETTINGS)
     off = [name for name, value in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not value]
     if off:
-        what = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off: a power cut may take the whole database"
-        yield warn("durability", what, "Turn on what is off, unless all on this server may be lost")
+        what = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off: a power failure may destroy the database"
+        yield warn("durability", what, "Turn it on, unless all data on this server may be lost")
     elif config.durability == "normal":
-        yield ok("durability", 'as asked for with durability="normal": a crash of the server may take the last commits')
+        yield ok("durability", 'durability="normal", as configured: a crash of the server may lose the last commits')
     elif synchronous_commit == "off":
-        what = "synchronous_commit is off: a crash of the server takes the last commits, whatever enqueue returned"
+        what = "synchronous_commit is off: a crash of the server loses the last commits, although enqueue returned"
         yield warn("durability", what, "Turn it on for the server, the database or this user")
     else:
         yield ok("durability", f"commits wait for the disk (synchronous_commit is {synchronous_commit})")
     if encoding != "UTF8":
-        what = f"the database's encoding is {encoding}, which does not have all letters"
-        yield warn("encoding", what, "Jobs with other letters are refused: make the database with encoding 'UTF8'")
+        what = f"the database's encoding is {encoding}, which does not have all characters"
+        yield warn("encoding", what, "Jobs with other characters are refused: create the database with encoding 'UTF8'")
 
 
-def _connections(look: Look) -> Iterator[Finding]:
-    found = look.rows(server_sql.CONNECTIONS)
+def _connections(server: ServerConnection) -> Iterator[Finding]:
+    found = server.rows(server_sql.CONNECTIONS)
     for what, used, allowed, _ in found:
         if used >= allowed * MANY_CONNECTIONS:
             yield warn(
                 "connections",
-                f"{used} of the {allowed} that {what} allows are in use",
-                "Lower pool_size or the number of worker processes, raise the limit, or put a pooler in between",
+                f"{used} of the {allowed} connections that {what} allows are in use",
+                "Lower pool_size or the number of worker processes, raise the limit, or use a pooler",
             )
             return
     _, used, allowed, ours = found[0]
     yield ok("connections", f"{used} of {allowed} in use, {ours} of them by Rowcall")
 
 
-def _pooler(look: Look, server: Server) -> Finding:
-    if not look.is_pooled:
-        return ok("pooler", "none in between")
-    if server.listen_url is not None:
-        return ok("pooler", "there is one in between, and listen_url leads past it")
+def _pooler(server: ServerConnection, config: Server) -> Finding:
+    if not server.is_pooled:
+        return ok("pooler", "none")
+    if config.listen_url is not None:
+        return ok("pooler", "there is one, and listen_url bypasses it")
     return warn(
         "pooler",
-        "there is one in between, so idle workers cannot be told of new jobs: they look every second",
-        "Give Rowcall(listen_url=…) a URL that leads past it; an app that has one is named instead of --url",
+        "there is one, so idle workers cannot be notified of new jobs: they check every second",
+        "Set Rowcall(listen_url=…) to a URL that bypasses it; if the app sets it, name the app instead of --url",
     )
 
 
-def _listen(look: Look, server: Server) -> Iterator[Finding]:
-    """Send a hint the way an enqueue does, and hear it the way a worker does."""
+def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
+    """Send a notification as an enqueue does, and receive it as a worker does."""
     channel = f"rowcall_doctor_{secrets.token_hex(8)}"
     try:
-        with connected(server.listen_url or server.url) as listener:
+        with connected(config.listen_url or config.url) as listener:
             if is_pooled(listener):
-                yield warn("listen", "listen_url leads to a pooler too", "Name the server itself there")
+                yield warn("listen", "listen_url leads to a pooler too", "Set it to the address of the server itself")
                 return
             listener.execute(f'listen "{channel}"')
-            _, asked_at, answered_at = look.at_once(server_sql.NOTIFY, channel)
-            heard = list(listener.notifies(timeout=HINT_SECONDS, stop_after=1))
+            _, asked_at, answered_at = server.timed(server_sql.NOTIFY, channel)
+            heard = list(listener.notifies(timeout=NOTIFICATION_SECONDS, stop_after=1))
     except StoreUnavailable as error:
         yield warn("listen", error.problem, error.advice)
         return
     if not heard:
         yield warn(
             "listen",
-            f"a hint did not arrive within {HINT_SECONDS:g} s",
-            "Does listen_url name the same server and the same database?",
+            f"a notification did not arrive within {NOTIFICATION_SECONDS:g} s",
+            "Check that listen_url names the same server and the same database",
         )
         return
-    yield ok("listen", f"hints arrive (asked and answered in {span(answered_at - asked_at)})")
-    (usage,) = look.row(server_sql.NOTIFICATION_QUEUE)
+    yield ok("listen", f"notifications arrive (round trip {span(answered_at - asked_at)})")
+    (usage,) = server.row(server_sql.NOTIFICATION_QUEUE)
     if usage > FULL_NOTIFICATION_QUEUE:
         yield warn(
             "notifications",
             f"the queue of notifications is {usage:.0%} full",
-            "A session that listens is in a transaction that does not end: find it in pg_stat_activity, and end it",
+            "A listening session has a transaction that does not end: find it in pg_stat_activity, and end it",
         )

@@ -1,4 +1,4 @@
-"""What the doctor asks a PostgreSQL server, by name. A test prepares each. None of it changes anything.
+"""The doctor's queries for a PostgreSQL server, by name. A test prepares each. None of them changes anything.
 
 Times are seconds. Names in angle brackets are filled in by the dialect's `render`.
 """
@@ -16,7 +16,7 @@ select current_setting('fsync')::bool, current_setting('full_page_writes')::bool
        current_setting('synchronous_commit'), current_setting('server_encoding')
 """
 
-# the server first, then limits of the database and of the user where they have one
+# the server first, then the limits of the database and of the user, if any
 CONNECTIONS = """
 with client as (
   select pid, datname, usename, application_name from pg_stat_activity where backend_type = 'client backend'
@@ -42,7 +42,7 @@ NOTIFY = "select pg_notify($1::text, '')"
 
 NOTIFICATION_QUEUE = "select pg_notification_queue_usage()"
 
-# who keeps dead rows from being cleared away
+# what keeps dead rows from being removed
 
 SEES_ALL = "select pg_has_role('pg_read_all_stats', 'usage')"
 
@@ -166,6 +166,6 @@ select kind, name, actor, greatest(0, date_part('epoch', <clock> - at)) from <pa
 NEWEST = "select date_part('epoch', created_at - <clock>) from <job> order by id desc limit 1"
 
 
-def questions() -> dict[str, str]:
-    """All of them, as templates."""
+def queries() -> dict[str, str]:
+    """Return all of them, as templates."""
     return {name: text for name, text in globals().items() if name.isupper() and not name.startswith("_")}

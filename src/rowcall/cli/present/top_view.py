@@ -1,8 +1,7 @@
-"""What `rowcall top` draws: the most urgent first, and only as much as there is room for."""
+"""The screen of `rowcall top`: most urgent first, and only what there is room for."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
@@ -13,15 +12,24 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from rowcall.base.clock import Clock
 from rowcall.cli.commands.errors import errors_table
 from rowcall.cli.commands.retention import retention_line
 from rowcall.cli.commands.retries import attempts_table
-from rowcall.cli.commands.stats import counts_table, flow_text, pace_table, paused_text, states_table, states_text
-from rowcall.cli.commands.stuck import stuck_table
-from rowcall.cli.present.output import NARROW_COLUMNS, bar_width, moment, text
+from rowcall.cli.commands.stuck import ALL_COLUMNS, FIRST_COLUMNS, stuck_table
+from rowcall.cli.present.cells import bar_width, text
+from rowcall.cli.present.console import NARROW_COLUMNS
+from rowcall.cli.present.stats_view import (
+    counts_table,
+    flow_text,
+    pace_table,
+    paused_text,
+    states_table,
+    states_text,
+)
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
-from rowcall.overview.formats import counted, duration
+from rowcall.overview.formats import counted, duration, moment
 from rowcall.overview.liveness import Liveness
 
 LATE_SECONDS = 3.0
@@ -32,7 +40,7 @@ _GAP = 4
 _BAR_WIDTH = 24
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     now: datetime
     stats: Stats
@@ -49,15 +57,16 @@ class Section(NamedTuple):
 
 
 class Screen:
-    """Draws what was last heard, and how long ago that was, at whatever size the terminal has by then."""
+    """Draws the last snapshot, and how old it is, at the size that the terminal has now."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self._heard_at = time.monotonic()
+    def __init__(self, snapshot: Snapshot, clock: Clock) -> None:
+        self._clock = clock
+        self._snapshot = snapshot
+        self._taken_at = clock.monotonic()
         self._error: RowcallError | None = None
 
-    def update(self, answers: Answers) -> None:
-        self._answers, self._heard_at, self._error = answers, time.monotonic(), None
+    def update(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._taken_at, self._error = snapshot, self._clock.monotonic(), None
 
     def fail(self, error: RowcallError) -> None:
         self._error = error
@@ -66,9 +75,9 @@ class Screen:
         lines = console.render_lines(Group(*self._head()), options.update(height=None), pad=False)
         height = options.height or console.height
         left: list[str] = []
-        for section in sections(self._answers, options.max_width, height):
+        for section in sections(self._snapshot, options.max_width, height):
             more = console.render_lines(Group(Text(), section.shown), options.update(height=None), pad=False)
-            # the last line is kept for the names of what is left out
+            # the last line is for the names of what is left out
             if left or len(lines) + len(more) > height - 1:
                 left.append(section.name)
             else:
@@ -81,27 +90,27 @@ class Screen:
             yield Segment.line()
 
     def _head(self) -> Iterator[RenderableType]:
-        yield head(self._answers)
-        silent = time.monotonic() - self._heard_at
+        yield head(self._snapshot)
+        silent = self._clock.monotonic() - self._taken_at
         if self._error is not None:
-            said = f"no answer for {duration(silent)}, asking again: {self._error}"
-            yield text(said.splitlines()[0], "bold red")
+            problem = str(self._error).splitlines()[0]
+            yield text(f"no answer for {duration(silent)}, trying again: {problem}", "bold red")
         elif silent > LATE_SECONDS:
             yield text(f"no answer for {duration(silent)}", "yellow")
 
 
-def whole(answers: Answers, width: int) -> Group:
-    """All of it, however many lines that is."""
-    parts: list[RenderableType] = [head(answers)]
-    for section in sections(answers, width, TALL_LINES):
+def whole(snapshot: Snapshot, width: int) -> Group:
+    """Return everything, at any height."""
+    parts: list[RenderableType] = [head(snapshot)]
+    for section in sections(snapshot, width, TALL_LINES):
         parts += [Text(), section.shown]
     return Group(*parts)
 
 
-def head(answers: Answers) -> Text:
-    states = list(answers.workers.values())
+def head(snapshot: Snapshot) -> Text:
+    states = list(snapshot.workers.values())
     alive = states.count(Liveness.ALIVE)
-    said = text(f"{answers.name}  {moment(answers.now)[:-4]} UTC  ", "bold")
+    said = text(f"{snapshot.name}  {moment(snapshot.now)[:-4]} UTC  ", "bold")
     said.append_text(text(counted(alive, "worker"), "bold" if alive else "bold red"))
     for state in (Liveness.SILENT, Liveness.GONE):
         if states.count(state):
@@ -109,24 +118,24 @@ def head(answers: Answers) -> Text:
     return said
 
 
-def sections(answers: Answers, width: int, height: int) -> Iterator[Section]:
-    """In the order in which they are wanted when there is no room for all."""
+def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
+    """Yield sections, most important first."""
     rows = MOST_ROWS if height >= TALL_LINES else FEW_ROWS
     wide = width >= NARROW_COLUMNS
-    yield Section("rates", flow_text(answers.stats))
-    if answers.stats.paused:
-        yield Section("pauses", paused_text(answers.stats))
-    yield Section("states", states_text(answers.stats) if height < SHORT_LINES else _beside(answers, wide))
-    if answers.stuck:
-        found = stuck_table(answers.stuck[:rows], answers.workers, wide=wide)
-        yield _headed("running", "running, longest without a sign of life first", found)
-    if answers.errors:
-        found = errors_table(answers.errors[:rows], answers.now, wide=wide)
-        yield _headed("errors", "failed, most frequent reason first", found)
-    yield from _flow(answers.stats, wide, rows)
-    if not wide and answers.retries.by_attempts:
-        yield Section("retries", attempts_table(answers.retries, bar_width(width), rows))
-    yield Section("retention", text(retention_line(answers.retention)))
+    yield Section("rates", flow_text(snapshot.stats))
+    if snapshot.stats.paused:
+        yield Section("pauses", paused_text(snapshot.stats))
+    yield Section("states", states_text(snapshot.stats) if height < SHORT_LINES else _beside(snapshot, wide))
+    if snapshot.stuck:
+        found = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
+        yield _headed("running", "running, longest without a heartbeat first", found)
+    if snapshot.errors:
+        found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
+        yield _headed("errors", "failed, most frequent error first", found)
+    yield from _flow(snapshot.stats, wide, rows)
+    if not wide and snapshot.retries.by_attempts:
+        yield Section("retries", attempts_table(snapshot.retries, bar_width(width), rows))
+    yield Section("retention", text(retention_line(snapshot.retention)))
 
 
 def _flow(stats: Stats, wide: bool, rows: int) -> Iterator[Section]:
@@ -135,16 +144,16 @@ def _flow(stats: Stats, wide: bool, rows: int) -> Iterator[Section]:
         yield Section("queues", found)
     if stats.pace_by_type:
         found = pace_table("type", stats.pace_by_type, times=wide, most=rows)[0]
-        yield _headed("types", f"the last {duration(stats.window)}", found)
+        yield _headed("types", f"last {duration(stats.window)}", found)
 
 
-def _beside(answers: Answers, wide: bool) -> RenderableType:
-    """Counts by state; by attempts beside them, where there is room."""
-    states = states_table(answers.stats, _BAR_WIDTH if wide else 12)
-    if not wide or not answers.retries.by_attempts:
+def _beside(snapshot: Snapshot, wide: bool) -> RenderableType:
+    """Return counts by state, and by attempts beside them if there is room."""
+    states = states_table(snapshot.stats, _BAR_WIDTH if wide else 12)
+    if not wide or not snapshot.retries.by_attempts:
         return states
     both = Table.grid(padding=(0, _GAP, 0, 0))
-    both.add_row(states, attempts_table(answers.retries, _BAR_WIDTH, len(answers.stats.by_status) + 1))
+    both.add_row(states, attempts_table(snapshot.retries, _BAR_WIDTH, len(snapshot.stats.by_status) + 1))
     return both
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Limit, Rowcall
-from rowcall.cli.doctor import content
+from rowcall.cli.doctor import sqlite_tables
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Run
 from tests.cli.doctor.conftest import Examine
@@ -33,7 +33,7 @@ def test_a_healthy_database_is_said_to_be_well(run: Run, queue: Rowcall, examine
     for check in ("sqlite", "file", "integrity", "journal", "vacuum", "tables", "foreign keys", "waiting"):
         assert check in found.level
     shown = run("doctor", "app:jobs").stdout
-    assert shown.endswith("0 problems, 1 warning\n" if in_memory else "all is well\n")
+    assert shown.endswith("0 problems, 1 warning\n" if in_memory else "no problems\n")
 
 
 def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
     assert result.exit_code == 1
     lines = [line.strip().split(maxsplit=2) for line in result.stdout.splitlines()]
     at = lines.index(["problem", "file", f"there is no file {folder / 'rowcall.db'}"])
-    assert " ".join(lines[at + 1]) == "→ Correct the path, or make it with: rowcall migrate"
+    assert " ".join(lines[at + 1]) == "→ Correct the path, or create it with: rowcall migrate"
     assert re.search(r"^1 problem, [01] warnings?$", result.stdout.splitlines()[-1])
 
 
@@ -50,15 +50,17 @@ def test_what_to_type_names_the_same_database(
     app: Path, folder: Path, examine: Examine, words: tuple[str, ...]
 ) -> None:
     target = " ".join(words)
-    assert examine(*words).advice["file"] == f"Correct the path, or make it with: rowcall migrate {target}"
+    assert examine(*words).advice["file"] == f"Correct the path, or create it with: rowcall migrate {target}"
     change(folder, "create table mine (id integer primary key)")
-    assert examine(*words).advice["tables"] == f"Make them with: rowcall migrate {target}"
+    assert examine(*words).advice["tables"] == f"Create them with: rowcall migrate {target}"
     with Rowcall(folder / "queue.db") as jobs:
         jobs.pause("a queue")
-        assert examine(*words).advice["pauses"].endswith(f"otherwise: rowcall resume {target} 'a queue'")
+        assert examine(*words).advice["pauses"].endswith(f"unless this is intended: rowcall resume {target} 'a queue'")
         jobs.resume("a queue")
         jobs.pause(task="hello")
-        assert examine(*words).advice["pauses"].endswith(f"otherwise: rowcall resume {target} --task hello")
+        assert (
+            examine(*words).advice["pauses"].endswith(f"unless this is intended: rowcall resume {target} --task hello")
+        )
 
 
 def test_it_changes_nothing(app: Path, folder: Path, examine: Examine) -> None:
@@ -125,8 +127,8 @@ def test_a_table_that_is_missing(queue: Rowcall, folder: Path, examine: Examine)
 def test_tables_of_an_older_version(
     queue: Rowcall, folder: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "NEWEST_VERSION", 99)
-    assert examine().advice["tables"] == "Bring them up to date with: rowcall migrate app:jobs"
+    monkeypatch.setattr(sqlite_tables, "NEWEST_VERSION", 99)
+    assert examine().advice["tables"] == "Update them with: rowcall migrate app:jobs"
 
 
 def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> None:
@@ -134,7 +136,7 @@ def test_tables_of_another_prefix(app: Path, folder: Path, examine: Examine) -> 
         jobs.migrate()
     found = examine()
     assert found.level["tables"] == "problem"
-    assert found.advice["tables"].endswith("prefix other_: set its table_prefix if one of them is meant")
+    assert found.advice["tables"].endswith("prefix other_: set its table_prefix if you mean one of them")
     assert examine("--url", "sqlite:///queue.db").advice["tables"].endswith("other_: name the app instead of --url")
 
 
@@ -155,7 +157,7 @@ def test_a_journal_that_is_no_wal(queue: Rowcall, folder: Path, examine: Examine
 
 def test_a_large_wal(queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     queue.enqueue("hello")
-    monkeypatch.setattr(content, "OVERSIZED_WAL_BYTES", 1)
+    monkeypatch.setattr(sqlite_tables, "OVERSIZED_WAL_BYTES", 1)
     assert examine().level["wal"] == "warn"
 
 
@@ -166,17 +168,17 @@ def test_who_holds_the_write_lock(queue: Rowcall, folder: Path, examine: Examine
         holder.wait_for("held")
         found = examine()
         assert found.level["write lock"] == "warn"
-        assert found.what["write lock"] == f"held now by process {holder.pid}"
+        assert found.what["write lock"] == f"held by process {holder.pid}"
     assert examine().level["write lock"] == "ok"
 
 
 def test_jobs_that_nobody_works_on(queue: Rowcall, examine: Examine) -> None:
-    assert examine().what["waiting"] == "no job that is due waits"
+    assert examine().what["waiting"] == "no due jobs are waiting"
     queue.enqueue("hello")
     queue.enqueue("hello", delay=3600)
     found = examine()
     assert (found.exit_code, found.level["waiting"]) == (0, "warn")
-    assert found.what["waiting"].startswith("1 job that is due waits, for ")
+    assert found.what["waiting"].startswith("1 due job has been waiting for ")
     assert "no worker is alive" in found.what["waiting"]
     assert found.advice["waiting"] == "Start one: rowcall work app:jobs"
 
@@ -191,7 +193,7 @@ def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine)
         change(folder, "update rowcall_job set run_at = run_at - 3600000, created_at = created_at - 3600000")
         found = examine()
         assert found.level["waiting"] == "warn"
-        assert "2 jobs that are due wait, the first for 60 min" in found.what["waiting"]
+        assert "2 due jobs are waiting, the first for 60 min" in found.what["waiting"]
 
 
 def test_queues_that_no_living_worker_serves(queue: Rowcall, examine: Examine) -> None:
@@ -202,9 +204,7 @@ def test_queues_that_no_living_worker_serves(queue: Rowcall, examine: Examine) -
     with queue.worker(queues={"mails": 2, "odd=1,name": None}):
         found = examine()
         assert (found.exit_code, found.level["queues"]) == (0, "warn")
-        assert found.what["queues"] == (
-            "no living worker serves mail (2 waiting); the living ones serve mails=2,odd=1,name"
-        )
+        assert found.what["queues"] == ("no worker serves mail (2 waiting); the workers serve mails=2,odd=1,name")
         with queue.worker(queues="mail"):
             assert "queues" not in examine().level
 
@@ -228,11 +228,11 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
     queue.enqueue("hello")
     found = examine()
     assert found.level["workers"] == "warn"
-    assert found.what["workers"] == f"{worker.name} has died, with 0 jobs"
+    assert found.what["workers"] == f"{worker.name} died while it held 0 jobs"
     assert found.level["waiting"] == "warn"
     assert found.what["waiting"].endswith("and no worker is alive")
     change(folder, f"update rowcall_job set status = 'running', worker = '{worker.name}', claimed_at = 1, lease = 1")
-    assert examine().what["workers"] == f"{worker.name} has died, with 1 job"
+    assert examine().what["workers"] == f"{worker.name} died while it held 1 job"
 
 
 def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:
@@ -243,7 +243,7 @@ def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: 
 def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine) -> None:
     with queue.worker(lease=3600) as worker:
         change(folder, "update rowcall_worker set beat_at = beat_at - 7200000")
-        assert examine().what["workers"] == f"{worker.name} was last heard of 2 h ago, with 0 jobs"
+        assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 
 def test_a_slot_of_a_handler_that_goes_on(queue: Rowcall, examine: Examine) -> None:
@@ -276,9 +276,9 @@ def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> 
     def hello(name: str) -> None: ...
 
     queue.drain()
-    said = r"1 job waits for a worker .* fit; job 1 \(hello\) was refused by .*: there is no argument `loud`"
+    said = r"1 job waits for a worker that accepts .*; .* refused job 1 \(hello\): there is no argument `loud`"
     assert re.fullmatch(said, examine().what["versions"])
-    assert "waits for a worker that fits: there is no argument `loud`" in run("jobs", "app:jobs").stdout
+    assert "no worker accepts it: there is no argument `loud`" in run("jobs", "app:jobs").stdout
     shown = run("show", "app:jobs", "1").stdout
     assert "there is no argument `loud`" in shown
     assert "HELD" in shown

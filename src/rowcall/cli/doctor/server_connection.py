@@ -1,14 +1,14 @@
-"""A doctor's connection to a PostgreSQL server: it cannot write, and waits for no answer for long."""
+"""The doctor's connection to a PostgreSQL server: it cannot write, and no query takes long."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 
+from rowcall.base.clock import Clock
 from rowcall.drivers.postgres.connection import is_pooled, tried
 from rowcall.drivers.postgres.errors import cannot_connect
 from rowcall.store.postgres.words import render
@@ -18,8 +18,9 @@ ANSWER_SECONDS = 10
 LOCK_SECONDS = 2
 
 
-class Look:
-    def __init__(self, raw: psycopg.Connection[Row], prefix: str) -> None:
+class ServerConnection:
+    def __init__(self, raw: psycopg.Connection[Row], prefix: str, clock: Clock) -> None:
+        self._clock = clock
         self._raw = raw
         self._prefix = prefix
         self._raw.read_only = True
@@ -41,32 +42,32 @@ class Look:
         return is_pooled(self._raw)
 
     def rows(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """The answer to one of `server_sql`, in a transaction of its own: right behind a pooler too."""
+        """Run a query of `server_sql` in its own transaction, which works behind a pooler too."""
         with self._raw.transaction():
             self._raw.execute(f"set local statement_timeout = '{ANSWER_SECONDS}s'")
             self._raw.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
             return self._raw.execute(render(question, self._prefix), parameters).fetchall()
 
     def row(self, question: str, *parameters: object) -> tuple[Any, ...]:
-        """The first row of an answer that always has one."""
+        """Return the first row of a query that always has one."""
         return self.rows(question, *parameters)[0]
 
-    def at_once(self, question: str, *parameters: object) -> tuple[Any, float, float]:
-        """The value, and this machine's clock right before and after the question."""
-        asked_at = time.time()
+    def timed(self, question: str, *parameters: object) -> tuple[Any, float, float]:
+        """Return the value, and this machine's time right before and after the query."""
+        asked_at = self._clock.wall()
         found = self._raw.execute(render(question, self._prefix), parameters).fetchone()
-        answered_at = time.time()
+        answered_at = self._clock.wall()
         assert found is not None
         return found[0], asked_at, answered_at
 
 
 @contextlib.contextmanager
 def connected(url: str) -> Iterator[psycopg.Connection[Row]]:
-    """`StoreUnavailable` says why there is no connection."""
+    """Connect, or raise `StoreUnavailable`."""
     raw = tried(url)
     if not isinstance(raw, psycopg.Connection):
         raise cannot_connect(raw, url)
-    raw.prepare_threshold = None  # a pooler may be in between
+    raw.prepare_threshold = None  # there may be a pooler
     try:
         yield raw
     finally:

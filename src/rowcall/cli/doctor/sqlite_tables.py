@@ -1,15 +1,17 @@
-"""Checks of what is in the file: whether it is whole, how it is set, which tables it has, who works on it."""
+"""Checks of the content of a SQLite file: integrity, settings, locks, tables, workers."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Iterator
+from typing import Any
 
-from rowcall.cli.doctor import service
+from rowcall.cli.doctor import queue_checks
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
-from rowcall.cli.doctor.probe import looking, version_in
-from rowcall.cli.doctor.service import MOST_SHOWN, Asked, SeenWorker
+from rowcall.cli.doctor.probe import open_read_only, version_in
+from rowcall.cli.doctor.queue_checks import MOST_SHOWN, Facts, SeenWorker
+from rowcall.cli.target import Target
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
@@ -18,59 +20,64 @@ from rowcall.store.sqlite.schema import NEWEST_VERSION
 from rowcall.store.sqlite.words import TABLES, render
 
 
-def check_content(path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
-    """Look into an existing file, without changing it."""
+def check_tables(path: str, prefix: str, target: Target) -> Iterator[Finding]:
+    """Check an existing file, without changing it."""
     try:
-        with looking(path) as raw:
+        with open_read_only(path) as raw:
             raw.execute("select count(*) from sqlite_master").fetchone()
-            yield from _checks(raw, path, prefix, asked)
+            yield from _checks(raw, path, prefix, target)
     except sqlite3.Error as error:
         said = explained(error, path)
         what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
-        yield problem("database", what, advice or "Nothing further was looked at")
+        yield problem("database", what, advice or "The other checks were skipped")
 
 
-def _checks(raw: sqlite3.Connection, path: str, prefix: str, asked: Asked) -> Iterator[Finding]:
+def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> Iterator[Finding]:
     yield _integrity(raw)
-    if version_in(raw, prefix).found:  # else the first use switches it
+    if version_in(raw, prefix).found:  # the first use switches it to WAL
         yield _journal(raw)
-    if raw.execute("pragma page_count").fetchone()[0]:  # an empty file gets it with its first table
+    if raw.execute("pragma page_count").fetchone()[0]:  # set with the first table of an empty file
         yield _vacuum(raw)
     yield _wal(path)
     yield _lock(path)
-    schema = _schema(raw, prefix, asked)
+    schema = _schema(raw, prefix, target)
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
-        yield from _service(raw, prefix, asked)
+        yield from queue_checks.check_queue(_facts(raw, prefix), target)
 
 
-def _service(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Iterator[Finding]:
-    workers = _read_workers(raw, prefix)
-    living = service.alive(workers)
-    yield from service.check_workers(workers, asked)
-    waiting, longest_ms = raw.execute(render(_DUE, prefix)).fetchone()
-    yield service.check_waiting(waiting, longest_ms / 1000, bool(living), asked)
-    paused = raw.execute(render(_PAUSED, prefix)).fetchall()
-    yield from service.check_pauses([(kind, name, actor, ms / 1000) for kind, name, actor, ms in paused], asked)
-    yield from service.check_limits(raw.execute(render(_KEPT_SLOTS, prefix)).fetchall())
-    yield from service.check_queues(raw.execute(render(_BY_QUEUE, prefix)).fetchall(), living)
-    by_type = [(kind, count, waited_ms / 1000) for kind, count, waited_ms in raw.execute(render(_BY_TYPE, prefix))]
-    yield from service.check_tasks(by_type, asked)
-    (mismatched,) = raw.execute(render(_MISMATCHED_COUNT, prefix)).fetchone()
-    yield from service.check_mismatched(mismatched, raw.execute(render(_MISMATCHED, prefix)).fetchone())
-    newest = raw.execute(render(_NEWEST, prefix)).fetchone()
-    yield service.check_future(newest[0] / 1000 if newest else 0.0)
+def _facts(raw: sqlite3.Connection, prefix: str) -> Facts:
+    def rows(sql: str) -> list[tuple[Any, ...]]:
+        return raw.execute(render(sql, prefix)).fetchall()
+
+    due, longest_ms = rows(_DUE)[0]
+    workers = [
+        SeenWorker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
+        for name, queues, lock_path, lease_ms, silent_ms, running in rows(_WORKERS)
+    ]
+    return Facts(
+        workers=workers,
+        due=due,
+        longest_wait=longest_ms / 1000,
+        paused=[(kind, name, actor, ms / 1000) for kind, name, actor, ms in rows(_PAUSED)],
+        kept_slots=rows(_KEPT_SLOTS),
+        ready_by_queue=rows(_BY_QUEUE),
+        ready_by_type=[(name, count, waited_ms / 1000) for name, count, waited_ms in rows(_BY_TYPE)],
+        mismatched=rows(_MISMATCHED_COUNT)[0][0],
+        mismatched_sample=next(iter(rows(_MISMATCHED)), None),
+        newest_ahead=max((ms / 1000 for (ms,) in rows(_NEWEST)), default=0.0),
+    )
 
 
 def _integrity(raw: sqlite3.Connection) -> Finding:
     complaints = [str(row[0]) for row in raw.execute(f"pragma quick_check({MOST_SHOWN})")]
     if complaints == ["ok"]:
-        return ok("integrity", "the file is whole")
+        return ok("integrity", "the file is intact")
     return problem(
         "integrity",
         f"the file is damaged: {'; '.join(complaints)}",
-        "Stop all that uses it, keep a copy, then save what can be read: sqlite3 FILE .recover | sqlite3 NEW",
+        "Stop every process that uses it, keep a copy, then save what is readable: sqlite3 FILE .recover | sqlite3 NEW",
     )
 
 
@@ -78,11 +85,11 @@ def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> Finding:
     orphans = {table: len(raw.execute(f"pragma foreign_key_check({prefix}{table})").fetchall()) for table in TABLES}
     said = ", ".join(f"{count} in {prefix}{table}" for table, count in orphans.items() if count)
     if not said:
-        return ok("foreign keys", "no row points to a row that is gone")
+        return ok("foreign keys", "no row refers to a missing row")
     return problem(
         "foreign keys",
-        f"rows point to jobs that are gone: {said}",
-        "Somebody deleted jobs without `pragma foreign_keys = on`; delete these rows (pragma foreign_key_check)",
+        f"rows refer to missing jobs: {said}",
+        "Jobs were deleted without `pragma foreign_keys = on`; delete these rows (pragma foreign_key_check)",
     )
 
 
@@ -91,20 +98,17 @@ def _journal(raw: sqlite3.Connection) -> Finding:
     if mode == "wal":
         return ok("journal", "write-ahead log")
     what = f"the journal mode is {mode}, not wal"
-    return warn(
-        "journal", what, "Rowcall switches it when it opens the file; if it stays so, the file system is in the way"
-    )
+    return warn("journal", what, "Rowcall sets it when it opens the file; if it fails, check the file system")
 
 
 def _vacuum(raw: sqlite3.Connection) -> Finding:
     if raw.execute("pragma auto_vacuum").fetchone()[0] == 2:
-        return ok("vacuum", "pages of deleted jobs go back to the disk (incremental)")
+        return ok("vacuum", "space of deleted jobs returns to the disk (incremental)")
     free, pages = (raw.execute(f"pragma {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
     return warn(
         "vacuum",
         f"auto_vacuum is not incremental, so the file never shrinks ({free} of {pages} pages are free)",
-        "It cannot be set on a file that has tables, but once, while nobody uses it: "
-        "sqlite3 FILE 'pragma auto_vacuum = incremental; vacuum'",
+        "Stop every process that uses the file, then run: sqlite3 FILE 'pragma auto_vacuum = incremental; vacuum'",
     )
 
 
@@ -113,10 +117,10 @@ def _wal(path: str) -> Finding:
         size = os.path.getsize(f"{path}-wal")
     except FileNotFoundError:
         return ok("wal", "empty")
-    said = f"the write-ahead log has {size / 1024**2:.1f} MB"
+    said = f"the write-ahead log is {size / 1024**2:.1f} MB"
     if size <= OVERSIZED_WAL_BYTES:
         return ok("wal", said)
-    return warn("wal", said, "Somebody keeps a read transaction open for long: find it, end it, and the log shrinks")
+    return warn("wal", said, "Find and end the read transaction that has been open for long; then the log shrinks")
 
 
 def _lock(path: str) -> Finding:
@@ -126,25 +130,18 @@ def _lock(path: str) -> Finding:
     said = ", ".join(str(pid) for pid in holders)
     return warn(
         "write lock",
-        f"held now by process {said}",
-        "Nothing to do if it comes and goes; if the same process stays, end its transaction (or the process)",
+        f"held by process {said}",
+        "If the same process keeps it, end its transaction or the process",
     )
 
 
-def _schema(raw: sqlite3.Connection, prefix: str, asked: Asked) -> Finding:
+def _schema(raw: sqlite3.Connection, prefix: str, target: Target) -> Finding:
     version = version_in(raw, prefix)
     hint = ""
     if version.found == 0:
         others = [row[0].removesuffix("migration") for row in raw.execute(_OTHER_PREFIXES)]
-        hint = asked.prefix_hint(others)
-    return service.check_version(version, NEWEST_VERSION, prefix, asked, hint=hint)
-
-
-def _read_workers(raw: sqlite3.Connection, prefix: str) -> list[SeenWorker]:
-    return [
-        SeenWorker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
-        for name, queues, lock_path, lease_ms, silent_ms, running in raw.execute(render(_WORKERS, prefix))
-    ]
+        hint = queue_checks.prefix_hint(others, target)
+    return queue_checks.check_version(version, NEWEST_VERSION, prefix, target, hint=hint)
 
 
 _OTHER_PREFIXES = r"""

@@ -1,4 +1,4 @@
-"""A table that a narrow terminal gets in parts, each with the names: no figure is ever cut."""
+"""A table that is split into parts on a narrow terminal, each with the first column: no figure is ever cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
+from rich.style import StyleType
 from rich.table import Column, Table
+from rich.text import Text
+
+from rowcall.cli.present.cells import text
 
 GAP = 2
 FOLDED_WIDTH = 8
@@ -19,14 +23,18 @@ Widths = Mapping[int, int]
 
 
 class FittingTable(Table):
-    """A column without a head, which is one of bars, goes first where there is no room.
+    """A column without a heading, which holds bars, is the first to be left out.
 
-    Those in `continued` say nothing without the column before them, and stay beside it.
+    The columns in `continued` mean nothing without the column before them, and stay beside it.
     """
 
     def __init__(self, continued: Collection[str] = (), **options: Any) -> None:
         super().__init__(**options)
         self._continued = continued
+
+    def add_row(self, *cells: object, style: StyleType | None = None, end_section: bool = False) -> None:
+        """Add a row. Text takes one line, whole numbers are grouped by thousands, None is empty."""
+        super().add_row(*map(_cell, cells), style=style, end_section=end_section)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for number, part in enumerate(self._parts(console, options)):
@@ -67,10 +75,15 @@ class FittingTable(Table):
 
     def _needed(self, console: Console, options: ConsoleOptions, column: Column) -> int:
         shown = [*([column.header] if self.show_header else []), *column.cells]
-        # as wide as it would be with all the room in the world
         anywhere = options.update(width=10_000)
         longest = max((Measurement.get(console, anywhere, cell).maximum for cell in shown), default=0)
         return longest if column.no_wrap else min(longest, FOLDED_WIDTH)
+
+
+def _cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
+    return text("" if value is None else f"{value:,}" if isinstance(value, int) else value)
 
 
 def _width(columns: Sequence[Column], widths: Widths) -> int:

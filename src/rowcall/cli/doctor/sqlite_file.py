@@ -1,14 +1,14 @@
-"""Checks of what is around the tables: SQLite itself, the file, its folder, its file system, its disk."""
+"""Checks around a SQLite database: SQLite itself, the clock, the file, its folder, its file system, its disk."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from rowcall.base.clock import Clock
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
 from rowcall.drivers.side_files import advice_on_rights
@@ -22,14 +22,14 @@ _EARLIEST_YEAR = 2025
 def check_sqlite() -> Finding:
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        return problem("sqlite", f"SQLite {version} is too old: 3.35 is the oldest that works", "Use a newer Python")
+        return problem("sqlite", f"SQLite {version} is too old; 3.35 or newer is required", "Use a newer Python")
     if sqlite3.threadsafety == 0:
         return problem("sqlite", f"SQLite {version} was built without threads", "Use another build of Python")
     return ok("sqlite", f"SQLite {version}")
 
 
-def check_clock() -> Finding:
-    """The system's clock, and SQLite's view of it, which rules when jobs are due."""
+def check_clock(clock: Clock) -> Finding:
+    """Check the clock that decides when jobs are due: SQLite's."""
     raw = sqlite3.connect(":memory:")
     try:
         seconds: float = raw.execute("select (julianday('now') - 2440587.5) * 86400").fetchone()[0]
@@ -37,21 +37,21 @@ def check_clock() -> Finding:
         raw.close()
     now = datetime.fromtimestamp(seconds, UTC)
     if now.year < _EARLIEST_YEAR:
-        return problem("clock", f"the clock says {now:%Y-%m-%d %H:%M} UTC", "Set the clock (NTP); jobs are due by it")
-    if abs(seconds - time.time()) > 2:
-        return warn("clock", "SQLite's clock and Python's differ", "Look for a tool that fakes the time (LD_PRELOAD)")
+        return problem("clock", f"the clock says {now:%Y-%m-%d %H:%M} UTC", "Set the clock (NTP)")
+    if abs(seconds - clock.wall()) > 2:
+        return warn("clock", "SQLite's clock and Python's differ", "Check for a tool that fakes the time (LD_PRELOAD)")
     return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def check_file(path: str, migrate: str) -> Finding:
-    """`migrate` is what to type to make the file."""
+    """`migrate` is the command that creates the file."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        return problem("file", f"the folder {folder} does not exist", "Make it, or correct the path")
+        return problem("file", f"the folder {folder} does not exist", "Create it, or correct the path")
     if os.path.isdir(path):
-        return problem("file", f"{path} is a folder", "Name a file in it")
+        return problem("file", f"{path} is a folder", "Give the path of a file")
     if not os.path.exists(path):
-        return problem("file", f"there is no file {path}", f"Correct the path, or make it with: {migrate}")
+        return problem("file", f"there is no file {path}", f"Correct the path, or create it with: {migrate}")
     if not os.access(path, os.R_OK):
         return problem("file", f"{path} cannot be read by this user", advice_on_rights(path))
     if not os.access(path, os.W_OK):
@@ -63,17 +63,17 @@ def check_folder(path: str) -> Finding:
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written by this user, and SQLite keeps files beside the database"
-        return problem("folder", what, f"{advice_on_rights(folder)}; or move the database to a folder of its own")
+        return problem("folder", what, f"{advice_on_rights(folder)}; or move the database to another folder")
     return ok("folder", f"{folder} can be written")
 
 
 def check_side_folder(side: str) -> Iterator[Finding]:
-    """Where there is none yet, whoever may write the folder of the database makes it."""
+    """Check the folder of the liveness files, if it exists. The first worker creates it."""
     if not os.path.exists(side):
         return
     if not os.path.isdir(side):
         what = f"{side} is not a folder, and workers keep their files in it"
-        yield problem("worker files", what, "Move it away: Rowcall makes the folder by itself")
+        yield problem("worker files", what, "Move it away: Rowcall creates the folder")
     elif not os.access(side, os.R_OK | os.W_OK | os.X_OK):
         what = f"{side} cannot be written by this user, so no worker of this user starts"
         yield problem("worker files", what, advice_on_rights(side))
@@ -84,12 +84,12 @@ def check_side_folder(side: str) -> Iterator[Finding]:
 def check_file_system(path: str) -> Finding:
     kind = file_system_of(os.path.dirname(path))
     if kind is None:
-        return ok("file system", "its kind cannot be told on this system")
+        return ok("file system", "its type is unknown on this system")
     if is_network(kind):
-        what = f"the file lies on a network or shared file system ({kind}), where locks and WAL cannot be relied on"
+        what = f"the file is on a network or shared file system ({kind}), where locks and WAL are not reliable"
         return problem("file system", what, "Move the file to a local disk; for several hosts use a database server")
     if kind in ("tmpfs", "ramfs"):
-        return warn("file system", f"the file lies in memory ({kind})", "It is gone after a restart; use a disk")
+        return warn("file system", f"the file is in memory ({kind})", "A restart deletes it; use a disk")
     return ok("file system", kind)
 
 
@@ -103,11 +103,10 @@ def check_space(path: str) -> Finding:
     return ok("disk", said)
 
 
-def check_place(path: str, side_folder: str, migrate: str) -> Iterator[Finding]:
+def check_file_and_disk(path: str, side_folder: str, migrate: str, clock: Clock) -> Iterator[Finding]:
     yield check_sqlite()
-    yield check_clock()
-    found = check_file(path, migrate)
-    yield found
+    yield check_clock(clock)
+    yield check_file(path, migrate)
     if os.path.isdir(os.path.dirname(path)):
         yield check_folder(path)
         yield from check_side_folder(side_folder)

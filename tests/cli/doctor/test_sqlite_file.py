@@ -11,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.doctor import place
+from rowcall.base.clock import SystemClock
+from rowcall.cli.doctor import sqlite_file
 from tests.cli.doctor.conftest import Examine
 
 
@@ -89,7 +90,7 @@ def test_a_file_that_may_only_be_read(
 def test_the_file_system(
     queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch, kind: str | None, level: str
 ) -> None:
-    monkeypatch.setattr(place, "file_system_of", lambda path: kind)
+    monkeypatch.setattr(sqlite_file, "file_system_of", lambda path: kind)
     assert examine().level["file system"] == level
 
 
@@ -107,17 +108,17 @@ def test_free_space(queue: Rowcall, examine: Examine, monkeypatch: pytest.Monkey
 
 def test_an_old_sqlite(queue: Rowcall, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
-    assert place.check_sqlite().level == "problem"
+    assert sqlite_file.check_sqlite().level == "problem"
 
 
 def test_a_clock_that_is_years_behind(examine: Examine, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_EARLIEST_YEAR", 9999)
+    monkeypatch.setattr(sqlite_file, "_EARLIEST_YEAR", 9999)
     assert examine().level["clock"] == "problem"
 
 
 def test_two_clocks_that_differ(examine: Examine, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowcall.cli.doctor.place.time.time", lambda: 0.0)
-    assert place.check_clock().level == "warn"
+    monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: 0.0))
+    assert sqlite_file.check_clock(SystemClock()).level == "warn"
 
 
 def test_a_queue_in_memory_has_no_place(examine: Examine) -> None:

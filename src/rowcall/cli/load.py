@@ -1,0 +1,84 @@
+"""Import an app: `module:name` of a `Rowcall`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from rowcall.app import Rowcall
+from rowcall.base.urls import looks_secret
+
+_ROWCALL = str(Path(__file__).parent.parent)
+
+
+def load(app: str) -> Rowcall:
+    """Import `module:name`, from the current folder first."""
+    module_name, mark, names = app.partition(":")
+    if not (mark and module_name and names):
+        raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
+    if names.startswith("//") or looks_secret(app):
+        raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
+    if module_name.endswith(".py") or os.sep in module_name:
+        raise click.UsageError(f"{app!r} names a file, not a module; did you mean {_module_of(module_name)}:{names}?")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found: object = _imported(module_name)
+    path, hint = f"{module_name}:", ""
+    for name in names.split("."):
+        holder, hint = found, _did_you_mean(found, path)
+        if not hasattr(holder, name):
+            raise click.UsageError(f"{module_name} has no {names!r}{hint}")
+        found, path = getattr(holder, name), f"{path}{name}."
+    if not isinstance(found, Rowcall):
+        raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
+    return found
+
+
+def _module_of(path: str) -> str:
+    """
+    >>> _module_of("./shop/app.py")
+    'shop.app'
+    """
+    return os.path.normpath(path).removesuffix(".py").strip(os.sep).replace(os.sep, ".")
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise click.UsageError(f"there is no module {error.name!r} in {os.getcwd()} or installed") from None
+        raise click.UsageError(_import_failure(name, error)) from error
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(_import_failure(name, error)) from error
+
+
+def _import_failure(name: str, error: BaseException) -> str:
+    said = f"importing {name} failed: {type(error).__name__}: {error}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
+        return said
+    frame = next((frame for frame in reversed(frames) if _belongs_to_app(frame.filename)), frames[-1])
+    return f"{said} ({frame.filename}, line {frame.lineno}); for the traceback: python -c 'import {name}'"
+
+
+def _belongs_to_app(filename: str) -> bool:
+    """Return whether the file is neither Rowcall's, nor Python's own, nor installed."""
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = {os.path.realpath(at) for at in (_ROWCALL, *map(sysconfig.get_path, kinds))}
+    real = os.path.realpath(filename)
+    return os.path.isfile(real) and not any(real.startswith(f"{at}{os.sep}") for at in libraries)
+
+
+def _did_you_mean(holder: object, path: str) -> str:
+    """Name the queues beside a wrong name; private ones only if there is no other."""
+    names = sorted(name for name, value in getattr(holder, "__dict__", {}).items() if isinstance(value, Rowcall))
+    names = [name for name in names if not name.startswith("_")] or names
+    return f"; did you mean {' or '.join(f'{path}{name}' for name in names)}?" if names else ""

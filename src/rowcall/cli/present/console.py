@@ -1,0 +1,55 @@
+"""Standard output: one JSON object, or text that fits a terminal, a pipe and a CI log alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rowcall.cli.present.cells import block, has_unicode
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+NARROW_COLUMNS = 100
+_PIPE_COLUMNS = 4000
+_SPACES_AT_THE_END = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def show(*parts: RenderableType, style: str | None = None) -> None:
+    """Print text and tables. Into a pipe, no line is broken and none ends in spaces."""
+    printed = [block(part) if isinstance(part, str) else part for part in parts]
+    out = console()
+    if sys.stdout.isatty():
+        out.print(*printed, style=style)
+        return
+    with out.capture() as captured:
+        out.print(*printed, style=style)
+    write(_SPACES_AT_THE_END.sub("", captured.get()))
+
+
+def console() -> Console:
+    """Return a console with colours on a terminal, unless $NO_COLOR is set."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS, highlight=False, soft_wrap=False)
+
+
+def is_narrow() -> bool:
+    return console().width < NARROW_COLUMNS
+
+
+def print_json(value: object) -> None:
+    """Print one object on one line."""
+    encoded = msgspec.json.encode(value).decode()
+    escaped = encoded if has_unicode() else json.dumps(json.loads(encoded), separators=(",", ":"))
+    write(f"{escaped}\n")
+
+
+def write(printed: str) -> None:
+    """Write to standard output as it is set up: `click.echo` would send UTF-8 to one that is set to ASCII."""
+    sys.stdout.write(printed)
+    sys.stdout.flush()
