@@ -8,7 +8,7 @@ from typing import NamedTuple
 from benchmarks.app import AsyncResult, open_app
 from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
 from rowcall import Context, Job, Limit, Rowcall
-from rowcall.queue.flows import Flow
+from rowcall.operations.flows import Flow
 from rowcall.task import ContextTask, Task
 
 

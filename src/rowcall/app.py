@@ -28,15 +28,15 @@ from rowcall.domain.limits import Limit
 from rowcall.domain.retention import Retention
 from rowcall.observe.endpoint import DEFAULT_HOST
 from rowcall.observe.extras import tracing_of
-from rowcall.queue.by_hand import ByHand
-from rowcall.queue.keeping import Keeping
-from rowcall.queue.looking import Looking
-from rowcall.queue.observing import Observing
-from rowcall.queue.pausing import Pausing
-from rowcall.queue.results import Results
-from rowcall.queue.schedules import Schedules
-from rowcall.queue.steering import Steering
-from rowcall.queue.transacting import Transacting
+from rowcall.operations.by_hand import ByHand
+from rowcall.operations.control import Steering
+from rowcall.operations.inspect import Looking
+from rowcall.operations.pauses import Pausing
+from rowcall.operations.results import Results
+from rowcall.operations.retention import Keeping
+from rowcall.operations.schedules import Schedules
+from rowcall.operations.stats import Observing
+from rowcall.operations.transacting import Transacting
 from rowcall.task import BaseTask, ContextTask, Task
 from rowcall.worker.process.signals import work
 from rowcall.worker.settings import (

@@ -11,8 +11,8 @@ from rowcall.declare.limits import limited
 from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.flows import Bound
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.flows import Bound
 from rowcall.store.dialect import NewJob
 
 P = ParamSpec("P")

@@ -133,7 +133,7 @@ def test_a_claim_that_cannot_be_handed_over_is_not_committed(jobs: Rowcall, monk
         return ()
 
     calls = itertools.count(1)
-    monkeypatch.setattr("rowcall.queue.by_hand.tags_from_row", tags_of_third)
+    monkeypatch.setattr("rowcall.operations.by_hand.tags_from_row", tags_of_third)
     assert [job.id for job in jobs.claim("me", limit=10)] == [1, 2, 4, 5]
     monkeypatch.undo()
     failed = jobs.get(3)

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from rowcall import Retention, Rowcall
-from rowcall.queue.blobs import LOOKED_AT_ONCE, collect_blobs
+from rowcall.operations.blobs import LOOKED_AT_ONCE, collect_blobs
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.worker.upkeep.pruning import Pruning
 from tests.blobs.conftest import Open

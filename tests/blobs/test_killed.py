@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.queue.blobs import collect_blobs
+from rowcall.operations.blobs import collect_blobs
 from tests.blobs.support import TEXT, Shelves, referred
 from tests.support import PythonProcess
 

@@ -15,7 +15,7 @@ import pytest
 from rowcall import Retention, Rowcall
 from rowcall.cli.load import load
 from rowcall.domain.retention import retention_to_text
-from rowcall.queue.keeping import prune_now
+from rowcall.operations.retention import prune_now
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
 

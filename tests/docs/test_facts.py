@@ -45,7 +45,7 @@ from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import lifecycle
 from rowcall.domain.config import DEFAULT_POOL_SIZE
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
@@ -72,7 +72,7 @@ def test_every_public_name_is_explained() -> None:
 
 
 INTERNAL = {"put", "aput", "put_many", "aput_many", "place", "aplace", "bound", "gives_up_on", "delay_seconds"}
-ROOMS = [kind for kind in Rowcall.__mro__[1 : Rowcall.__mro__.index(Core)] if public_methods(kind) - INTERNAL]
+ROOMS = [kind for kind in Rowcall.__mro__[1 : Rowcall.__mro__.index(Queue)] if public_methods(kind) - INTERNAL]
 
 
 @pytest.mark.parametrize("kind", [Rowcall, *ROOMS, Backoff, Context], ids=lambda kind: kind.__name__)

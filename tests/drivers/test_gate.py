@@ -15,7 +15,7 @@ import pytest
 from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config
 from rowcall.drivers.sqlite.write_gate import Gate
-from rowcall.queue.enqueueing import Enqueueing
+from rowcall.operations.enqueue import Enqueueing
 from tests.support import PythonProcess, eventually
 
 PATIENT = 20.0

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from rowcall import Rowcall
-from rowcall.queue import keeping
+from rowcall.operations import retention as keeping
 
 LONGEST_LIFE_SECONDS = 0.015  # after the first batch
 keeping.LARGEST_BATCH = 20  # so that there is much to kill

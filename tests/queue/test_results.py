@@ -15,8 +15,8 @@ import pytest
 from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
 from rowcall.domain.lifecycle import SUCCESS, Succeeded
 from rowcall.drivers.runner import run
-from rowcall.queue import waiting_room
-from rowcall.queue.keeping import tidy_up
+from rowcall.operations import result_waiting as waiting_room
+from rowcall.operations.retention import tidy_up
 from rowcall.store.jobs.claim import Appetite, round_of_work
 from rowcall.store.jobs.settle import Ended
 from rowcall.store.statement import Row, Statement

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, JobNotFound, Rowcall, WrongState
-from rowcall.queue.steering import this_person
+from rowcall.operations.control import this_person
 
 
 @pytest.fixture

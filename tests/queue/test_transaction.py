@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
-from rowcall.queue import transaction
+from rowcall.operations import transaction
 from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
 from tests.support import PythonProcess

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
-from rowcall.queue import by_hand
+from rowcall.operations import by_hand
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs import recover
 from rowcall.store.sqlite.dialect import SqliteDialect

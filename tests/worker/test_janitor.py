@@ -10,7 +10,7 @@ import pytest
 from rowcall import Retention, Rowcall, Status, StoreUnavailable
 from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
-from rowcall.queue.keeping import rules_of
+from rowcall.operations.retention import rules_of
 from rowcall.store.records import Group
 from rowcall.store.statement import Plan, Statement, fetch
 from rowcall.testing.clock import FakeClock

@@ -16,10 +16,10 @@ from rowcall.cli.doctor.probe import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 
 
-def queue_of(jobs: Rowcall) -> Core:
+def queue_of(jobs: Rowcall) -> Queue:
     """Return what the command line needs beyond the documented methods."""
     return jobs
 
@@ -32,7 +32,7 @@ class Target(NamedTuple):
     url: str | None = None
 
     @property
-    def queue(self) -> Core:
+    def queue(self) -> Queue:
         return queue_of(self.jobs)
 
     def command(self, name: str, *words: str) -> str:

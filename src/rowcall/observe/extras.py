@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rowcall.declare.tracing import Tracing
 from rowcall.domain.errors import InvalidOption
-from rowcall.queue.tracing import Tracing
 
 
 def missing(option: str, extra: str, error: ModuleNotFoundError) -> InvalidOption:

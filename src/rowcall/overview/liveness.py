@@ -9,7 +9,7 @@ from rowcall.base.text import span
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 
 
 class Liveness(StrEnum):
@@ -35,7 +35,7 @@ def described(worker: WorkerInfo, now: datetime) -> str:
     return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
 
 
-def database_time(queue: Core) -> datetime:
+def database_time(queue: Queue) -> datetime:
     """Return the time by the database's clock, which set the times in its rows."""
     return time_of(queue.read(queue.dialect.now(queue.now_ms())))
 

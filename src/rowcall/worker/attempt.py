@@ -11,6 +11,7 @@ from rowcall.base.clock import Clock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
+from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
 from rowcall.domain.errors import Control, InvalidArguments, TooLarge, WrongState
 from rowcall.domain.job import Job, Status
@@ -32,9 +33,8 @@ from rowcall.domain.lifecycle import (
 )
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.drivers.liveness_file import NO_PLACE
-from rowcall.queue.by_hand import job_of
-from rowcall.queue.core import Core
-from rowcall.queue.tracing import Processing, Tracing
+from rowcall.operations.by_hand import job_of
+from rowcall.queue import Queue
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
@@ -290,7 +290,7 @@ class Run:
     def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
         """Arguments that do not fit here may fit another worker; what is not an object of arguments fits none."""
         queue = self.task.queue
-        grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Core) else 0.0
+        grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Queue) else 0.0
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
             return unfit
         if self._completion is not None:

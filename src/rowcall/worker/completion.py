@@ -10,10 +10,10 @@ from rowcall.declare.limits import with_limits
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import SUCCESS
-from rowcall.queue.blobs import on_loan
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.flows import step_job
-from rowcall.queue.ordering import torn
+from rowcall.operations.blobs import on_loan
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.enqueue_related import torn
+from rowcall.operations.flows import step_job
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.jobs.settle import Then, complete

@@ -12,7 +12,7 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import Ledger, cannot_be_kept, sweep
 from rowcall.drivers.side_files import make_folder
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Registration
 from rowcall.store.jobs.recover import retire
 from rowcall.worker.process.identity import host_name, worker_name
@@ -49,7 +49,7 @@ class Lease:
 class Registrar:
     """Registers a worker, and registers it again, under a new name, after it was declared lost."""
 
-    def __init__(self, core: Core, settings: Settings) -> None:
+    def __init__(self, core: Queue, settings: Settings) -> None:
         self._core = core
         self._settings = settings
         self.lease = Lease(settings.lease_seconds, core.clock)

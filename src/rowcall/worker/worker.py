@@ -14,9 +14,9 @@ from rowcall.domain.job import Stats, Summary
 from rowcall.domain.lifecycle import Move, Released
 from rowcall.drivers.finishing import finish_in_thread
 from rowcall.observe.endpoint import Endpoint
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.limits import publish_limits
-from rowcall.queue.schedules import publish_schedules
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.limits import publish_limits
+from rowcall.operations.schedules import publish_schedules
 from rowcall.store.counts.folding import fold
 from rowcall.wake.file_watch import Bell
 from rowcall.worker.completion import Completion

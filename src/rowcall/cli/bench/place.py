@@ -13,7 +13,7 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.target import queue_of, url_of
-from rowcall.queue.scratch_tables import drop_tables
+from rowcall.operations.scratch_tables import drop_tables
 
 DEFAULT_PREFIX = "rowcall_"
 

@@ -14,8 +14,8 @@ from rowcall.cli.present.cells import has_unicode
 from rowcall.cli.present.console import console, show
 from rowcall.cli.target import Target
 from rowcall.domain.job import Pruned
+from rowcall.operations.retention import prune_now
 from rowcall.overview.formats import counted
-from rowcall.queue.keeping import prune_now
 
 
 @queue_command("prune", "Delete finished jobs that have been kept long enough.")

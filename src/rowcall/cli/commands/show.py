@@ -15,9 +15,9 @@ from rowcall.cli.present.console import show
 from rowcall.cli.present.tables import table, table_of
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
+from rowcall.operations.inspect import stored_job
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
-from rowcall.queue.looking import stored_job
 
 if TYPE_CHECKING:
     from rowcall.cli.present.fitting_table import FittingTable

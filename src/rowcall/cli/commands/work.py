@@ -16,7 +16,7 @@ from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
 from rowcall.overview.formats import counted
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
@@ -156,7 +156,7 @@ def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int]
     return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
 
 
-def _described(queue: Core, queues: str | None, concurrency: int) -> str:
+def _described(queue: Queue, queues: str | None, concurrency: int) -> str:
     tasks = len(queue.tasks) - len(queue.aliases)
     served = "all queues" if queues is None else f"queues {queues}"
     return f"{counted(tasks, 'task')}, {served}, {concurrency} at a time"

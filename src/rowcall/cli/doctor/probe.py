@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite.errors import explained
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Version
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 PATIENCE_SECONDS = 2.0
 
 
-def version_of(queue: Core) -> Version:
+def version_of(queue: Queue) -> Version:
     """Return the version of the tables; 0 if there are none."""
     if queue.config.server is not None:
         return queue.database.read(queue.dialect.version(), snapshot=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rowcall import Context, Job, Rowcall
 from rowcall.domain.job import Chain
-from rowcall.queue.flows import Bound, Flow, Node
+from rowcall.operations.flows import Bound, Flow, Node
 from rowcall.task import ContextTask
 from rowcall.testing.conformance.notes import Note, Notes
 from rowcall.testing.conformance.store import Store

@@ -26,7 +26,7 @@ from rowcall.declare.isolation import SCRIPT_MODULE, Home
 from rowcall.declare.options import Options
 from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.queue.enqueueing import Enqueueing
+from rowcall.operations.enqueue import Enqueueing
 from rowcall.task import BaseTask
 from rowcall.worker.attempt import BAD_RESULT_CODE
 from rowcall.worker.isolation import bootstrap

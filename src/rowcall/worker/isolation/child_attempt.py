@@ -12,9 +12,9 @@ from rowcall.context import Context
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json, untyped_to_json
-from rowcall.queue.by_hand import job_of
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.flows import Bound, step_job
+from rowcall.operations.by_hand import job_of
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.flows import Bound, step_job
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.exceptions import likeness

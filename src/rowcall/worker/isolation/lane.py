@@ -19,7 +19,7 @@ from rowcall.declare.isolation import home_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.lifecycle import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
-from rowcall.queue.flows import Bound
+from rowcall.operations.flows import Bound
 from rowcall.store.dialect import NewJob
 from rowcall.worker.attempt import Run
 from rowcall.worker.isolation.child_process import DIED_CODE, GRACE_SECONDS, ChildProcess

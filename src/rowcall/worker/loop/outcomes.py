@@ -12,7 +12,7 @@ from rowcall.domain.errors import DataRefused, RowcallError
 from rowcall.domain.lifecycle import SUCCESS, Lost, Move, Released, Transition, Tries, Unfit, decide
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Success
 from rowcall.store.jobs.recover import give_back_unknown
@@ -32,7 +32,7 @@ _MOVE_OF = attrgetter("transition.move")
 class Outcomes:
     """Used by the loop's thread alone."""
 
-    def __init__(self, core: Core, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
+    def __init__(self, core: Queue, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
         self._core = core
         self._monotonic = core.clock.monotonic
         self._timer = core.clock.timer

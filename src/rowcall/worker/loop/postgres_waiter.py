@@ -13,7 +13,7 @@ from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.drivers.postgres.database import PostgresDatabase
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.file_watch import Bell, is_readable
 from rowcall.wake.notification import News
@@ -28,7 +28,7 @@ FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS, FLOOR_GROWTH = 1.0, 5.0, 3
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
 
 
-def server_lookout(core: Core, connection: Connection, bell: Bell, registrar: Registrar) -> ServerLookout:
+def server_lookout(core: Queue, connection: Connection, bell: Bell, registrar: Registrar) -> ServerLookout:
     assert isinstance(core.dialect, PostgresDialect)
     assert isinstance(core.database, PostgresDatabase)
     listener = Listener(core.database.connect_to_listen, core.dialect.channel, bell)

@@ -11,7 +11,7 @@ from rowcall.context import logger
 from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.domain.lifecycle import Released
 from rowcall.observe.meter import Meter
-from rowcall.queue.enqueueing import Enqueueing
+from rowcall.operations.enqueue import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.store.jobs.unreadable import Unreadable

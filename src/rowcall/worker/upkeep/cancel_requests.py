@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.lifecycle import CancelRequested, Lost
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import tell_ended_outside
 from rowcall.worker.service import Background
@@ -14,7 +14,7 @@ CHECK_SECONDS = 0.4
 class CancelRequests:
     """Polls, because a lost notification would mean a job that goes on."""
 
-    def __init__(self, core: Core, dispatcher: Dispatcher) -> None:
+    def __init__(self, core: Queue, dispatcher: Dispatcher) -> None:
         self._core = core
         self._dispatcher = dispatcher
 

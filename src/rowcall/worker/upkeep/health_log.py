@@ -10,14 +10,14 @@ from rowcall.context import logger
 from rowcall.domain.job import WorkerInfo, is_paused
 from rowcall.drivers.database import Connection
 from rowcall.observe.health import Complaint, Surroundings, complaints
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.worker.process.identity import host_name
 
 SILENCE_MS = 3_600_000
 
 
 class HealthLog:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
 
     def check(self, connection: Connection) -> list[Complaint]:

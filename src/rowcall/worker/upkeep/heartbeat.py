@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from rowcall.drivers.database import Connection
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 
@@ -14,7 +14,7 @@ HEARTBEATS_PER_LEASE = 5
 
 
 class Heartbeat:
-    def __init__(self, core: Core, registrar: Registrar, lost: Callable[[], None]) -> None:
+    def __init__(self, core: Queue, registrar: Registrar, lost: Callable[[], None]) -> None:
         self._core = core
         self._registrar = registrar
         self._lost = lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.context import logger
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 
 PAUSE_SECONDS = 3.0
@@ -12,7 +12,7 @@ PAUSE_SECONDS = 3.0
 class HeldJobs:
     """Looks at some keys at a time, in turn. It reads; only what it finds is written."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
         self._after = ""
         self._again: dict[str, int] = {}

@@ -9,7 +9,7 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Mismatch
 from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.worker.service import Stopping, never
@@ -28,7 +28,7 @@ class Mismatches:
     """
 
     def __init__(
-        self, core: Core, settings: Settings, refused: set[int], offer: Callable[[Sequence[int]], None]
+        self, core: Queue, settings: Settings, refused: set[int], offer: Callable[[Sequence[int]], None]
     ) -> None:
         self._core = core
         self._queues = settings.queues

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Ready
 from rowcall.worker.service import Background
 
@@ -14,7 +14,7 @@ PAUSE_SECONDS = 0.5
 class Progress:
     """Its thread starts with the first report. A report replaces the one before it."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[int, float, str | None]] = {}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from rowcall.base.clock import jittered
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
-from rowcall.queue.blobs import collect_blobs
-from rowcall.queue.core import Core
-from rowcall.queue.keeping import Pruner, publish_rules, tidy_up
+from rowcall.operations.blobs import collect_blobs
+from rowcall.operations.retention import Pruner, publish_rules, tidy_up
+from rowcall.queue import Queue
 from rowcall.store.counts import folding
 from rowcall.store.records import Chores
 from rowcall.worker.service import Background, Stopping, never
@@ -37,7 +37,7 @@ class Duty(NamedTuple):
 
 
 class Pruning:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
         self._health_log = HealthLog(core)
         self._health_logged_at = -HEALTH_SECONDS

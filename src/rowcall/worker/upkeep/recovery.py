@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rowcall.context import logger
 from rowcall.drivers import liveness_file
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Peer
 from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker.registrar import Registrar
@@ -24,7 +24,7 @@ TIDY_SECONDS = 2.0
 class Recovery:
     def __init__(
         self,
-        core: Core,
+        core: Queue,
         registrar: Registrar | None = None,
         heartbeat: Heartbeat | None = None,
         mismatches: Mismatches | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, Job, Rowcall
-from rowcall.queue.flows import Bound
+from rowcall.operations.flows import Bound
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue

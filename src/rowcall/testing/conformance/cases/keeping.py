@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from rowcall import Retention, Rowcall, Status
-from rowcall.queue.keeping import publish_rules
+from rowcall.operations.retention import publish_rules
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store

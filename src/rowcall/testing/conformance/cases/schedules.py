@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import InvalidOption, Job, Rowcall, ScheduleNotFound, Status
 from rowcall.domain.schedule import CatchUp
-from rowcall.queue.schedules import publish_schedules
+from rowcall.operations.schedules import publish_schedules
 from rowcall.store.schedules.ticks import TICKS_AT_ONCE
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram

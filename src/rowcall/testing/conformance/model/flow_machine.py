@@ -13,7 +13,7 @@ from rowcall import DuplicateJob, Job, Limit
 from rowcall.domain.errors import StepTaken
 from rowcall.domain.job import Chain, Status
 from rowcall.domain.lifecycle import Succeeded
-from rowcall.queue.flows import Bound
+from rowcall.operations.flows import Bound
 from rowcall.store.dialect import NewJob
 from rowcall.store.jobs.settle import Then
 from rowcall.store.statement import Row, Statement, fetch

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from rowcall.queue.core import Core
+    from rowcall.queue import Queue
     from rowcall.store.postgres.dialect import PostgresDialect
 
 PAGE = 1000
 
 
 class BlobTable:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
         self._dialect = cast("PostgresDialect", core.dialect)
 

@@ -7,12 +7,12 @@ import builtins
 from rowcall.base.text import one_line
 from rowcall.context import logger
 from rowcall.domain.job import Paused, what_is_paused
-from rowcall.queue.choosing import checked_pause
-from rowcall.queue.core import Core
-from rowcall.queue.steering import actor_of
+from rowcall.operations.control import actor_of
+from rowcall.operations.job_filters import checked_pause
+from rowcall.queue import Queue
 
 
-class Pausing(Core):
+class Pausing(Queue):
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed: no worker does, and nobody by hand.
 

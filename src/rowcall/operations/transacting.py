@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.transaction import Transaction
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.transaction import Transaction
 
 
 class Transacting(Enqueueing):

@@ -16,15 +16,15 @@ from rowcall.declare.failures import Failures
 from rowcall.declare.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
-from rowcall.queue.choosing import (
+from rowcall.operations.inspect import checked_id
+from rowcall.operations.job_filters import (
     Cancelled,
     Retried,
     meant_to_be_cancelled,
     meant_to_be_retried,
     refuse_filter,
 )
-from rowcall.queue.core import Core
-from rowcall.queue.looking import checked_id
+from rowcall.queue import Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import Walk, Wanted, cancel_some, error_codes_like, retry_some
 from rowcall.store.jobs import inspect
@@ -33,7 +33,7 @@ from rowcall.store.statement import Plan
 Step = Callable[[Walk], Plan[Walk]]
 
 
-class Steering(Core):
+class Steering(Queue):
     @overload
     def retry(self, job_id: int, *, actor: str | None = None) -> Job: ...
     @overload

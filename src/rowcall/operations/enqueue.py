@@ -14,9 +14,9 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.limits import LimitOf
 from rowcall.domain.payload import payload_from_row, untyped_to_json
-from rowcall.queue.blobs import on_loan
-from rowcall.queue.flows import Bound, Flows
-from rowcall.queue.ordering import written_job
+from rowcall.operations.blobs import on_loan
+from rowcall.operations.enqueue_related import written_job
+from rowcall.operations.flows import Bound, Flows
 from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs.enqueue import Member, enqueue, enqueue_many, enqueue_referring

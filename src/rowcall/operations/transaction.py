@@ -20,8 +20,8 @@ from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
     from rowcall.drivers import database
-    from rowcall.queue.core import Core
-    from rowcall.queue.enqueueing import Enqueueing
+    from rowcall.operations.enqueue import Enqueueing
+    from rowcall.queue import Queue
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class Transaction:
         ground.check(self)
         return await ground.arun(self, plan)
 
-    def belongs_to(self, core: Core) -> bool:
+    def belongs_to(self, core: Queue) -> bool:
         return self._jobs is core
 
     @property
@@ -301,7 +301,7 @@ class Ground:
 _innermost: ContextVar[Transaction | None] = ContextVar("rowcall_transaction", default=None)
 
 
-def joined(core: Core) -> Transaction | None:
+def joined(core: Queue) -> Transaction | None:
     """The block of that queue in which this thread and task are now."""
     block = _innermost.get()
     while block is not None and not (block.belongs_to(core) and block.is_here and not block.is_over):

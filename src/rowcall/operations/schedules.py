@@ -17,10 +17,10 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
-from rowcall.queue.core import Core
-from rowcall.queue.enqueueing import Enqueueing
-from rowcall.queue.ordering import with_key
-from rowcall.queue.steering import actor_of
+from rowcall.operations.control import actor_of
+from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.enqueue_related import with_key
+from rowcall.queue import Queue
 from rowcall.store.dialect import NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs import inspect
@@ -33,7 +33,7 @@ AnyTask = BaseTask[..., object]
 T = TypeVar("T", bound=AnyTask)
 
 
-def publish_schedules(core: Core) -> None:
+def publish_schedules(core: Queue) -> None:
     """Write what is declared here, as far as it is not there yet."""
     if core.declared_schedules:
         entries = list(core.declared_schedules.values())

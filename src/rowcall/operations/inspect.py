@@ -8,12 +8,12 @@ import reprlib
 from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.dialect import Filter
 from rowcall.store.jobs import inspect
 
 
-class Looking(Core):
+class Looking(Queue):
     def get(self, job_id: int) -> Job:
         """The job as it is now, large payloads included; `JobNotFound` if there is none."""
         return self.blobs.shown(self.read(inspect.get(self.dialect, checked_id(job_id))))
@@ -82,7 +82,7 @@ class Looking(Core):
         return await self.aread(self.dialect.workers())
 
 
-def stored_job(core: Core, job_id: int) -> Job:
+def stored_job(core: Queue, job_id: int) -> Job:
     """Return the job as its row has it: a large payload is the reference to it."""
     return core.read(inspect.get(core.dialect, checked_id(job_id)))
 

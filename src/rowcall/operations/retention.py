@@ -12,8 +12,8 @@ from rowcall.context import logger
 from rowcall.domain.job import Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.drivers.database import Connection, MakePlan
-from rowcall.queue.blobs import collect_blobs
-from rowcall.queue.core import Core
+from rowcall.operations.blobs import collect_blobs
+from rowcall.queue import Queue
 from rowcall.store.counts import folding
 from rowcall.store.flows.blockers import mend
 from rowcall.store.limits.held_jobs import drop_stale
@@ -29,7 +29,7 @@ _COMMON = "retention"
 _OF_TASK = "retention of task "
 
 
-def rules_of(core: Core) -> Plan[Rules]:
+def rules_of(core: Queue) -> Plan[Rules]:
     """For the tasks of this process what it was told, for those of others what they have published."""
     published: dict[str, Retention] = {}
     for name, value in (yield from core.dialect.settings()).items():
@@ -47,16 +47,16 @@ def rules_of(core: Core) -> Plan[Rules]:
     )
 
 
-def _of_others(core: Core, published: dict[str, Retention]) -> dict[str, Retention]:
+def _of_others(core: Queue, published: dict[str, Retention]) -> dict[str, Retention]:
     rules = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
     return {task: rule for task, rule in rules.items() if task not in core.tasks}
 
 
-def declared_rules(core: Core) -> dict[str, Retention]:
+def declared_rules(core: Queue) -> dict[str, Retention]:
     return {name: task.options.retention for name, task in core.tasks.items() if task.options.retention is not None}
 
 
-def publish_rules(core: Core, known: Mapping[str, str] | None = None) -> None:
+def publish_rules(core: Queue, known: Mapping[str, str] | None = None) -> None:
     """Tell the other processes how long jobs are kept: they may not know the tasks of this one, and prune too.
 
     A rule that is no longer declared is withdrawn by whoever declares its task. `known` is what has been published.
@@ -79,7 +79,7 @@ class Pruner:
 
     def __init__(
         self,
-        core: Core,
+        core: Queue,
         connection: Connection,
         stopped: Callable[[], bool] = lambda: False,
         noted: Callable[[int], None] = lambda deleted: None,
@@ -124,7 +124,7 @@ class Pruner:
         return PAUSE_BESIDE_OTHERS if counter != self._counter else PAUSE_ALONE
 
 
-def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+def tidy_up(core: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Fold what was counted, make hours of old minutes, forget what is older still, and starts that no limit counts."""
     steps: list[MakePlan[int]] = [
         lambda: folding.fold(core.dialect, everything=False, now_ms=core.now_ms()),
@@ -140,7 +140,7 @@ def tidy_up(core: Core, connection: Connection, stopped: Callable[[], bool] = la
             pass
 
 
-def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
+def prune_now(core: Queue, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all that was kept long enough; `noted` is told of each batch."""
     core.check_outside_block()
     core.ensure_schema()
@@ -155,7 +155,7 @@ def prune_now(core: Core, noted: Callable[[int], None] = lambda deleted: None) -
     return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
 
 
-class Keeping(Core):
+class Keeping(Queue):
     def prune(self, *, dry_run: bool = False) -> Pruned:
         """Delete finished jobs that were kept long enough, with their history. Workers do the same by themselves."""
         if dry_run:

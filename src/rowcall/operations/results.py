@@ -9,15 +9,15 @@ from datetime import timedelta
 
 from rowcall.domain.errors import JobCancelled, JobFailed, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
-from rowcall.queue.core import Core
-from rowcall.queue.looking import checked_id
-from rowcall.queue.waiting_room import WaitingRoom
+from rowcall.operations.inspect import checked_id
+from rowcall.operations.result_waiting import WaitingRoom
+from rowcall.queue import Queue
 from rowcall.store.flows import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
 
 
-class Results(Core):
+class Results(Queue):
     _waiting_room: WaitingRoom | None = None
 
     def result(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:

@@ -15,7 +15,7 @@ from rowcall.wake.notification import News
 from rowcall.wake.sqlite_waiter import FileLookout
 
 if TYPE_CHECKING:
-    from rowcall.queue.core import Core
+    from rowcall.queue import Queue
 
 SAID_AGAIN_SECONDS = 20.0
 
@@ -33,7 +33,7 @@ class Outlook(Protocol):
     def close(self) -> None: ...
 
 
-def outlook_for(core: Core, bell: Bell) -> Outlook:
+def outlook_for(core: Queue, bell: Bell) -> Outlook:
     if isinstance(core.database, SqliteDatabase):
         return FileOutlook(core.database, bell)
     return ServerOutlook(core, bell)
@@ -66,7 +66,7 @@ class FileOutlook:
 class ServerOutlook:
     """Whoever ends a job tells those who wrote down that they wait for it."""
 
-    def __init__(self, core: Core, bell: Bell) -> None:
+    def __init__(self, core: Queue, bell: Bell) -> None:
         # not at the top: the driver of the server may not be installed
         from rowcall.drivers.postgres.database import PostgresDatabase
         from rowcall.store.postgres.dialect import PostgresDialect

@@ -13,14 +13,14 @@ from rowcall.base.times import milliseconds_of
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
 from rowcall.declare.limits import KnownLimits
+from rowcall.declare.tracing import Tracing
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
 from rowcall.drivers.caller.connection import Whereabouts
 from rowcall.drivers.database import MakePlan
-from rowcall.queue.blobs import Blobs
-from rowcall.queue.opening import open_store
-from rowcall.queue.tracing import Tracing
-from rowcall.queue.transaction import Ground, Transaction, joined
+from rowcall.operations.blobs import Blobs
+from rowcall.operations.opening import open_store
+from rowcall.operations.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
 from rowcall.store.schedules.contract import Entry
 from rowcall.store.statement import Plan
@@ -37,7 +37,7 @@ class Place(Protocol):
     async def arun(self, plan: Plan[T]) -> T: ...
 
 
-class Core:
+class Queue:
     app_module: str | None = None
     """The module that `rowcall work` was given: what child processes import first."""
 

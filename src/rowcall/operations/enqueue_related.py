@@ -12,8 +12,8 @@ from rowcall.declare.options import key_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
-from rowcall.queue.blobs import on_loan
-from rowcall.queue.core import Core
+from rowcall.operations.blobs import on_loan
+from rowcall.queue import Queue
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.statement import Plan
@@ -21,7 +21,7 @@ from rowcall.store.statement import Plan
 _STATUSES = {status.value: status for status in Status}
 
 
-class Ordering(Core):
+class Ordering(Queue):
     def place(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
         """Write all of them in one transaction: the caller's, or one of our own."""
         wanted, connection = [with_key(order) for order in orders], self.destination(connection)

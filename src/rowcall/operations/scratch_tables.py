@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.statement import Statement, execute, no_row
 
 _DROP = """
@@ -26,7 +26,7 @@ $body$
 """
 
 
-def drop_tables(core: Core) -> None:
+def drop_tables(core: Queue) -> None:
     """Drop everything on a PostgreSQL server whose name begins with the table prefix of this queue."""
     drop = Statement(_DROP.replace("<prefix>", core.config.table_prefix), (), no_row)
     core.database.write(lambda: execute(drop))

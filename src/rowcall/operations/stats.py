@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
-from rowcall.queue.core import Core
-from rowcall.queue.keeping import rules_of
+from rowcall.operations.retention import rules_of
+from rowcall.queue import Queue
 from rowcall.store.counts import questions
 from rowcall.store.statement import Plan
 
@@ -16,7 +16,7 @@ LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
 
-class Observing(Core):
+class Observing(Queue):
     def stats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
         """How many jobs there are in each state, how long the oldest waits, how fast they come and go.
 

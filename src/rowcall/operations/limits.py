@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 
 
-def publish_limits(core: Core) -> None:
+def publish_limits(core: Queue) -> None:
     """Tell all processes what this one declares. The last one to declare a limit decides its numbers."""
     declared = core.limits.numbers
     if not declared:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError, StoreUnavailable
-from rowcall.queue.outlook import Outlook, outlook_for
+from rowcall.operations.end_watch import Outlook, outlook_for
 from rowcall.wake.file_watch import Bell
 
 if TYPE_CHECKING:
-    from rowcall.queue.core import Core
+    from rowcall.queue import Queue
 
 # the floor beneath the hints: how often to look all the same
 FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS, FLOOR_GROWTH = 0.05, 1.0, 1.5
@@ -32,7 +32,7 @@ Ticket = Future[None]
 class WaitingRoom:
     """`waiting(job_id)` gives a future that is done when the job has ended, most likely, and is to be looked at."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         self._core = core
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}

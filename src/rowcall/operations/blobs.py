@@ -16,13 +16,13 @@ from rowcall.domain.errors import BlobUnreadable, InvalidArguments, TooLarge
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.drivers.blob_folder import BlobFolder
-from rowcall.queue.blob_table import BlobTable
+from rowcall.operations.blob_table import BlobTable
 from rowcall.store.blobs.references import pinned, unpin
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
-    from rowcall.queue.core import Core
+    from rowcall.queue import Queue
 
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
@@ -35,7 +35,7 @@ MOST_BYTES_OF_A_CHARACTER = 4
 class Blobs:
     """`inline_length` is how many characters surely stay in the row, however they are encoded."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Queue) -> None:
         config = core.config
         self._core = core
         self._threshold = config.blob_threshold
@@ -139,13 +139,13 @@ def on_loan(dialect: Dialect, texts: Sequence[str | None], plan: Plan[T]) -> Pla
 
 
 def collect_blobs(
-    core: Core, grace_seconds: float = GRACE_SECONDS, stopping: Callable[[], bool] = lambda: False
+    core: Queue, grace_seconds: float = GRACE_SECONDS, stopping: Callable[[], bool] = lambda: False
 ) -> int:
     """Remove the blobs that nothing refers to any more; asks between small groups whether to stop."""
     return core.blobs.collect(grace_seconds, stopping)
 
 
-def _own_store(core: Core) -> BlobStore:
+def _own_store(core: Queue) -> BlobStore:
     config, path = core.config, core.database.path
     if config.server is None:
         return BlobFolder(f"{path}-blobs", path, durable=not config.in_memory)

@@ -13,9 +13,9 @@ from rowcall.declare.options import awaited_of, one_or_more
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
 from rowcall.domain.payload import result_to_json
-from rowcall.queue.looking import checked_id
-from rowcall.queue.ordering import Ordering
-from rowcall.queue.steering import actor_of, reason_of
+from rowcall.operations.control import actor_of, reason_of
+from rowcall.operations.enqueue_related import Ordering
+from rowcall.operations.inspect import checked_id
 from rowcall.store.dialect import NewJob
 from rowcall.store.flows import chains
 from rowcall.store.flows.contract import ChainFilter

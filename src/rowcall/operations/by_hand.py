@@ -22,7 +22,7 @@ from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.drivers.finishing import finish
-from rowcall.queue.core import Core
+from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.dialect import Ready
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
@@ -36,7 +36,7 @@ FOLDED_EVERY = 200
 LEFT_SECONDS, MOST_LEFT = 0.005, 40
 
 
-class ByHand(Core):
+class ByHand(Queue):
     def dequeue(
         self,
         worker: str,
