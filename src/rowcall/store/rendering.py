@@ -8,7 +8,7 @@ the states of a job, which come from the table in `rowcall.domain.lifecycle`.
 | `<job>`, `<edge>`, … | a table; `<prefix>` is what their names begin with |
 | `<pending>`, `<running>`, … | one state |
 | `<waiting>`, `<unfinished>`, `<finished>` | a list of states, for `in` |
-| `<to:claim>` | the state that a move leads to |
+| `<to:claim>` | the state that a move leads to, from every state that it changes |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def literals(texts: Iterable[str]) -> str:
 
 
 def _target(move: str) -> str:
-    (status,) = {rule.target for rule in TABLE if rule.move is Move(move)}
+    (status,) = {rule.target for rule in TABLE if rule.move is Move(move) and rule.target is not rule.source}
     assert status is not None
     return f"'{status}'"
 

@@ -23,15 +23,15 @@ class Source(NamedTuple):
 
 _READY = Source(
     "ready",
-    "status = 'pending' and held is null",
+    "status = <pending> and held is null",
     ("queue", "type", "priority desc"),
     "coalesce(turn, id)",
     "and turn is null",
 )
-_TURNED = Source("turned", "status = 'pending' and held is null and turn is not null", ("queue", "type"))
-_HELD = Source("held", "status = 'pending' and held is not null", ("queue", "type"))
-_SCHEDULED = Source("scheduled", "status = 'scheduled'", ("queue", "type"))
-_BLOCKED = Source("blocked", "status = 'blocked'", ("queue", "type"))
+_TURNED = Source("turned", "status = <pending> and held is null and turn is not null", ("queue", "type"))
+_HELD = Source("held", "status = <pending> and held is not null", ("queue", "type"))
+_SCHEDULED = Source("scheduled", "status = <scheduled>", ("queue", "type"))
+_BLOCKED = Source("blocked", "status = <blocked>", ("queue", "type"))
 FINISHED_SOURCE = Source("finished", "finished_at is not null", ("status", "queue", "type"))
 
 SOURCES = (_READY, _TURNED, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE)
@@ -50,7 +50,7 @@ def sources_of(wanted: Filter) -> tuple[Source, ...]:
 
 
 # plain SQL may have written that a job which waits has finished: its place is not there
-IS_FINISHED = "status in ('succeeded', 'failed', 'cancelled')"
+IS_FINISHED = "status in <finished>"
 
 
 def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:

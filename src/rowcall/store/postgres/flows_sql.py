@@ -8,8 +8,8 @@ from __future__ import annotations
 from rowcall.store.postgres.sql import JOB_COLUMNS, LISTENING, NEXT_LEASE
 from rowcall.store.postgres.words import milliseconds_of, milliseconds_or_null, render, time_of
 
-_ENDED = "in ('succeeded', 'failed', 'cancelled')"
-_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+_ENDED = "in <finished>"
+_WAITING = "status in <waiting>"
 
 
 def _field(number: int) -> str:
@@ -39,11 +39,11 @@ _NEW_RUN_AT = f"coalesce({time_of(_of_job(2))}, moment.now + {_of_job(3)}::bigin
 # Where statistics are of a time when no edge was open, the index of open edges looks empty, and is gone through whole.
 _OPEN = "state || '' = 'open'"
 # So it is with the index of blocked jobs: where ids are given, the primary key is the way.
-_BLOCKED = "status || '' = 'blocked'"
+_BLOCKED = "status || '' = <blocked>"
 _EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
 # the last step says how a chain ended; until then, the first that has not succeeded says where it is
 _LAST = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
-_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> 'succeeded'
+_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
                order by step.chain_index limit 1)"""
 _CHAIN_STATUS = f"""case when {_LAST.format("step.status")} {_ENDED} then {_LAST.format("step.status")}
                else {_CURRENT.format("step.status")} end"""
@@ -75,8 +75,8 @@ class FlowsSql:
           insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                              tags, expires_at, trace_context, key, limits, chain_id, chain_index)
           select {_field(0)}, {_field(1)}, {_field(2)}::jsonb,
-                 case when {_field(15)}::boolean then 'blocked' when {_RUN_AT} > moment.now then 'scheduled'
-                 else 'pending' end,
+                 case when {_field(15)}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
+                 else <to:enqueue> end,
                  {_field(3)}::int, {_field(4)}::int, {_RUN_AT}, moment.now, {_field(7)}::float8, {_field(8)},
                  {_field(9)}::jsonb, {_EXPIRES_AT}, {_field(12)}, {_field(13)}, {_field(14)},
                  {_field(16)}::bigint, {_field(17)}::int
@@ -134,7 +134,7 @@ class FlowsSql:
     # a turn is a number between the ids of those before it and of those that come later
     unblock = f"""
         with unblocked as (
-          update <job> as job set status = case when job.run_at > moment.now then 'scheduled' else 'pending' end,
+          update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
             run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
           from (select <now> as now) as moment
           where job.id = any ($2::text::bigint[]) and job.{_BLOCKED}
@@ -198,7 +198,7 @@ class FlowsSql:
         f"""jsonb_array_elements_text($3::text::jsonb) as given (key) cross join lateral (
           select id, status from <job>
           where key is not null and type = $2::text and key = given.key
-            and ($4::text = 'any' or status = 'running' or {_WAITING})
+            and ($4::text = 'any' or status = <running> or {_WAITING})
             and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
           order by type desc, key desc, id desc limit 1) as holder""",
     )
@@ -208,8 +208,8 @@ class FlowsSql:
             expires_at = coalesce({time_of(_of_job(4))},
                                   moment.now + {_of_job(5)}::bigint * interval '1 millisecond'),
             limits = {_of_job(6)}, held = null, held_until = null,
-            status = case when job.status = 'blocked' then 'blocked' when {_NEW_RUN_AT} > moment.now then 'scheduled'
-                     else 'pending' end
+            status = case when job.status = <blocked> then job.status
+                          when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end
           from (select <now> as now) as moment where {_IS_GIVEN} and job.{_WAITING}
           returning job.id)
         select coalesce(jsonb_agg(id), '[]'::jsonb)::text, count(*) > 0 from replaced"""
@@ -246,11 +246,11 @@ class FlowsSql:
           where not job.status {_ENDED}) as waiting""",
     )
     complete_by_hand = f"""
-        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null, held = null,
+        update <job> as job set status = <to:complete>, lease = {NEXT_LEASE}, lease_until = null, held = null,
           result = $3::text::jsonb, finished_at = <now>, error_code = null, error_detail = null, traceback = null
         where id = $2::bigint"""
     skip_steps = f"""
-        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, lease_until = null, held = null,
+        update <job> as job set status = <to:cancel>, lease = {NEXT_LEASE}, lease_until = null, held = null,
           finished_at = <now>, error_code = $3::text, error_detail = $4::text
         where id = any ($2::text::bigint[])"""
     forgotten_edges = _array_of(
@@ -262,15 +262,15 @@ class FlowsSql:
                    case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
                      as on_failure,
                    coalesce(case when edge.of_chain <> 0 then {_LAST.format("step.status::text")} end,
-                            head.status::text, 'failed') as status,
+                            head.status::text, <failed>) as status,
                    case when head.id is null then $1::text
                         when edge.of_chain <> 0 then {_LAST.format("step.error_code")} else head.error_code end
                      as error_code
             from <edge> as edge
               left join lateral (select * from <job> where id = edge.blocker_id offset 0) as head on true
               cross join lateral (select status from <job> where id = edge.job_id offset 0) as waiting
-            where edge.state = 'open' and waiting.status = 'blocked' offset 0) as ended
-          where status {_ENDED} and (status = 'succeeded' or (on_failure <> 'wait' and not retried))
+            where edge.state = 'open' and waiting.status = <blocked> offset 0) as ended
+          where status {_ENDED} and (status = <succeeded> or (on_failure <> 'wait' and not retried))
           limit $2::int) as forgotten""",
     )
     # A blocker that is gone can never succeed: who retries by hand does without. One that has failed is waited for
@@ -282,14 +282,14 @@ class FlowsSql:
                      {_STATUS_OF_BLOCKER.format("edge.of_chain")} as status
               from <edge> as edge cross join lateral (
                 select * from <job> where id = edge.blocker_id offset 0) as head
-              where edge.job_id = any ($1::text::bigint[]) and edge.state = 'failed') as blocker
+              where edge.job_id = any ($1::text::bigint[]) and edge.state = <failed>) as blocker
         where edge.blocker_id = blocker.blocker_id and edge.of_chain = blocker.of_chain
-          and edge.job_id = blocker.job_id and blocker.status <> 'succeeded'"""
+          and edge.job_id = blocker.job_id and blocker.status <> <succeeded>"""
     forgive_edges = """
-        update <edge> set state = 'succeeded', resolved_at = <now>
-        where job_id = any ($2::text::bigint[]) and state = 'failed'"""
+        update <edge> set state = <succeeded>, resolved_at = <now>
+        where job_id = any ($2::text::bigint[]) and state = <failed>"""
     reblock = """
-        update <job> as job set status = 'blocked' where id = any ($1::text::bigint[])
+        update <job> as job set status = <to:reblock> where id = any ($1::text::bigint[])
           and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)"""
 
 

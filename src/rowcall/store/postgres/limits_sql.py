@@ -5,11 +5,11 @@ from __future__ import annotations
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.postgres.words import milliseconds_of, render, time_of
 
-_HELD = "<job> as job where status = 'pending' and held"
+_HELD = "<job> as job where status = <pending> and held"
 _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
 # asked of each row by its id: joined, the planner might read all jobs instead
 _COUNTS = """(coalesce(
-              (select job.status = 'running' and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
+              (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
               false)
             or exists (select from <worker> as worker where worker.name = slot.worker))"""
 
@@ -80,7 +80,7 @@ class LimitsSql:
     hold = """
         with held as (
           update <job> as job set held = $2::text::jsonb ->> job.id::text where id = any (array(
-            select id from <job> where id = any ($1::text::bigint[]) and status = 'pending' and held is null
+            select id from <job> where id = any ($1::text::bigint[]) and status = <pending> and held is null
             for update skip locked))
           returning 1)
         select count(*) from held"""

@@ -50,7 +50,7 @@ _NEWEST = f"select {JOB_COLUMNS} from <job> as job where job.id < $2::bigint ord
 # Both say it so that no planner hopes to meet the running, or the tagged, soon among all others: `offset 0` is a fence,
 # and the order of pairs is that of one index alone.
 _RUNNING = """
-    select id from (select id from <job> where status = 'running' <asked> offset 0) as running
+    select id from (select id from <job> where status = <running> <asked> offset 0) as running
     where id < $2::bigint order by id desc limit $1::int"""
 
 

@@ -9,11 +9,11 @@ from rowcall.store.sources import IS_FINISHED
 
 # the orders are those of the indexes that hold what is asked of each
 _SOURCES = (
-    ("pending", "status = 'pending' and held is null", "queue, type, priority desc, id"),
-    ("pending", "status = 'pending' and held is not null", "queue, type, id"),
-    ("scheduled", "status = 'scheduled'", "queue, type, id"),
-    ("blocked", "status = 'blocked'", "queue, type, id"),
-    ("running", "status = 'running'", "worker, id"),
+    ("pending", "status = <pending> and held is null", "queue, type, priority desc, id"),
+    ("pending", "status = <pending> and held is not null", "queue, type, id"),
+    ("scheduled", "status = <scheduled>", "queue, type, id"),
+    ("blocked", "status = <blocked>", "queue, type, id"),
+    ("running", "status = <running>", "worker, id"),
 )
 _SINCE = dict.fromkeys(("pending", "scheduled"), "greatest(run_at, created_at)")
 _UNFINISHED = [
@@ -31,7 +31,7 @@ _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
 _ARRIVED = f"created_at between {time_of('$2')} and {time_of('$3')}"
 _LAST_SIGN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
-_OF_CODE = "status = 'failed' and coalesce(error_code, '') = given.code"
+_OF_CODE = "status = <failed> and coalesce(error_code, '') = given.code"
 
 
 def _items(*types: str) -> str:
@@ -111,7 +111,7 @@ class RecordsSql:
         select {JOB_COLUMNS}, worker.host, {milliseconds_or_null("worker.beat_at")},
                {milliseconds_or_null(_LAST_SIGN)}
         from <job> as job left join <worker> as worker on worker.name = job.worker
-        where job.status = 'running' order by {_LAST_SIGN}, job.id limit $1::int"""
+        where job.status = <running> order by {_LAST_SIGN}, job.id limit $1::int"""
 
     take_tallies = f"""
         with taken as (

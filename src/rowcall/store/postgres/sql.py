@@ -46,10 +46,10 @@ _READY_COLUMNS = ", ".join(
         "job.trace_context, job.limits, coalesce(job.turn, job.id)",
     ]
 )
-_READY = "status = 'pending' and held is null"
-_MISMATCHED = "status = 'pending' and held = 'mismatch'"
+_READY = "status = <pending> and held is null"
+_MISMATCHED = "status = <pending> and held = 'mismatch'"
 _PLACE = "coalesce(turn, id), id"
-_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+_WAITING = "status in <waiting>"
 _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
 )
@@ -58,7 +58,7 @@ LISTENING = "exists (select from <worker> where listening)"
 _TO_QUEUE = "listening and (served is null or served ? $3::text)"
 _LISTENING_TO_QUEUE = f"exists (select from <worker> where {_TO_QUEUE})"
 
-_NEXT_DUE = f"(select {milliseconds_after('run_at')} from <job> where status = 'scheduled' order by run_at limit 1)"
+_NEXT_DUE = f"(select {milliseconds_after('run_at')} from <job> where status = <scheduled> order by run_at limit 1)"
 _NEXT_EXPIRY = (
     f"(select {milliseconds_after('expires_at')} from <job>"
     f" where expires_at is not null and attempt = 0 and {_WAITING} order by expires_at limit 1)"
@@ -80,7 +80,7 @@ _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
           coalesce({time_of("$12")}, now + $13::bigint * interval '1 millisecond') as expires_at
    from (select <now> as now) as clock) as given"""
-_DUE = "case when given.run_at > given.now then 'scheduled' else 'pending' end"
+_DUE = "case when given.run_at > given.now then <to:postpone> else <to:enqueue> end"
 _INSERTED = (
     f"status, {milliseconds_of('run_at')} as run_at, {milliseconds_of('created_at')} as created_at,"
     f" {milliseconds_of('expires_at')} as expires_at"
@@ -90,7 +90,7 @@ _STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
 _GIVEN_SEATS = ", $3::text, $4::int, $5::int"
 _INSERT_PLAIN = f"""
         insert into <job> (type, payload, status, run_at, created_at, queue, priority, max_attempts)
-        values ($1::text, $2::text::jsonb, 'pending', {_STATEMENT_TIME}, {_STATEMENT_TIME}{_GIVEN_SEATS})
+        values ($1::text, $2::text::jsonb, <to:enqueue>, {_STATEMENT_TIME}, {_STATEMENT_TIME}{_GIVEN_SEATS})
         returning id, {milliseconds_of("created_at")}"""
 
 _BEGAN = "coalesce(job.claimed_at, job.created_at)"
@@ -211,14 +211,14 @@ class Sql:
           {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
     stage = """
         with staged as (
-          update <job> as job set status = 'pending' where id = any (array(
-            select id from <job> where status = 'scheduled' and run_at <= (select <now>)
+          update <job> as job set status = <to:stage> where id = any (array(
+            select id from <job> where status = <scheduled> and run_at <= (select <now>)
             order by run_at limit $2::int for update skip locked))
           returning 1)
         select count(*) from staged"""
     expire = f"""
         with expired as (
-          update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = moment.now,
+          update <job> as job set status = <to:expire>, lease = {NEXT_LEASE}, finished_at = moment.now,
             error_code = '{EXPIRED_CODE}', error_detail =
               'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
           from (select <now> as now) as moment
@@ -252,7 +252,7 @@ class Sql:
           where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
           order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
     mark_claimed = f"""
-        update <job> as job set status = 'running', attempt = {_NEXT_ATTEMPT}, lease = {NEXT_LEASE}, worker = $2::text,
+        update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = {NEXT_LEASE}, worker = $2::text,
           claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read
           started_at = case when id = any ($3::text::bigint[]) then greatest(moment.now, created_at) end,
           lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
@@ -289,7 +289,7 @@ class Sql:
           select id from <job> where id = any ($2::text::bigint[]) and {_MISMATCHED} for update skip locked))"""
     fail_mismatched = f"""
         with failed as (
-          update <job> as job set status = 'failed', lease = {NEXT_LEASE}, held = null, finished_at = moment.now,
+          update <job> as job set status = <to:refuse>, lease = {NEXT_LEASE}, held = null, finished_at = moment.now,
             error_code = '{MISMATCH_CODE}',
             error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
           from (select <now> as now) as moment
@@ -302,7 +302,7 @@ class Sql:
 
     # settle
     settle_plain = f"""
-        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null, result = null,
+        update <job> as job set status = <to:succeed>, lease = {NEXT_LEASE}, lease_until = null, result = null,
           started_at = {_started("nullif(" + _given("$4") + ", -1)")},
           finished_at = {_finished(_given("$5"))}
         from (select <now> as now) as moment
@@ -310,7 +310,7 @@ class Sql:
         returning job.id"""
     settle_with_results = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
+        update <job> as job set status = <to:succeed>, lease = {NEXT_LEASE}, lease_until = null,
           result = ({_field(4)})::jsonb,
           chain_id = case when ({_field(5)})::int = 1 then job.id else job.chain_id end,
           chain_index = case when ({_field(5)})::int = 1 then 0 else job.chain_index end,
@@ -356,7 +356,7 @@ class Sql:
         select exists (select from <edge> where state = 'open'), exists (select from <slot>),
           exists (select from <waiter>)"""
     complete = f"""
-        update <job> as job set status = 'succeeded', lease = {NEXT_LEASE}, lease_until = null,
+        update <job> as job set status = <to:succeed>, lease = {NEXT_LEASE}, lease_until = null,
           result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
         from (select <now> as now) as moment
         where job.id = $2::bigint and job.lease = $3::bigint
@@ -386,58 +386,58 @@ class Sql:
     hint = f"select pg_notify('<channel>', '') where {LISTENING}"
     survey = """
         with recursive owner (name) as (
-          (select worker from <job> where status = 'running' order by worker limit 1)
+          (select worker from <job> where status = <running> order by worker limit 1)
           union all
           select next.worker from owner cross join lateral (
-            select worker from <job> where status = 'running' and worker > owner.name order by worker limit 1) as next
+            select worker from <job> where status = <running> and worker > owner.name order by worker limit 1) as next
         )
         select coalesce((select jsonb_agg(jsonb_build_array(name, host, beat, lease_ms, lock_path) order by name)
                          from <worker>), '[]'::jsonb)::text,
-          exists (select from <job> where status = 'running' and lease_until is not null
+          exists (select from <job> where status = <running> and lease_until is not null
                   and lease_until <= (select <now>)),
           exists (select from owner where not exists (select from <worker> where name = owner.name)
-                  and exists (select from <job> where status = 'running' and worker = owner.name
+                  and exists (select from <job> where status = <running> and worker = owner.name
                               and lease_until is null))
-          or exists (select from <job> where status = 'running' and worker is null and lease_until is null)"""
+          or exists (select from <job> where status = <running> and worker is null and lease_until is null)"""
     seize = """
         select 1 from <worker> where name = $1::text and ($2::bigint is null or beat = $2::bigint)
         for update skip locked"""
     retire = "delete from <worker> where name = $1::text"
     retire_if_idle = """
         delete from <worker> where name = $1::text
-          and not exists (select from <job> where status = 'running' and worker = $1::text and lease_until is null)
+          and not exists (select from <job> where status = <running> and worker = $1::text and lease_until is null)
         returning name"""
     owned_by = f"""
         select {_OWNED_COLUMNS} from <job> as job
-        where status = 'running' and lease_until is null and worker = $1::text
+        where status = <running> and lease_until is null and worker = $1::text
         order by worker, id limit $2::int for update skip locked"""
     running_of = f"""
         select {_OWNED_COLUMNS} from <job> as job
-        where status = 'running' and lease_until is null and worker = $1::text
+        where status = <running> and lease_until is null and worker = $1::text
         order by worker, id limit $2::int"""
     orphans = f"""
         with recursive owner (name) as (
-          (select worker from <job> where status = 'running' order by worker limit 1)
+          (select worker from <job> where status = <running> order by worker limit 1)
           union all
           select next.worker from owner cross join lateral (
-            select worker from <job> where status = 'running' and worker > owner.name order by worker limit 1) as next
+            select worker from <job> where status = <running> and worker > owner.name order by worker limit 1) as next
         ), gone as materialized (
           select name from owner where not exists (select from <worker> where name = owner.name)
         )
         select * from (
           select mine.* from gone cross join lateral (
             select {_OWNED_COLUMNS} from <job> as job
-            where status = 'running' and lease_until is null and worker = gone.name
+            where status = <running> and lease_until is null and worker = gone.name
             order by worker, id limit $1::int for update skip locked) as mine
           limit $1::int) as of_the_gone
         union all
         select * from (
           select {_OWNED_COLUMNS} from <job> as job
-          where status = 'running' and lease_until is null and worker is null
+          where status = <running> and lease_until is null and worker is null
           order by worker, id limit $1::int for update skip locked) as of_nobody"""
     lease_expired = f"""
         select {_OWNED_COLUMNS} from <job> as job
-        where status = 'running' and lease_until is not null and lease_until <= (select <now>)
+        where status = <running> and lease_until is not null and lease_until <= (select <now>)
         order by lease_until limit $2::int for update skip locked"""
 
     # look and steer
@@ -454,7 +454,7 @@ class Sql:
     workers = f"""
         select name, host, pid, queues, concurrency, version, {milliseconds_of("started_at")}, beat,
                {milliseconds_of("beat_at")}, lease_ms, lock_path,
-               (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
+               (select count(*) from <job> where status = <running> and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
 
     delete = "delete from <job> where id = $1::bigint"

@@ -14,7 +14,7 @@ from rowcall.store.postgres.sql import JOB_COLUMNS, NEXT_LEASE
 from rowcall.store.postgres.words import MOST_COUNT, milliseconds_of, render, time_of
 
 _OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"
-_UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
+_UNFINISHED = "status in <unfinished>"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
 _ASKED = f"job.id, job.lease, job.queue::text, job.type::text, job.attempt::int, {_REASON}"
@@ -59,11 +59,11 @@ class SteerSql:
               from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
         left join lateral (
           select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
-          on job.lease = given.lease and job.status = 'running'
+          on job.lease = given.lease and job.status = <running>
         where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> as job where id = {_ids('$1')} order by id for update"
     cancel_waiting = f"""
-        update <job> as job set status = 'cancelled', lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
+        update <job> as job set status = <to:cancel>, lease = {NEXT_LEASE}, finished_at = <now>, error_code = $3::text,
           error_detail = $4::text
         where id = {_ids("$2")}"""
     unfinished_with_key = f"""
@@ -75,23 +75,23 @@ class SteerSql:
     record_last_attempts = f"""
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback)
-        select id, attempt, case when status = 'failed' and error_code = '{LOST_CODE}' then 'lost' else status end,
+        select id, attempt, case when status = <failed> and error_code = '{LOST_CODE}' then 'lost' else status end,
                claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
         from <job> where id = {_ids("$1")} and claimed_at is not null"""
     # what only the row said of its end is kept as an event
     keep_ends = f"""
         insert into <event> (job_id, at, event, detail)
         select id, coalesce(finished_at, created_at),
-               case when status = 'failed' then 'FAILED' when error_code = '{EXPIRED_CODE}' then 'EXPIRED'
+               case when status = <failed> then 'FAILED' when error_code = '{EXPIRED_CODE}' then 'EXPIRED'
                     else 'CANCELLED' end,
                case error_code when '{LOST_CODE}' then error_code when '{EXPIRED_CODE}' then error_detail
                     else error_code || coalesce(': ' || error_detail, '') end
         from <job> where id = {_ids("$1")}
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}')
+          and (error_code = '{EXPIRED_CODE}' or (status = <failed> and error_code = '{LOST_CODE}')
                or (claimed_at is null and error_code in ({_OF_OTHERS})))"""
     rerun = f"""
         with given as materialized (select $2::text::jsonb as document)
-        update <job> as job set status = case when {_RERUN_AT} > moment.now then 'scheduled' else 'pending' end,
+        update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,
           lease = {NEXT_LEASE}, run_at = coalesce({_RERUN_AT}, moment.now),
           max_attempts = least(job.max_attempts + ({_of_job(0)})::int, {MOST_COUNT}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
@@ -109,12 +109,12 @@ class SteerSql:
         select job.id, 'chain', later.id from <job> as job cross join lateral (
           select id from <job> as step
           where step.chain_id is not null and step.chain_id = job.chain_id and step.chain_index > job.chain_index
-            and not (step.attempt = 0 and step.status in ('blocked', 'failed', 'cancelled'))
+            and not (step.attempt = 0 and step.status in (<blocked>, <failed>, <cancelled>))
           order by chain_id, chain_index limit 1) as later
         where job.id = {_ids("$1")}"""
     failed_with = f"""
         select {_MOMENT}, {JOB_COLUMNS} from <job> as job
-        where status = 'failed' and coalesce(error_code, '') = $1::text
+        where status = <failed> and coalesce(error_code, '') = $1::text
           and (finished_at, id) > (to_timestamp($2::bigint / 1000000.0), $3::bigint) and isfinite(finished_at)
           and ($4::text is null or queue = $4::text) and ($5::text is null or type = $5::text)
         order by coalesce(error_code, ''), finished_at, id limit $6::int"""
@@ -125,8 +125,8 @@ class SteerSql:
 
     reschedule = f"""
         update <job> as job set run_at = chosen.run_at, held = null, held_until = null,
-          status = case when job.status = 'blocked' then 'blocked' when chosen.run_at > chosen.now then 'scheduled'
-                        else 'pending' end
+          status = case when job.status = <blocked> then job.status when chosen.run_at > chosen.now then <to:reschedule>
+                   else <to:stage> end
         from (select now, coalesce({time_of("$3")}, now + $4::bigint * interval '1 millisecond') as run_at
               from (select <now> as now) as clock) as chosen
         where job.id = $2::bigint"""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rowcall.store.sqlite.sql import JOB_COLUMNS
 from rowcall.store.sqlite.words import next_of, render
 
-_ENDED = "in ('succeeded', 'failed', 'cancelled')"
-_WAITING = "status in ('blocked', 'scheduled', 'pending')"
+_ENDED = "in <finished>"
+_WAITING = "status in <waiting>"
 _IDS = "(select value from json_each({}))"
 
 
@@ -19,7 +19,7 @@ _ENDED_EDGE = "json_array(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_f
 _TOUCHED = "json_array(id, queue, type, attempt)"
 # the last step says how a chain ended; until then, the first that has not succeeded says where it is
 _LAST = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
-_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> 'succeeded'
+_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
                order by step.chain_index limit 1)"""
 _CHAIN_STATUS = f"""case when {_LAST.format("step.status")} {_ENDED} then {_LAST.format("step.status")}
                else {_CURRENT.format("step.status")} end"""
@@ -53,7 +53,7 @@ class FlowsSql:
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                            tags, expires_at, trace_context, key, limits, chain_id, chain_index)
         select {_field(0)}, {_field(1)}, {_field(2)},
-               case when {_field(15)} then 'blocked' when {_RUN_AT} > <now> then 'scheduled' else 'pending' end,
+               case when {_field(15)} then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
                {_field(3)}, {_field(4)}, {_RUN_AT}, <now>, {_field(7)}, {_field(8)}, {_field(9)},
                coalesce({_field(10)}, <now> + {_field(11)}), {_field(12)}, {_field(13)}, {_field(14)},
                {_field(16)}, {_field(17)}
@@ -90,12 +90,12 @@ class FlowsSql:
           error_code = given.code, error_detail = given.detail
         from (select {_field(0)} as id, {_field(1)} as status, {_field(2)} as code, {_field(3)} as detail
               from json_each(?2) as given) as given
-        where <job>.id = given.id and +<job>.status = 'blocked'
+        where <job>.id = given.id and +<job>.status = <blocked>
         returning {_TOUCHED.replace("id,", "<job>.id,")}"""
     unblock = f"""
-        update <job> set status = case when run_at > <now> then 'scheduled' else 'pending' end,
+        update <job> set status = case when run_at > <now> then <to:defer> else <to:unblock> end,
           run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
-        where id in {_IDS.format("?2")} and +status = 'blocked'
+        where id in {_IDS.format("?2")} and +status = <blocked>
           and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
         returning id"""
     # a turn is a number between the ids of those before it and of those that come later
@@ -121,13 +121,13 @@ class FlowsSql:
           from json_each(?3) as given cross join <job> as job
             on job.id = (select max(id) from <job> as held indexed by <prefix>job_key
                          where held.key is not null and held.type = ?2 and held.key = given.value
-                           and (?4 = 'any' or held.status = 'running' or held.{_WAITING})
+                           and (?4 = 'any' or held.status = <running> or held.{_WAITING})
                            and (?5 is null or held.created_at > <now> - ?5)))"""
     replace_waiting = f"""
         update <job> set payload = given.payload, run_at = given.run_at, expires_at = given.expires_at,
           limits = given.limits, held = null, held_until = null,
-          status = case when <job>.status = 'blocked' then 'blocked' when given.run_at > <now> then 'scheduled'
-                   else 'pending' end
+          status = case when <job>.status = <blocked> then <job>.status when given.run_at > <now> then <to:reschedule>
+                   else <to:stage> end
         from (select {_field(0)} as id, {_field(1)} as payload, coalesce({_field(2)}, <now> + {_field(3)}) as run_at,
                      coalesce({_field(4)}, <now> + {_field(5)}) as expires_at, {_field(6)} as limits
               from json_each(?2) as given) as given
@@ -157,11 +157,11 @@ class FlowsSql:
           cross join <job> as job on job.id = edge.job_id
           where not job.status {_ENDED})"""
     complete_by_hand = f"""
-        update <job> set status = 'succeeded', lease = {next_of("lease")}, lease_until = null, held = null, result = ?3,
-          finished_at = <now>, error_code = null, error_detail = null, traceback = null
+        update <job> set status = <to:complete>, lease = {next_of("lease")}, lease_until = null, held = null,
+          result = ?3, finished_at = <now>, error_code = null, error_detail = null, traceback = null
         where id = ?2"""
     skip_steps = f"""
-        update <job> set status = 'cancelled', lease = {next_of("lease")}, lease_until = null, held = null,
+        update <job> set status = <to:cancel>, lease = {next_of("lease")}, lease_until = null, held = null,
           finished_at = <now>, error_code = ?3, error_detail = ?4
         where id in {_IDS.format("?2")}"""
     forgotten_edges = f"""
@@ -171,26 +171,26 @@ class FlowsSql:
                    head.id is not null and edge.resolved_at is not null as retried,
                    case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
                      as on_failure,
-                   coalesce(case when edge.of_chain then {_LAST.format("step.status")} end, head.status, 'failed')
+                   coalesce(case when edge.of_chain then {_LAST.format("step.status")} end, head.status, <failed>)
                      as status,
                    case when head.id is null then ?1 when edge.of_chain then {_LAST.format("step.error_code")}
                         else head.error_code end as error_code
             from <edge> as edge left join <job> as head on head.id = edge.blocker_id
-            where edge.state = 'open' and exists (select 1 from <job> where id = edge.job_id and status = 'blocked'))
-          where status {_ENDED} and (status = 'succeeded' or (on_failure <> 'wait' and not retried)) limit ?2)"""
+            where edge.state = 'open' and exists (select 1 from <job> where id = edge.job_id and status = <blocked>))
+          where status {_ENDED} and (status = <succeeded> or (on_failure <> 'wait' and not retried)) limit ?2)"""
     # A blocker that is gone can never succeed: who retries by hand does without. When it was resolved before is left to
     # say that the wait is for a retry of the blocker.
     reopen_edges = f"""
         update <edge> set state = 'open', resolved_at = <clock>
-        where job_id in {_IDS.format("?1")} and state = 'failed' and exists (
+        where job_id in {_IDS.format("?1")} and state = <failed> and exists (
           select 1 from <job> as head where head.id = blocker_id
             and case when of_chain then coalesce({_LAST.format("step.status")}, head.status) else head.status end
-              <> 'succeeded')"""
+              <> <succeeded>)"""
     forgive_edges = f"""
-        update <edge> set state = 'succeeded', resolved_at = <now>
-        where job_id in {_IDS.format("?2")} and state = 'failed'"""
+        update <edge> set state = <succeeded>, resolved_at = <now>
+        where job_id in {_IDS.format("?2")} and state = <failed>"""
     reblock = f"""
-        update <job> set status = 'blocked' where id in {_IDS.format("?1")}
+        update <job> set status = <to:reblock> where id in {_IDS.format("?1")}
           and exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')"""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rowcall.store.sqlite.words import render
 
-_HELD = "<job> indexed by <prefix>job_held_by where status = 'pending' and held"
+_HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
 _COUNTS = """(
             exists (select 1 from <job> as job
-                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = 'running')
+                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = <running>)
             or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
 # Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
 _OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
@@ -55,7 +55,7 @@ class LimitsSql:
 
     hold = f"""
         update <job> set held = given.held from {_given("id", "held")}
-        where <job>.id = given.id and +<job>.status = 'pending' and +<job>.held is null"""
+        where <job>.id = given.id and +<job>.status = <pending> and +<job>.held is null"""
     unhold_first = f"""
         update <job> set held = null where id in (
           select (select id from {_HELD} = given.value {_IN_TURN} limit 1) from json_each(?1) as given)"""

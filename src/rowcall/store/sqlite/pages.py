@@ -24,7 +24,7 @@ _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
 _BY_IDS = f"select {_SHOWN} from json_each(?1) as given cross join <job> as job on job.id = given.value order by 1 desc"
 _NEWEST = f"select {_SHOWN} from <job> as job where job.id < ?2 order by job.id desc limit ?1"
 _RUNNING = """
-    select id from <job> indexed by <prefix>job_owned where status = 'running' and id < ?2
+    select id from <job> indexed by <prefix>job_owned where status = <running> and id < ?2
       and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
 _TAGGED = f"""
     select {_SHOWN} from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id

@@ -11,11 +11,11 @@ from rowcall.store.sqlite.words import render
 
 # what is asked of those that wait is all in these indexes
 _SOURCES = {
-    "ready": ("pending", "status = 'pending' and held is null"),
-    "held": ("pending", "status = 'pending' and held is not null"),
-    "scheduled": ("scheduled", "status = 'scheduled'"),
-    "blocked": ("blocked", "status = 'blocked'"),
-    "owned": ("running", "status = 'running'"),
+    "ready": ("pending", "status = <pending> and held is null"),
+    "held": ("pending", "status = <pending> and held is not null"),
+    "scheduled": ("scheduled", "status = <scheduled>"),
+    "blocked": ("blocked", "status = <blocked>"),
+    "owned": ("running", "status = <running>"),
 }
 _UNFINISHED = [
     (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
@@ -81,17 +81,17 @@ class RecordsSql:
     error_ends = f"""
         select given.value,
           (select min(finished_at) from <job> indexed by <prefix>job_failed
-           where status = 'failed' and {_ERROR_CODE} = given.value),
+           where status = <failed> and {_ERROR_CODE} = given.value),
           (select max(finished_at) from <job> indexed by <prefix>job_failed
-           where status = 'failed' and {_ERROR_CODE} = given.value),
+           where status = <failed> and {_ERROR_CODE} = given.value),
           (select error_detail from <job> indexed by <prefix>job_failed
-           where status = 'failed' and {_ERROR_CODE} = given.value order by finished_at desc, id desc limit 1)
+           where status = <failed> and {_ERROR_CODE} = given.value order by finished_at desc, id desc limit 1)
         from json_each(?1) as given"""
 
     running = f"""
         select {_SHOWN}, worker.host, worker.beat_at, {_LAST_SIGN}
         from <job> as job indexed by <prefix>job_owned left join <worker> as worker on worker.name = job.worker
-        where job.status = 'running' order by {_LAST_SIGN}, job.id limit ?1"""
+        where job.status = <running> order by {_LAST_SIGN}, job.id limit ?1"""
 
     oldest_tallies = """
         select id, at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs from <tally>

@@ -22,15 +22,15 @@ _READY_COLUMNS = (
     " job.chain_index, job.expires_at, job.trace_context, job.limits,"
     " coalesce(job.turn, job.id)"
 )
-_WAITING = "status in ('blocked', 'scheduled', 'pending')"
-_READY = "<job> indexed by <prefix>job_ready where status = 'pending' and held is null"
+_WAITING = "status in <waiting>"
+_READY = "<job> indexed by <prefix>job_ready where status = <pending> and held is null"
 # when a limit of rate or a schedule is to be looked at
 _WAKE = """(select min(at) from (
             select min(opens_at) as at from <gate>
             union all
             select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
             where paused = 0 and next_run_at is not null))"""
-_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = 'pending' and held = 'mismatch'"
+_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = <pending> and held = 'mismatch'"
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
 _OWNED_COLUMNS = f"id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type"
 
@@ -56,25 +56,25 @@ class Sql:
     insert = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                            timeout, retry, tags, expires_at, trace_context, limits)
-        values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
+        values (?2, ?3, ?4, case when coalesce(?7, <now> + ?8) > <now> then <to:postpone> else <to:enqueue> end, ?5, ?6,
                 coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14, ?15)
         returning id, status, run_at, created_at, expires_at"""
     # what most jobs are: due at once, with nothing special
     insert_plain = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
-        values (?1, ?2, ?3, 'pending', ?4, ?5, <clock>, <clock>)
+        values (?1, ?2, ?3, <to:enqueue>, ?4, ?5, <clock>, <clock>)
         returning id, created_at"""
     insert_many = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                            timeout, retry, tags, expires_at, trace_context)
-        select ?2, ?3, value, case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
-               coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14
+        select ?2, ?3, value, case when coalesce(?7, <now> + ?8) > <now> then <to:postpone> else <to:enqueue> end,
+               ?5, ?6, coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14
         from json_each(?4)"""
     insert_many_limited = """
         insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                            timeout, retry, tags, expires_at, trace_context, limits)
         select ?2, ?3, json_extract(value, '$[0]'),
-               case when coalesce(?7, <now> + ?8) > <now> then 'scheduled' else 'pending' end, ?5, ?6,
+               case when coalesce(?7, <now> + ?8) > <now> then <to:postpone> else <to:enqueue> end, ?5, ?6,
                coalesce(?7, <now> + ?8), <now>, ?9, ?10, ?11, coalesce(?12, <now> + ?13), ?14,
                json_extract(value, '$[1]')
         from json_each(?4)"""
@@ -94,7 +94,7 @@ class Sql:
           from found where pair is not null
         )
         select <now>,
-          (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
+          (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
           (select min(expires_at) from <job> indexed by <prefix>job_expiry
            where expires_at is not null and attempt = 0 and {_WAITING}),
           exists (select 1 from <worker> where name = ?2),
@@ -104,15 +104,15 @@ class Sql:
           exists (select 1 from <slot>), 0"""
     glance = f"""
         select <now>, exists (select 1 from {_READY}),
-          (select min(run_at) from <job> indexed by <prefix>job_due where status = 'scheduled'),
+          (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
           (select min(expires_at) from <job> indexed by <prefix>job_expiry
            where expires_at is not null and attempt = 0 and {_WAITING}), {_WAKE}, 0"""
     stage = """
-        update <job> set status = 'pending' where id in (
-          select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
+        update <job> set status = <to:stage> where id in (
+          select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
           order by run_at limit ?2)"""
     expire = f"""
-        update <job> set status = 'cancelled', lease = {next_of("lease")}, finished_at = <now>,
+        update <job> set status = <to:expire>, lease = {next_of("lease")}, finished_at = <now>,
           error_code = '{EXPIRED_CODE}',
           error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
         where id in (
@@ -126,11 +126,11 @@ class Sql:
         update <job_tag> set status = (select status from <job> where id = job_id)
         where job_id in (select value from json_each(?1)) returning job_id"""
     retag_due = """
-        update <job_tag> set status = 'pending' where job_id in (
-          select id from <job> indexed by <prefix>job_due where status = 'scheduled' and run_at <= <now>
+        update <job_tag> set status = <to:stage> where job_id in (
+          select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
           order by run_at limit ?2)"""
     mark_claimed = f"""
-        update <job> set status = 'running', attempt = {next_of("attempt")}, lease = {next_of("lease")}, worker = ?2,
+        update <job> set status = <to:claim>, attempt = {next_of("attempt")}, lease = {next_of("lease")}, worker = ?2,
           claimed_at = max(<now>, created_at), started_at = case when ?5 then max(<now>, created_at) end,
           lease_ms = ?4, lease_until = <now> + ?4,
           finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
@@ -157,18 +157,18 @@ class Sql:
     offered_jobs = f"""
         select json_group_array(json_array({_READY_COLUMNS}))
         from json_each(?2) as given cross join <job> as job on job.id = given.value
-        where job.status = 'pending' and job.held = 'mismatch'
+        where job.status = <pending> and job.held = 'mismatch'
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
     # by id: the plus keeps SQLite from going through all that are held
     unhold_jobs = "update <job> set held = null where id in (select value from json_each(?1))"
     extend_mismatched = """
         update <job> set held_until = <now> + ?3
-        where id in (select value from json_each(?2)) and status = 'pending' and +held = 'mismatch'"""
+        where id in (select value from json_each(?2)) and status = <pending> and +held = 'mismatch'"""
     fail_mismatched = f"""
-        update <job> set status = 'failed', lease = {next_of("lease")}, held = null, finished_at = <now>,
+        update <job> set status = <to:refuse>, lease = {next_of("lease")}, held = null, finished_at = <now>,
           error_code = '{MISMATCH_CODE}',
           error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-        where id in (select value from json_each(?2)) and status = 'pending' and +held = 'mismatch'
+        where id in (select value from json_each(?2)) and status = <pending> and +held = 'mismatch'
           and coalesce(held_until, run_at) <= <now>
         returning id, queue, type, attempt"""
 
@@ -183,7 +183,7 @@ class Sql:
     mark = "savepoint rowcall_settle"
     back_to_mark = "rollback to rowcall_settle"
     settle_successes = f"""
-        update <job> set status = 'succeeded', lease = {next_of("<job>.lease")}, lease_until = null,
+        update <job> set status = <to:succeed>, lease = {next_of("<job>.lease")}, lease_until = null,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result,
           chain_id = case when given.begins then <job>.id else chain_id end,
@@ -195,7 +195,7 @@ class Sql:
         where <job>.id = given.id and <job>.lease = given.lease"""
     # id, lease and both ages in one number: reading five values out of an array took half of the settle
     settle_packed = """
-        update <job> set status = 'succeeded', lease = <job>.lease + 1, lease_until = null, result = null,
+        update <job> set status = <to:succeed>, lease = <job>.lease + 1, lease_until = null, result = null,
           started_at = max(coalesce(claimed_at, created_at), <now> - ((given.value >> 10) & 1023)),
           finished_at = max(coalesce(claimed_at, created_at), <now> - (given.value & 1023))
         from json_each(?2) as given
@@ -239,7 +239,7 @@ class Sql:
               from json_each(?2)) given
         where <job>.id = given.id and <job>.lease = given.lease"""
     complete = f"""
-        update <job> set status = 'succeeded', lease = {next_of("lease")}, lease_until = null, result = ?4,
+        update <job> set status = <to:succeed>, lease = {next_of("lease")}, lease_until = null, result = ?4,
           started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - ?5), started_at),
           finished_at = max(coalesce(claimed_at, created_at), <now>)
         where id = ?2 and lease = ?3
@@ -259,16 +259,16 @@ class Sql:
     owned_by = f"""
         select json_group_array(json_array({_OWNED_COLUMNS})) from (
           select * from <job> indexed by <prefix>job_owned
-          where status = 'running' and lease_until is null and worker = ?1 limit ?2)"""
+          where status = <running> and lease_until is null and worker = ?1 limit ?2)"""
     orphans = f"""
         select json_group_array(json_array({_OWNED_COLUMNS})) from (
           select * from <job> indexed by <prefix>job_owned
-          where status = 'running' and lease_until is null
+          where status = <running> and lease_until is null
             and not exists (select 1 from <worker> where name = <job>.worker) limit ?1)"""
     lease_expired = f"""
         select json_group_array(json_array({_OWNED_COLUMNS})) from (
           select * from <job> indexed by <prefix>job_leased
-          where status = 'running' and lease_until is not null and lease_until <= <now>
+          where status = <running> and lease_until is not null and lease_until <= <now>
           order by lease_until limit ?2)"""
 
     get = f"select {JOB_COLUMNS} from <job> where id = ?1"
@@ -281,7 +281,7 @@ class Sql:
     workers = """
         select name, host, pid, queues, concurrency, version, started_at, beat, beat_at, lease_ms, lock_path,
                (select count(*) from <job> indexed by <prefix>job_owned
-                where status = 'running' and lease_until is null and worker = name)
+                where status = <running> and lease_until is null and worker = name)
         from <worker> order by started_at, name"""
 
     delete = "delete from <job> where id = ?1"

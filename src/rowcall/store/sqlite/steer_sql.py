@@ -15,7 +15,7 @@ from rowcall.store.sqlite.words import LARGEST, next_of, render
 
 _SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
 _OF_OTHERS = f"'{BLOCKER_FAILED_CODE}', '{BLOCKER_CANCELLED_CODE}', '{CHAIN_COMPLETED_CODE}', '{MISMATCH_CODE}'"
-_UNFINISHED = "status in ('blocked', 'scheduled', 'pending', 'running')"
+_UNFINISHED = "status in <unfinished>"
 _REASON = """(select detail from <event> as event
            where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
 _ASKED = f"job.id, job.lease, job.queue, job.type, job.attempt, {_REASON}"
@@ -39,11 +39,11 @@ class SteerSql:
     interrupted = f"""
         select given.id, given.lease, job.id is not null, {_REASON}
         from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each(?1)) given
-        left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = 'running'
+        left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = <running>
         where job.id is null or job.cancel_lease = job.lease"""
     lock_jobs = f"select {JOB_COLUMNS} from <job> where id in (select value from json_each(?1)) order by id"
     cancel_waiting = f"""
-        update <job> set status = 'cancelled', lease = {next_of("lease")}, finished_at = <now>, error_code = ?3,
+        update <job> set status = <to:cancel>, lease = {next_of("lease")}, finished_at = <now>, error_code = ?3,
           error_detail = ?4
         where id in (select value from json_each(?2))"""
     unfinished_with_key = f"""
@@ -54,22 +54,23 @@ class SteerSql:
     record_last_attempts = f"""
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback)
-        select id, attempt, case when status = 'failed' and error_code = '{LOST_CODE}' then 'lost' else status end,
+        select id, attempt, case when status = <failed> and error_code = '{LOST_CODE}' then 'lost' else status end,
                claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
         from <job> where id in (select value from json_each(?1)) and claimed_at is not null"""
     # what only the row said of its end is kept as an event
     keep_ends = f"""
         insert into <event> (job_id, at, event, detail)
         select id, coalesce(finished_at, created_at),
-               case when status = 'failed' then 'FAILED' when error_code = '{EXPIRED_CODE}' then 'EXPIRED'
+               case when status = <failed> then 'FAILED' when error_code = '{EXPIRED_CODE}' then 'EXPIRED'
                     else 'CANCELLED' end,
                case error_code when '{LOST_CODE}' then error_code when '{EXPIRED_CODE}' then error_detail
                     else error_code || coalesce(': ' || error_detail, '') end
         from <job> where id in (select value from json_each(?1))
-          and (error_code = '{EXPIRED_CODE}' or (status = 'failed' and error_code = '{LOST_CODE}')
+          and (error_code = '{EXPIRED_CODE}' or (status = <failed> and error_code = '{LOST_CODE}')
                or (claimed_at is null and error_code in ({_OF_OTHERS})))"""
     rerun = f"""
-        update <job> set status = case when coalesce(given.run_at, <now>) > <now> then 'scheduled' else 'pending' end,
+        update <job> set
+          status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,
           lease = {next_of("lease")}, run_at = coalesce(given.run_at, <now>),
           max_attempts = min(max_attempts + given.more, {LARGEST}),
           claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
@@ -88,10 +89,10 @@ class SteerSql:
           cross join <job> as later indexed by <prefix>job_chain
             on later.chain_id = job.chain_id and later.chain_id is not null
         where later.chain_index > job.chain_index and not (
-          later.attempt = 0 and later.status in ('blocked', 'failed', 'cancelled'))"""
+          later.attempt = 0 and later.status in (<blocked>, <failed>, <cancelled>))"""
     failed_with = f"""
         select job.finished_at, {_SHOWN} from <job> as job indexed by <prefix>job_failed
-        where status = 'failed' and coalesce(error_code, '') = ?1 and (finished_at, id) > (?2, ?3)
+        where status = <failed> and coalesce(error_code, '') = ?1 and (finished_at, id) > (?2, ?3)
           and typeof(finished_at) = 'integer' and (?4 is null or queue = ?4) and (?5 is null or type = ?5)
         order by finished_at, id limit ?6"""
     record_events = """
@@ -99,8 +100,8 @@ class SteerSql:
 
     reschedule = """
         update <job> set run_at = coalesce(?3, <now> + ?4), held = null, held_until = null,
-          status = case when status = 'blocked' then 'blocked' when coalesce(?3, <now> + ?4) > <now> then 'scheduled'
-                        else 'pending' end
+          status = case when status = <blocked> then status when coalesce(?3, <now> + ?4) > <now> then <to:reschedule>
+                        else <to:stage> end
         where id = ?2"""
     set_priority = "update <job> set priority = ?2 where id = ?1"
 
