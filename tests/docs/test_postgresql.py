@@ -116,7 +116,7 @@ def test_the_connections_of_a_worker(postgres_url: str, connections: Callable[[]
 
 
 def test_plain_sql_needs_one_privilege(users: dict[str, str], postgres_url: str) -> None:
-    assert "`GRANT INSERT ON rowcall_job` will do" in read(PAGE)
+    assert "`GRANT INSERT ON rowcall_job` is enough" in read(PAGE)
     with Rowcall(postgres_url) as jobs:
         jobs.migrate()
         with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -128,9 +128,7 @@ def test_plain_sql_needs_one_privilege(users: dict[str, str], postgres_url: str)
 
 
 @pytest.mark.slow
-def test_jobs_that_ran_when_a_dump_was_made_are_given_back_where_it_is_restored(
-    private_postgres: PostgresServer, tmp_path: Path
-) -> None:
+def test_running_jobs_of_a_dump_are_recovered_after_a_restore(private_postgres: PostgresServer, tmp_path: Path) -> None:
     shop, copy = private_postgres.create_database("shop"), private_postgres.create_database("copy")
     (tmp_path / "app.py").write_text(ENDLESS.format(url=shop))
     arguments = ("-m", "rowcall", "work", "app:jobs", "--lease=1")
