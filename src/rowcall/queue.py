@@ -16,7 +16,7 @@ from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.caller.connection import Whereabouts
+from rowcall.drivers.caller.connection import IdentityQuery
 from rowcall.drivers.database import MakePlan
 from rowcall.operations.blobs import Blobs
 from rowcall.operations.opening import open_store
@@ -58,7 +58,7 @@ class Queue:
         self._turns = itertools.count()
         self._schema_ready = False
         self.lent_dialect: Dialect | None = None
-        self._whereabouts: Whereabouts | None = None
+        self._identity: IdentityQuery | None = None
 
     def now_ms(self) -> int | None:
         """A test's clock, or None for the database's own."""
@@ -158,19 +158,19 @@ class Queue:
         if isinstance(connection, Transaction):
             return self._own(connection), self.dialect
         if self.lent_dialect is None:
-            self.database.lend(connection, None)
+            self.database.caller_connection(connection, None)
             self._prepare_to_lend()
         assert self.lent_dialect is not None
-        return self.database.lend(connection, self._whereabouts), self.lent_dialect
+        return self.database.caller_connection(connection, self._identity), self.lent_dialect
 
     async def alend(self, connection: object) -> tuple[Place, Dialect]:
         if isinstance(connection, Transaction):
             return self._own(connection), self.dialect
         if self.lent_dialect is None:
-            self.database.lend(connection, None)
+            self.database.caller_connection(connection, None)
             await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
         assert self.lent_dialect is not None
-        return self.database.lend(connection, self._whereabouts), self.lent_dialect
+        return self.database.caller_connection(connection, self._identity), self.lent_dialect
 
     def _own(self, transaction: Transaction) -> Transaction:
         if not transaction.belongs_to(self):
@@ -179,8 +179,8 @@ class Queue:
 
     def _prepare_to_lend(self) -> None:
         self._ensure_schema_beside()
-        dialect = self.database.read(self.dialect.for_loans())
-        self._whereabouts = dialect.whereabouts()
+        dialect = self.database.read(self.dialect.for_caller())
+        self._identity = dialect.identity()
         self.lent_dialect = dialect
 
     def _ensure_schema_beside(self) -> None:

@@ -513,7 +513,7 @@ of_context("aprevious")
 of_context("ablockers")
 
 ELSEWHERE = {
-    "Context.acomplete": "tests/lent/test_cancelled.py",
+    "Context.acomplete": "tests/drivers/caller/test_cancelled.py",
     **dict.fromkeys(
         ("Rowcall.aensure_schema", "Rowcall.alend", "Rowcall.aplace", "Rowcall.aput", "Rowcall.aput_many"),
         "reached by those that enqueue",

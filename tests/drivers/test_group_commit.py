@@ -16,7 +16,7 @@ from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.dialect import NewJob
 from rowcall.store.jobs.enqueue import Member
-from tests.drivers.wal import commits_in
+from tests.drivers.sqlite.wal import commits_in
 from tests.support import eventually
 
 MANY = 100

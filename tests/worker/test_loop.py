@@ -27,11 +27,11 @@ class Transactions:
         write, read, execute = SqliteConnection.write, SqliteConnection.read, SqliteConnection.execute
         current = threading.local()
 
-        def noted_write(connection: SqliteConnection, plan: Plan[object]) -> object:
+        def noted_write(connection: SqliteConnection, plan: Plan[object], **options: bool) -> object:
             current.statements = []
             if getattr(plan, "__name__", "") == round_of_work.__name__:
                 self.rounds.append(current.statements)
-            return write(connection, plan)
+            return write(connection, plan, **options)
 
         def noted_read(connection: SqliteConnection, plan: Plan[object]) -> object:
             current.statements = []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
-from rowcall.drivers.caller.connection import Loan, Whereabouts
+from rowcall.drivers.caller.connection import IdentityQuery, Loan
 from rowcall.drivers.caller.kinds import Lender
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.store.statement import Plan
@@ -28,11 +28,11 @@ class Connection(Protocol):
     def read(self, plan: Plan[T]) -> T:
         """Run a plan that only reads; each statement sees a snapshot of its own."""
 
-    def write(self, plan: Plan[T]) -> T:
-        """Run a plan in a transaction: all of it, or nothing."""
+    def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
+        """Run a plan in a transaction: all of it, or nothing.
 
-    def write_one_statement(self, plan: Plan[T]) -> T:
-        """`write`, in one round trip instead of three, for one statement that does no harm if it is written twice."""
+        With `one_statement`, in one round trip instead of three, for one statement that may be written twice.
+        """
 
     def change_counter(self) -> int | None:
         """Return a number that changes when others commit, or None if the database has none."""
@@ -50,11 +50,11 @@ class Transaction(Protocol):
     def interrupt(self, plan: Plan[Any]) -> None:
         """Cancel a plan that another thread runs here; it may wait for a lock. The plan then fails."""
 
-    def mark(self, name: str) -> None:
+    def savepoint(self, name: str) -> None:
         """Set a savepoint."""
 
-    def forget_mark(self, name: str) -> None: ...
-    def back_to(self, mark: str) -> None:
+    def release(self, name: str) -> None: ...
+    def roll_back_to(self, name: str) -> None:
         """Roll back to the savepoint, and release it."""
 
     def commit(self) -> None:
@@ -140,21 +140,21 @@ class Database(ABC, Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+    def caller_connection(self, connection: object, identity: IdentityQuery | None) -> Loan:
         """A connection of the caller's, to run a plan inside the caller's own transaction.
 
-        `whereabouts` is asked of it, and of our own, to tell whether it leads here.
+        `identity` is asked of it, and of our own, to tell whether it leads here.
         """
-        return self._lender.lend(connection, whereabouts)
+        return self._lender.lend(connection, identity)
 
     @abstractmethod
     def vacuum(self) -> int:
         """Return the space of deleted rows to the file system, and the number of bytes that were freed."""
 
-    def give_back(self, stopped: Callable[[], bool]) -> None:
+    def shrink(self, stopped: Callable[[], bool]) -> None:
         """`vacuum`, as far as the database does not do it by itself, until `stopped()`."""
 
-    def tidy(self) -> None:
+    def checkpoint(self) -> None:
         """Do the regular maintenance that the database does not do by itself."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ except ImportError:
 
 _PAIR = struct.Struct("<qqd")
 PAIRS = 8192
-NO_PLACE = 0
+NO_SLOT = 0
 KEPT_SECONDS = 24 * 3600
 _NEW = ".new"
 _SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are; it may grow
@@ -44,10 +44,10 @@ def _boot() -> bytes:
 
 
 _BOOT = _boot()
-_open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+_open_files: weakref.WeakSet[LivenessFile] = weakref.WeakSet()
 
 
-class Ledger:
+class LivenessFile:
     """The id and lease of jobs whose handlers have begun, and when; each in a place of its own until it is settled."""
 
     def __init__(self, folder: str, name: str, database: str = "") -> None:
@@ -65,7 +65,7 @@ class Ledger:
                 os.close(self._fd)
                 os.unlink(made)
                 raise
-            _open_ledgers.add(self)
+            _open_files.add(self)
         self._map[: len(_BOOT)] = _BOOT
         self._free = deque(range(1, PAIRS + 1))
         self._closed = False
@@ -92,20 +92,20 @@ class Ledger:
         `started_at` is by the monotonic clock, which all processes of one boot share.
         """
         if self._closed or not self._free:
-            return NO_PLACE
+            return NO_SLOT
         place = self._free.popleft()
         _PAIR.pack_into(self._map, place * _PAIR.size, job_id, lease, started_at)
         return place
 
     def free(self, places: Iterable[int]) -> None:
-        self._free.extend([place for place in places if place != NO_PLACE])
+        self._free.extend([place for place in places if place != NO_SLOT])
 
     def close(self) -> None:
         self._closed = True
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         with forking.lock:
-            _open_ledgers.discard(self)
+            _open_files.discard(self)
             self._let_go()
 
     def _let_go(self) -> None:
@@ -113,7 +113,7 @@ class Ledger:
         os.close(self._fd)
 
 
-def cannot_be_kept(folder: str, error: OSError) -> StoreUnavailable:
+def cannot_create(folder: str, error: OSError) -> StoreUnavailable:
     """Why a worker cannot have its file in that folder."""
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         place = folder if os.path.exists(folder) else os.path.dirname(folder)
@@ -136,8 +136,8 @@ def _allocate(fd: int, start: int, end: int) -> None:
 
 def _close_inherited() -> None:
     """In a forked child: its copy of the descriptor would keep the lock when the worker dies."""
-    forking.each(list(_open_ledgers), Ledger._let_go)
-    _open_ledgers.clear()
+    forking.each(list(_open_files), LivenessFile._let_go)
+    _open_files.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -153,7 +153,7 @@ def files_in(folder: str) -> set[str]:
     return {os.path.join(folder, name) for name in names if name.startswith("worker-") and not name.endswith(_NEW)}
 
 
-def sweep(folder: str) -> None:
+def remove_old(folder: str) -> None:
     """Remove what workers left behind whose recovery was done elsewhere, once nobody can be asking for it any more."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

@@ -139,7 +139,7 @@ class Transaction:
             if ground.blocks:
                 ground.check(ground.blocks[-1])
                 self._mark = f"rowcall_block_{len(ground.blocks)}"
-                ground.do(lambda transaction: transaction.mark(self._mark))
+                ground.do(lambda transaction: transaction.savepoint(self._mark))
             else:
                 ground.transaction = self._jobs.database.begin()
                 self._jobs.open_transactions.add(ground)
@@ -167,7 +167,7 @@ class Transaction:
     def _keep(self, ground: Ground) -> None:
         ground.blocks.pop()
         if self._mark:
-            ground.do(lambda transaction: transaction.forget_mark(self._mark))
+            ground.do(lambda transaction: transaction.release(self._mark))
         else:
             ground.finish(lambda transaction: transaction.commit())
 
@@ -180,7 +180,7 @@ class Transaction:
             return
         ground.broken = None
         with contextlib.suppress(StoreUnavailable):  # the connection is lost: then the outer block says so at its end
-            ground.do(lambda transaction: transaction.back_to(self._mark))
+            ground.do(lambda transaction: transaction.roll_back_to(self._mark))
 
     def _take_back(self, ground: Ground) -> None:
         with ground.lock:

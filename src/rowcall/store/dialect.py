@@ -336,10 +336,10 @@ class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         """Leases and states, kept so until the transaction ends; None where another transaction is at the row."""
 
-    def for_loans(self) -> Plan[Dialect]:
+    def for_caller(self) -> Plan[Dialect]:
         """A dialect whose statements find the tables whatever the caller's connection is set to."""
 
-    def whereabouts(self) -> Statement[Row] | None:
+    def identity(self) -> Statement[Row] | None:
         """Tells which server, database and table a connection sees, then 'text', 7 and 0.5, as its codecs have them.
 
         None where all that is known otherwise.

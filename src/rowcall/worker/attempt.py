@@ -32,7 +32,7 @@ from rowcall.domain.lifecycle import (
     decide,
 )
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.drivers.liveness_file import NO_PLACE
+from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.dialect import Ready
@@ -56,7 +56,7 @@ class Run:
     # what few runs ever change stands here once, and costs a run nothing
     started_at = 0.0
     finished_at = 0.0
-    place = NO_PLACE
+    place = NO_SLOT
     settled = False
     completed = False
     cancelled = False

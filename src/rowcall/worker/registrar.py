@@ -10,7 +10,7 @@ from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
-from rowcall.drivers.liveness_file import Ledger, cannot_be_kept, sweep
+from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
 from rowcall.drivers.side_files import make_folder
 from rowcall.queue import Queue
 from rowcall.store.dialect import Registration
@@ -23,7 +23,7 @@ class Identity(NamedTuple):
     """One registration. Jobs that were claimed under a former one are no longer this worker's."""
 
     name: str
-    liveness_file: Ledger | None
+    liveness_file: LivenessFile | None
 
 
 class Lease:
@@ -102,16 +102,16 @@ class Registrar:
         if self._core.database.path and (file := self._new_file()) is not None:
             file.close()
 
-    def _new_file(self) -> Ledger | None:
+    def _new_file(self) -> LivenessFile | None:
         """Beside a SQLite file it is needed; with a server it only makes recovery on this host faster."""
         database = self._core.database
         try:
             make_folder(database.side_folder, database.path)
-            sweep(database.side_folder)
-            return Ledger(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
+            remove_old(database.side_folder)
+            return LivenessFile(database.side_folder, f"worker-{secrets.token_hex(8)}", database.path)
         except OSError as error:
             if database.path:
-                raise cannot_be_kept(database.side_folder, error) from error
+                raise cannot_create(database.side_folder, error) from error
             logger.warning(
                 "cannot use %s (%s): if this worker dies, others notice only after its lease",
                 database.side_folder,

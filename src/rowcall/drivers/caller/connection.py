@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 Family = Literal["sqlite", "postgresql"]
-Whereabouts = Statement[Row]
+IdentityQuery = Statement[Row]
 
 _FAIL = Statement("select 1 / 0", (), no_row)
 
@@ -29,10 +29,10 @@ class Guard(Protocol):
 
     is_ready: bool
 
-    def prepare(self, whereabouts: Whereabouts | None) -> None:
+    def prepare(self, identity: IdentityQuery | None) -> None:
         """Learn where the queue lives; this may take a round trip."""
 
-    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
+    def check(self, identity: IdentityQuery | None) -> Plan[str | None]:
         """What is wrong with where the connection leads, if anything; the caller's transaction lives on."""
 
     def explained(self, error: Exception) -> Exception:
@@ -90,10 +90,10 @@ def patience_on(guard: Guard) -> float | None:
 class Loan:
     """A connection in the hands of one call."""
 
-    def __init__(self, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
+    def __init__(self, guard: Guard, seen: Seen, identity: IdentityQuery | None) -> None:
         self._guard = guard
         self._seen = seen
-        self._whereabouts = whereabouts
+        self._identity = identity
 
     def run(self, plan: Plan[T]) -> T:
         raise InvalidOption("connection", "is async: call the method with an a in front (aenqueue, acomplete)")
@@ -116,8 +116,8 @@ def unusable(error: Exception) -> InvalidOption:
 
 
 class SyncLoan(Loan):
-    def __init__(self, kind: SyncKind, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
-        super().__init__(guard, seen, whereabouts)
+    def __init__(self, kind: SyncKind, guard: Guard, seen: Seen, identity: IdentityQuery | None) -> None:
+        super().__init__(guard, seen, identity)
         self._kind = kind
 
     def run(self, plan: Plan[T]) -> T:
@@ -133,19 +133,19 @@ class SyncLoan(Loan):
     def _look(self) -> None:
         known = self._guard.is_ready
         if not known:
-            self._guard.prepare(self._whereabouts)
-        complaint = run(self._guard.check(self._whereabouts), self._kind.execute)
+            self._guard.prepare(self._identity)
+        complaint = run(self._guard.check(self._identity), self._kind.execute)
         if complaint is not None and known:
-            self._guard.prepare(self._whereabouts)
-            complaint = run(self._guard.check(self._whereabouts), self._kind.execute)
+            self._guard.prepare(self._identity)
+            complaint = run(self._guard.check(self._identity), self._kind.execute)
         if complaint is not None:
             raise InvalidOption("connection", complaint)
         self._seen.add(self._kind.key)
 
 
 class AsyncLoan(Loan):
-    def __init__(self, kind: AsyncKind, guard: Guard, seen: Seen, whereabouts: Whereabouts | None) -> None:
-        super().__init__(guard, seen, whereabouts)
+    def __init__(self, kind: AsyncKind, guard: Guard, seen: Seen, identity: IdentityQuery | None) -> None:
+        super().__init__(guard, seen, identity)
         self._kind = kind
 
     async def arun(self, plan: Plan[T]) -> T:
@@ -174,11 +174,11 @@ class AsyncLoan(Loan):
     async def _look(self) -> None:
         known, loop = self._guard.is_ready, asyncio.get_running_loop()
         if not known:
-            await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
-        complaint = await self._finish(self._guard.check(self._whereabouts))
+            await loop.run_in_executor(None, self._guard.prepare, self._identity)
+        complaint = await self._finish(self._guard.check(self._identity))
         if complaint is not None and known:
-            await loop.run_in_executor(None, self._guard.prepare, self._whereabouts)
-            complaint = await self._finish(self._guard.check(self._whereabouts))
+            await loop.run_in_executor(None, self._guard.prepare, self._identity)
+            complaint = await self._finish(self._guard.check(self._identity))
         if complaint is not None:
             raise InvalidOption("connection", complaint)
         self._seen.add(self._kind.key)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 from rowcall.domain.errors import InvalidOption
-from rowcall.drivers.caller.connection import Family, Whereabouts
+from rowcall.drivers.caller.connection import Family, IdentityQuery
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
 
@@ -20,10 +20,10 @@ class SqliteGuard:
 
     is_ready = True
 
-    def prepare(self, whereabouts: Whereabouts | None) -> None:
+    def prepare(self, identity: IdentityQuery | None) -> None:
         pass
 
-    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
+    def check(self, identity: IdentityQuery | None) -> Plan[str | None]:
         rows = yield from fetch(Statement("pragma database_list", (), no_row))
         file = next((str(row[2] or "") for row in rows if row[1] == "main"), "")
         if file and os.path.exists(self._path) and os.path.samefile(file, self._path):
@@ -47,7 +47,7 @@ class PostgresGuard:
     def __init__(
         self,
         name: str,
-        own: Callable[[Whereabouts], Row],
+        own: Callable[[IdentityQuery], Row],
         explained: Callable[[Exception], Exception],
     ) -> None:
         self.name = name
@@ -56,15 +56,15 @@ class PostgresGuard:
         self._known: Row | None = None
         self.is_ready = False
 
-    def prepare(self, whereabouts: Whereabouts | None) -> None:
+    def prepare(self, identity: IdentityQuery | None) -> None:
         """Ask anew: a server that was restarted is another one."""
-        assert whereabouts is not None
-        self._known = self._own(whereabouts)
+        assert identity is not None
+        self._known = self._own(identity)
         self.is_ready = True
 
-    def check(self, whereabouts: Whereabouts | None) -> Plan[str | None]:
-        assert whereabouts is not None
-        (found,) = yield from fetch(whereabouts)
+    def check(self, identity: IdentityQuery | None) -> Plan[str | None]:
+        assert identity is not None
+        (found,) = yield from fetch(identity)
         text, number, fraction = found[3:]
         # of a float only that it can be sent: where it comes as text, it goes as text
         if (text, number, str(fraction)) != ("text", 7, "0.5"):

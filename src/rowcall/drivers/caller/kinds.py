@@ -12,11 +12,11 @@ from rowcall.drivers.caller.connection import (
     AsyncKind,
     AsyncLoan,
     Guard,
+    IdentityQuery,
     Loan,
     Seen,
     SyncKind,
     SyncLoan,
-    Whereabouts,
     unusable,
 )
 from rowcall.drivers.caller.sqlite3 import Aiosqlite, Sqlite3
@@ -46,7 +46,7 @@ class Lender:
         self._guard = guard
         self._seen = Seen()
 
-    def lend(self, connection: object, whereabouts: Whereabouts | None) -> Loan:
+    def lend(self, connection: object, identity: IdentityQuery | None) -> Loan:
         try:
             found = _found(connection)
         except InvalidOption:
@@ -65,8 +65,8 @@ class Lender:
         if leads_to != self._guard.database:
             raise InvalidOption("connection", f"leads to {leads_to}, and this queue is in {self._guard.name}")
         if isinstance(found, Async):
-            return AsyncLoan(found.kind, self._guard, self._seen, whereabouts)
-        return SyncLoan(found.kind, self._guard, self._seen, whereabouts)
+            return AsyncLoan(found.kind, self._guard, self._seen, identity)
+        return SyncLoan(found.kind, self._guard, self._seen, identity)
 
 
 def _found(connection: Any) -> Found:

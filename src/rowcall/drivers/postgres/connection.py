@@ -197,8 +197,10 @@ class Session:
         with contextlib.suppress(psycopg.Error):
             self._raw.cancel()
 
-    def write(self, plan: Plan[T]) -> T:
+    def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
+        if one_statement:
+            return self._write_one_statement(plan)
         self._start(self._begin)
         try:
             result = run(plan, self.execute)
@@ -231,7 +233,7 @@ class Session:
             raise self._unsure(error) from error
         self._tell()
 
-    def write_one_statement(self, plan: Plan[T]) -> T:
+    def _write_one_statement(self, plan: Plan[T]) -> T:
         """`write` for a plan of one statement, in a single round trip."""
         self._to_be_told = False
         try:
@@ -294,11 +296,8 @@ class PostgresConnection:
     def read(self, plan: Plan[T]) -> T:
         return self._connected().read(plan)
 
-    def write(self, plan: Plan[T]) -> T:
-        return self._connected().write(plan)
-
-    def write_one_statement(self, plan: Plan[T]) -> T:
-        return self._connected().write_one_statement(plan)
+    def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
+        return self._connected().write(plan, one_statement=one_statement)
 
     def change_counter(self) -> None:
         """A server does not tell: writers do not wait for each other there."""

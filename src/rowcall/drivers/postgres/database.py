@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.connection import Whereabouts
+from rowcall.drivers.caller.connection import IdentityQuery
 from rowcall.drivers.caller.guards import PostgresGuard
 from rowcall.drivers.caller.kinds import Lender
 from rowcall.drivers.database import Database, MakePlan
@@ -73,7 +73,7 @@ class PostgresDatabase(Database[M, E]):
         self._hint = hint
         guard = PostgresGuard(
             self.name,
-            self._own_whereabouts,
+            self._own_identity,
             lambda error: of_any_driver(error, "the lent connection"),
         )
         super().__init__(plan_of_one, plan_of_many, alike, Lender(guard))
@@ -149,8 +149,8 @@ class PostgresDatabase(Database[M, E]):
                 time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
         return attempt()
 
-    def _own_whereabouts(self, whereabouts: Whereabouts) -> Row:
-        found: list[Row] = self.read(fetch(whereabouts))
+    def _own_identity(self, identity: IdentityQuery) -> Row:
+        found: list[Row] = self.read(fetch(identity))
         return found[0]
 
     def vacuum(self) -> int:
@@ -262,7 +262,7 @@ class PostgresDatabase(Database[M, E]):
 
     def _commit_one(self, entry: Entry[M, E]) -> None:
         try:
-            entry.result = self._again(lambda: self._writer.write_one_statement(self._plan_of_one(entry.member)))
+            entry.result = self._again(lambda: self._writer.write(self._plan_of_one(entry.member), one_statement=True))
         except StoreUnavailable as error:
             entry.error = error
         entry.done = True

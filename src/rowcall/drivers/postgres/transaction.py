@@ -37,15 +37,15 @@ class PostgresTransaction:
             if self._running is plan:
                 self._session.interrupt()
 
-    def mark(self, name: str) -> None:
+    def savepoint(self, name: str) -> None:
         self._say(f"savepoint {name}")
 
-    def forget_mark(self, name: str) -> None:
+    def release(self, name: str) -> None:
         self._say(f"release savepoint {name}")
 
-    def back_to(self, mark: str) -> None:
-        self._say(f"rollback to savepoint {mark}")
-        self._say(f"release savepoint {mark}")
+    def roll_back_to(self, name: str) -> None:
+        self._say(f"rollback to savepoint {name}")
+        self._say(f"release savepoint {name}")
 
     def commit(self) -> None:
         try:

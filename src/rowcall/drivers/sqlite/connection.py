@@ -19,7 +19,7 @@ from rowcall.drivers.runner import run
 from rowcall.drivers.side_files import make_folder
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.drivers.sqlite.file_identity import SameFile
-from rowcall.drivers.sqlite.write_gate import Gate
+from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class SqliteConnection:
         self._config = config
         self._file: SameFile | None = None
         self._told_of_gate = False
-        self._gate = Gate(side_folder, config.gate_seconds, path)
+        self._gate = WriteGate(side_folder, config.gate_seconds, path)
         # held during each call of SQLite, and during nothing else: a fork waits for it (see _before_fork)
         self._in_use = threading.RLock()
         self._interruptible = False
@@ -129,14 +129,12 @@ class SqliteConnection:
         except sqlite3.Error as error:
             raise explained(error, self._path) from error
 
-    def write(self, plan: Plan[T]) -> T:
+    def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a write transaction: all of it, or nothing."""
-        with self.transaction():
-            return run(plan, self.execute)
-
-    def write_one_statement(self, plan: Plan[T]) -> T:
-        """`write` for a plan of one statement: SQLite makes it a transaction by itself, in a third of the calls."""
-        try:
+        if not one_statement:
+            with self.transaction():
+                return run(plan, self.execute)
+        try:  # SQLite makes one statement a transaction by itself, in a third of the calls
             self._make_sure_of_file()
             self._enter_gate()
             return run(plan, self.execute)

@@ -117,7 +117,7 @@ class SqliteDatabase(Database[M, E]):
         with self._lock:
             return self._writing().write(make_plan())
 
-    def tidy(self) -> None:
+    def checkpoint(self) -> None:
         """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""
         if self._tidier is None:
             self._tidier = self._connect()
@@ -127,12 +127,12 @@ class SqliteDatabase(Database[M, E]):
             self._tidier.checkpoint()
 
     def vacuum(self) -> int:
-        return self._give_back(lambda: False)
+        return self._shrink(lambda: False)
 
-    def give_back(self, stopped: Callable[[], bool]) -> None:
-        self._give_back(stopped)
+    def shrink(self, stopped: Callable[[], bool]) -> None:
+        self._shrink(stopped)
 
-    def _give_back(self, stopped: Callable[[], bool]) -> int:
+    def _shrink(self, stopped: Callable[[], bool]) -> int:
         connection = self.connect()
         try:
             freed = 0
@@ -169,7 +169,7 @@ class SqliteDatabase(Database[M, E]):
         connection = self._writing()
         if len(entries) == 1:
             entry = entries[0]
-            entry.result = connection.write_one_statement(self._plan_of_one(entry.member))
+            entry.result = connection.write(self._plan_of_one(entry.member), one_statement=True)
             entry.done = True
             return
         groups: dict[object, list[Entry[M, E]]] = {}

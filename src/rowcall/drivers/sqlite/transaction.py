@@ -28,15 +28,15 @@ class SqliteTransaction:
     def interrupt(self, plan: Plan[Any]) -> None:
         """Nothing waits in here: the only lock there is was taken at the beginning."""
 
-    def mark(self, name: str) -> None:
+    def savepoint(self, name: str) -> None:
         self._say(f"savepoint {name}")
 
-    def forget_mark(self, name: str) -> None:
+    def release(self, name: str) -> None:
         self._say(f"release {name}")
 
-    def back_to(self, mark: str) -> None:
-        self._say(f"rollback to {mark}")
-        self._say(f"release {mark}")
+    def roll_back_to(self, name: str) -> None:
+        self._say(f"rollback to {name}")
+        self._say(f"release {name}")
 
     def commit(self) -> None:
         try:

@@ -27,7 +27,7 @@ else:
 PASSED_BY_SECONDS = 10.0
 
 
-class Gate:
+class WriteGate:
     """One writer's way to the gate; a connection has its own."""
 
     def __init__(self, folder: str, limit_seconds: float, database: str = "") -> None:

@@ -289,13 +289,13 @@ class PostgresDialect(
         """Tell those who listen, if anybody does."""
         return plain(self._sql.hint)
 
-    def for_loans(self) -> Plan[Dialect]:
+    def for_caller(self) -> Plan[Dialect]:
         schema = yield from only(Statement(self._sql.schema_of_tables, (), rows.text_from_row))
         return PostgresDialect(f"{schema}.{self._prefix}", lent=True)
 
-    def whereabouts(self) -> Statement[Row]:
+    def identity(self) -> Statement[Row]:
         """It never fails: what it does not find is 0."""
-        return plain(self._sql.whereabouts)
+        return plain(self._sql.identity)
 
     def survey(self, now_ms: int | None) -> Plan[Survey]:
         return only(Statement(self._sql.survey, (now_ms,), survey_from_row))

@@ -260,11 +260,11 @@ class SqliteDialect(
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
         return dict((yield from fetch(Statement(self._sql.leases, (as_json(job_ids),), rows.lease_from_row))))
 
-    def for_loans(self) -> Plan[Dialect]:
+    def for_caller(self) -> Plan[Dialect]:
         yield from ()
         return SqliteDialect(self._prefix, lent=True)
 
-    def whereabouts(self) -> None:
+    def identity(self) -> None:
         return None
 
     def heartbeat(self, job_id: int, lease: int, now_ms: int | None) -> Plan[bool]:

@@ -47,7 +47,7 @@ class HealthLog:
         where = f" on {host_name()}" if complaint.here else ""
         core = self._core
         said = core.dialect.take_duty(f"complaint: {complaint.kind}{where}", SILENCE_MS, core.now_ms())
-        if connection.write_one_statement(said):
+        if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 
     def _surroundings(self, ahead_seconds: float) -> Surroundings:

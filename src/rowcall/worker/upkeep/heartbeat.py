@@ -35,7 +35,7 @@ class Heartbeat:
     def _send(self, connection: Connection) -> None:
         worker, monotonic = self._registrar.name, self._core.clock.monotonic
         sent_at = monotonic()
-        registered = connection.write_one_statement(self._core.dialect.beat(worker, self._core.now_ms()))
+        registered = connection.write(self._core.dialect.beat(worker, self._core.now_ms()), one_statement=True)
         self._confirmed_at = monotonic()
         if worker != self._registrar.name:
             return

@@ -83,12 +83,12 @@ class Pruning:
         self._pruned = bool(pruned)  # where nothing was old enough, nothing will be for a while
         if pruned:
             logger.info("pruned %d finished jobs", pruned.total())
-            self._core.database.give_back(stopping)
+            self._core.database.shrink(stopping)
 
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
         """Whether no other process has taken it over since it fell due."""
         core = self._core
-        return connection.write_one_statement(core.dialect.take_duty(duty.setting, duty.every_ms, core.now_ms()))
+        return connection.write(core.dialect.take_duty(duty.setting, duty.every_ms, core.now_ms()), one_statement=True)
 
 
 def _is_due(duty: Duty, chores: Chores) -> bool:

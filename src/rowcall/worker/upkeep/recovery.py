@@ -60,7 +60,7 @@ class Recovery:
             self._mismatches.look(stopping)
         if clock.monotonic() >= self._tidy_at:
             self._tidy_at = clock.monotonic() + TIDY_SECONDS
-            self._core.database.tidy()
+            self._core.database.checkpoint()
 
     def _any_dead_here(self) -> bool:
         """Whether the kernel has freed the lock of a worker on this host, known to us or not. Runs no statement."""

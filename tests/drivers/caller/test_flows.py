@@ -9,10 +9,10 @@ import contextlib
 import pytest
 
 from rowcall import Context, DuplicateJob, InvalidOption, Job, LeaseLost, Rowcall, Status
-from tests.lent.callers.base import Caller, Kind, Undo
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.desk import Desk, Lending
-from tests.lent.handling import handled, handler_of
+from tests.drivers.caller.callers.base import Caller, Kind, Undo
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.handling import handled, handler_of
 
 SOME = [
     BY_NAME[name]

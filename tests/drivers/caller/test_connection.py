@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall, SchemaMismatch
-from tests.lent.callers.base import Caller, Undo
-from tests.lent.desk import Lending
+from tests.drivers.caller.callers.base import Caller, Undo
+from tests.drivers.caller.desk import Lending
 
 
 def test_commit(lending: Lending) -> None:

@@ -14,8 +14,10 @@ import sqlalchemy
 from psycopg.rows import tuple_row
 
 from rowcall import InvalidArguments, InvalidOption
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import (
+from tests.drivers.caller.callers.asyncpg_callers import Asyncpg
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.django_callers import Django
+from tests.drivers.caller.callers.kinds import (
     ASYNC_DRIVERS,
     ASYNC_HANDLES,
     BY_NAME,
@@ -25,12 +27,15 @@ from tests.lent.callers.kinds import (
     SYNC_DRIVERS,
     sqlalchemy_kind,
 )
-from tests.lent.callers.of_asyncpg import Asyncpg
-from tests.lent.callers.of_django import Django
-from tests.lent.callers.of_psycopg import Psycopg, PsycopgAsync, PsycopgAsyncInPipeline, PsycopgInPipeline
-from tests.lent.callers.of_sqlalchemy import Alchemy, AlchemyAsync, execute_of
-from tests.lent.callers.of_sqlite import Aiosqlite, Sqlite3
-from tests.lent.desk import Desk, Lending
+from tests.drivers.caller.callers.psycopg_callers import (
+    Psycopg,
+    PsycopgAsync,
+    PsycopgAsyncInPipeline,
+    PsycopgInPipeline,
+)
+from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync, execute_of
+from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
+from tests.drivers.caller.desk import Desk, Lending
 
 PRAGMAS = (
     "foreign_keys",

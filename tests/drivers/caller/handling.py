@@ -10,8 +10,8 @@ import pytest
 from rowcall import Backoff, Context, Job
 from rowcall.domain.job import Summary
 from rowcall.task import ContextTask
-from tests.lent.callers.base import Caller, drive
-from tests.lent.desk import Lending
+from tests.drivers.caller.callers.base import Caller, drive
+from tests.drivers.caller.desk import Lending
 
 Body = Callable[[Context, Caller], Coroutine[Any, Any, None]]
 

@@ -11,8 +11,8 @@ from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.worker.loop import rounds
 from tests.connected import database_with_tables, empty
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.nursery import Child, Line, Nursery
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.nursery import Child, Line, Nursery
 from tests.wake.idle import HOURS, Idle
 
 pytestmark = pytest.mark.concurrency

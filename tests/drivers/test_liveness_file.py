@@ -12,14 +12,14 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.drivers import liveness_file
-from rowcall.drivers.liveness_file import NO_PLACE, PAIRS, Ledger, cannot_be_kept
+from rowcall.drivers.liveness_file import NO_SLOT, PAIRS, LivenessFile, cannot_create
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 
 HOLD = """
 import signal, sys
-from rowcall.drivers.liveness_file import Ledger
-held = Ledger(sys.argv[1], "worker-x")
+from rowcall.drivers.liveness_file import LivenessFile
+held = LivenessFile(sys.argv[1], "worker-x")
 held.mark_started(7, 3, 12.5)
 print("held", flush=True)
 signal.pause()
@@ -52,8 +52,8 @@ print("after the fork", liveness_file.is_dead(sys.argv[1]), flush=True)
 
 FORK = """
 import os, signal, sys, threading
-from rowcall.drivers.liveness_file import Ledger
-held = Ledger(sys.argv[1], "worker-x")
+from rowcall.drivers.liveness_file import LivenessFile
+held = LivenessFile(sys.argv[1], "worker-x")
 read, write = os.pipe()
 def grow():
     for _ in range(6):
@@ -72,7 +72,7 @@ signal.pause()
 
 
 def test_a_living_owner_is_not_dead(tmp_path: Path) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
     assert not liveness_file.is_dead(held.path)
     held.close()
     assert not os.path.exists(held.path)
@@ -96,10 +96,10 @@ def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
 
 
 def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
     slow = held.mark_started(1, 1)
     places = [held.mark_started(number, 1) for number in range(2, PAIRS + 1)]
-    assert held.mark_started(PAIRS + 1, 1) == NO_PLACE
+    assert held.mark_started(PAIRS + 1, 1) == NO_SLOT
     held.free(places)
     for number in range(PAIRS + 1, 3 * PAIRS):
         held.free([held.mark_started(number, 1)])
@@ -107,28 +107,28 @@ def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
     assert found is not None
     assert (1, 1) in found
     assert (3 * PAIRS - 1, 1) in found
-    held.free([slow, NO_PLACE])
+    held.free([slow, NO_SLOT])
     held.close()
-    assert held.mark_started(1, 2) == NO_PLACE
+    assert held.mark_started(1, 2) == NO_SLOT
 
 
 def test_the_file_grows_and_keeps_what_was_written(tmp_path: Path) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
     first = [held.mark_started(number, 1) for number in range(1, PAIRS + 1)]
     held.reserve(5 * PAIRS)
     more = [held.mark_started(number, 1) for number in range(PAIRS + 1, 6 * PAIRS + 1)]
-    assert NO_PLACE not in more
+    assert NO_SLOT not in more
     assert len({*first, *more}) == 6 * PAIRS
     assert set(liveness_file.started_jobs(held.path) or ()) == {(number, 1) for number in range(1, 6 * PAIRS + 1)}
     held.close()
 
 
 def test_a_thread_that_writes_while_the_file_grows_is_heard(tmp_path: Path) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
 
     def mark() -> None:
         for number in range(1, PAIRS + 1):
-            assert held.mark_started(number, 1) != NO_PLACE
+            assert held.mark_started(number, 1) != NO_SLOT
 
     thread = threading.Thread(target=mark)
     thread.start()
@@ -154,12 +154,12 @@ def test_a_child_that_is_forked_while_the_file_grows_does_not_keep_the_lock(tmp_
 
 
 def test_a_full_disk_keeps_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
     fill_the_disk(monkeypatch)
     with pytest.raises(StoreUnavailable, match=r"cannot grow to 384 KB \(No space left on device\)"):
         held.reserve(PAIRS + 1)
     held.reserve(PAIRS)
-    assert held.mark_started(7, 3) != NO_PLACE
+    assert held.mark_started(7, 3) != NO_SLOT
     assert liveness_file.started_jobs(held.path) == {(7, 3): 0.0}
     held.close()
 
@@ -210,7 +210,7 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
 
 
 def test_what_was_written_before_the_machine_started_anew_says_nothing(tmp_path: Path) -> None:
-    held = Ledger(str(tmp_path), "worker-x")
+    held = LivenessFile(str(tmp_path), "worker-x")
     held.mark_started(7, 3)
     with open(held.path, "r+b") as file:
         file.write(b"another boot id.")
@@ -236,4 +236,4 @@ def test_nothing_is_known_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_why_it_cannot_be_kept(tmp_path: Path, number: int, said: str) -> None:
-    assert said.format(tmp_path) in str(cannot_be_kept(str(tmp_path), OSError(number, os.strerror(number))))
+    assert said.format(tmp_path) in str(cannot_create(str(tmp_path), OSError(number, os.strerror(number))))

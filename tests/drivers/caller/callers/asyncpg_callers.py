@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from tests.lent.callers.base import Caller, Rows
+from tests.drivers.caller.callers.base import Caller, Rows
 
 
 class Asyncpg(Caller):

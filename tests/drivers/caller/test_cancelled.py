@@ -16,9 +16,9 @@ from rowcall import Context, Job, Rowcall
 from rowcall.drivers.caller import connection
 from rowcall.drivers.finishing import finish
 from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.desk import Desk, Lending
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.desk import Desk, Lending
 
 LARGE = 300_000
 ASYNC = [

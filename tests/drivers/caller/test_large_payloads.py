@@ -8,10 +8,10 @@ import pytest
 from rowcall import Context, InvalidArguments
 from rowcall.domain.blobs import BLOB_KEY
 from tests.connected import connected
-from tests.lent.callers.base import Caller
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.desk import Desk, Lending
-from tests.lent.handling import handler_of
+from tests.drivers.caller.callers.base import Caller
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.handling import handler_of
 
 LARGE = "x" * 300_000
 # one of each family; what all kinds have in common is shown by the matrix

@@ -17,7 +17,7 @@ from rowcall.task import ContextTask
 from rowcall.testing import eventually
 from rowcall.worker.loop import outcomes, rounds
 from rowcall.worker.loop.buffer_size import Pace
-from tests.lent.test_completion import ROLLED_BACK
+from tests.drivers.caller.test_completion import ROLLED_BACK
 from tests.worker.support import comes_to, ended
 
 pytestmark = pytest.mark.concurrency

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, Job
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import BY_NAME, KINDS
-from tests.lent.desk import Desk, Lending
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.kinds import BY_NAME, KINDS
+from tests.drivers.caller.desk import Desk, Lending
 
 OF_DRIVERS = [kind for kind in KINDS if kind.name.startswith(("psycopg", "asyncpg"))]
 

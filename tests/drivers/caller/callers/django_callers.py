@@ -11,7 +11,7 @@ import django
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from tests.lent.callers.base import Caller, Rows, Undo
+from tests.drivers.caller.callers.base import Caller, Rows, Undo
 
 if not settings.configured:
     settings.configure()

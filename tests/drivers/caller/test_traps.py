@@ -19,12 +19,12 @@ from rowcall import Context, Rowcall, StoreUnavailable
 from rowcall.task import Task
 from rowcall.testing import eventually
 from tests.connected import connected
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.callers.of_django import Django
-from tests.lent.callers.of_sqlalchemy import url_for
-from tests.lent.desk import Desk, Lending
-from tests.lent.test_elsewhere import OF_EACH_DRIVER
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.django_callers import Django
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.callers.sqlalchemy_callers import url_for
+from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.test_other_database import OF_EACH_DRIVER
 
 
 @pytest.fixture

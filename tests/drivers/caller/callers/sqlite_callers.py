@@ -9,7 +9,7 @@ from typing import Any
 
 import aiosqlite
 
-from tests.lent.callers.base import Caller, Rows
+from tests.drivers.caller.callers.base import Caller, Rows
 
 SAVEPOINT, UNDO, RELEASE = "savepoint inside", "rollback to inside", "release inside"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Context, Rowcall
-from tests.lent.callers.base import Caller
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.desk import Desk, Lending
-from tests.lent.handling import codes_of, handler_of
-from tests.lent.nursery import Line, Nursery
+from tests.drivers.caller.callers.base import Caller
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.handling import codes_of, handler_of
+from tests.drivers.caller.nursery import Line, Nursery
 
 pytestmark = pytest.mark.crash
 

@@ -14,10 +14,10 @@ from rowcall import InvalidOption, Rowcall, StoreUnavailable
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from tests.connected import connected
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.kinds import BY_NAME, KINDS, ON_POSTGRESQL
-from tests.lent.callers.of_django import Django
-from tests.lent.desk import Desk, Lending
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.django_callers import Django
+from tests.drivers.caller.callers.kinds import BY_NAME, KINDS, ON_POSTGRESQL
+from tests.drivers.caller.desk import Desk, Lending
 
 
 def test_another_kind_of_database(lending: Lending, request: pytest.FixtureRequest) -> None:

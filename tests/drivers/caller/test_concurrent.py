@@ -21,12 +21,12 @@ from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of
 from tests.connected import connected
-from tests.lent.callers.base import Caller
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.callers.of_psycopg import Psycopg
-from tests.lent.callers.of_sqlalchemy import url_for
-from tests.lent.desk import Desk, Lending
-from tests.lent.test_elsewhere import OF_EACH_DRIVER
+from tests.drivers.caller.callers.base import Caller
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.callers.psycopg_callers import Psycopg
+from tests.drivers.caller.callers.sqlalchemy_callers import url_for
+from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.test_other_database import OF_EACH_DRIVER
 from tests.pgbouncer import PgBouncer
 
 

@@ -279,7 +279,7 @@ def in_every_session(jobs: Rowcall, setting: str) -> set[object]:
         *database.write(lambda: plain(question)),
         *worker.read(plain(question)),
         *worker.write(plain(question)),
-        *worker.write_one_statement(plain(question)),
+        *worker.write(plain(question), one_statement=True),
         *listening.execute(question).fetchall(),
     ]
     worker.close()

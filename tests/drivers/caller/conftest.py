@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
-from tests.lent.callers.kinds import KINDS, MAIN
-from tests.lent.desk import Desk, Lending, desk
-from tests.lent.nursery import Nursery
-from tests.lent.nursery import nursery as open_nursery
+from tests.drivers.caller.callers.kinds import KINDS, MAIN
+from tests.drivers.caller.desk import Desk, Lending, desk
+from tests.drivers.caller.nursery import Nursery
+from tests.drivers.caller.nursery import nursery as open_nursery
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,10 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.testing.process import PythonProcess
-from tests.lent.callers.base import Caller
-from tests.lent.callers.kinds import BY_NAME
-from tests.lent.callers.of_sqlalchemy import url_for
-from tests.lent.desk import Desk, Lending
+from tests.drivers.caller.callers.base import Caller
+from tests.drivers.caller.callers.kinds import BY_NAME
+from tests.drivers.caller.callers.sqlalchemy_callers import url_for
+from tests.drivers.caller.desk import Desk, Lending
 
 EVERY_KIND = (
     "sqlite3.Connection",

@@ -14,7 +14,7 @@ import pytest
 
 from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config
-from rowcall.drivers.sqlite.write_gate import Gate
+from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.operations.enqueue import Enqueueing
 from tests.support import PythonProcess, eventually
 
@@ -22,8 +22,8 @@ PATIENT = 20.0
 
 HOLD = """
 import signal, sys
-from rowcall.drivers.sqlite.write_gate import Gate
-gate = Gate(sys.argv[1], 20.0)
+from rowcall.drivers.sqlite.write_gate import WriteGate
+gate = WriteGate(sys.argv[1], 20.0)
 gate.enter()
 print("inside", flush=True)
 signal.pause()
@@ -31,11 +31,11 @@ signal.pause()
 
 GO_AGAIN_AND_AGAIN = """
 import mmap, struct, sys, threading
-from rowcall.drivers.sqlite.write_gate import Gate
+from rowcall.drivers.sqlite.write_gate import WriteGate
 folder, counter = sys.argv[1:]
 with open(counter, "r+b") as file:
     turns = mmap.mmap(file.fileno(), 8)
-gate = Gate(folder, 20.0)
+gate = WriteGate(folder, 20.0)
 number = 0
 while True:
     gate.enter()
@@ -56,8 +56,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gates(folder: Path) -> Iterator[list[Gate]]:
-    gates = [Gate(str(folder), PATIENT) for _ in range(3)]
+def gates(folder: Path) -> Iterator[list[WriteGate]]:
+    gates = [WriteGate(str(folder), PATIENT) for _ in range(3)]
     yield gates
     for gate in gates:
         gate.leave()
@@ -75,7 +75,7 @@ def descriptors_in(folder: Path) -> int:
     return count
 
 
-def enter_in_a_thread(gate: Gate) -> threading.Event:
+def enter_in_a_thread(gate: WriteGate) -> threading.Event:
     entered = threading.Event()
 
     def enter() -> None:
@@ -86,7 +86,7 @@ def enter_in_a_thread(gate: Gate) -> threading.Event:
     return entered
 
 
-def test_one_at_a_time(gates: list[Gate]) -> None:
+def test_one_at_a_time(gates: list[WriteGate]) -> None:
     first, second, _ = gates
     first.enter()
     entered = enter_in_a_thread(second)
@@ -95,7 +95,7 @@ def test_one_at_a_time(gates: list[Gate]) -> None:
     assert entered.wait(PATIENT)
 
 
-def test_leaving_twice_lets_nobody_else_out(gates: list[Gate]) -> None:
+def test_leaving_twice_lets_nobody_else_out(gates: list[WriteGate]) -> None:
     first, second, third = gates
     first.enter()
     first.leave()
@@ -107,7 +107,7 @@ def test_leaving_twice_lets_nobody_else_out(gates: list[Gate]) -> None:
     assert entered.wait(PATIENT)
 
 
-def test_a_gate_can_be_used_again_and_again_without_leaking(gates: list[Gate], folder: Path) -> None:
+def test_a_gate_can_be_used_again_and_again_without_leaking(gates: list[WriteGate], folder: Path) -> None:
     for _ in range(100):
         for gate in gates:
             gate.enter()
@@ -119,7 +119,7 @@ def test_a_gate_can_be_used_again_and_again_without_leaking(gates: list[Gate], f
 
 
 @pytest.mark.concurrency
-def test_nobody_goes_again_and_again_before_one_who_waits(gates: list[Gate], folder: Path, tmp_path: Path) -> None:
+def test_nobody_goes_again_and_again_before_one_who_waits(gates: list[WriteGate], folder: Path, tmp_path: Path) -> None:
     counter = tmp_path / "turns"
     counter.write_bytes(bytes(8))
     others_turns = []
@@ -140,7 +140,7 @@ def test_nobody_goes_again_and_again_before_one_who_waits(gates: list[Gate], fol
 
 @pytest.mark.concurrency
 def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again_once_it_is_gone(folder: Path) -> None:
-    gate, other = Gate(str(folder), 0.2), Gate(str(folder), PATIENT)
+    gate, other = WriteGate(str(folder), 0.2), WriteGate(str(folder), PATIENT)
     with PythonProcess("-c", HOLD, str(folder)) as holder:
         holder.wait_for("inside")
         holder.send(signal.SIGSTOP)
@@ -168,7 +168,7 @@ def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again
 
 
 @pytest.mark.crash
-def test_the_kernel_frees_the_gate_of_a_killed_holder(gates: list[Gate], folder: Path) -> None:
+def test_the_kernel_frees_the_gate_of_a_killed_holder(gates: list[WriteGate], folder: Path) -> None:
     with PythonProcess("-c", HOLD, str(folder)) as holder:
         holder.wait_for("inside")
         entered = enter_in_a_thread(gates[0])

@@ -14,7 +14,7 @@ import psycopg
 
 from rowcall import Job, Rowcall
 from rowcall.task import Enqueuer
-from tests.lent.callers.base import Caller, Kind
+from tests.drivers.caller.callers.base import Caller, Kind
 
 OWN_TABLE = "create table mine (id integer, note text)"
 _numbers = itertools.count(1)

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from tests.lent.callers.base import Caller, Rows, Undo
+from tests.drivers.caller.callers.base import Caller, Rows, Undo
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Processes that can be killed, quickly made: one has imported everything, and forks a child for each wish.
 
-    python -m tests.lent.nursery SOCKET
+    python -m tests.drivers.caller.nursery SOCKET
 
 A child writes lines to whoever asked for it, and ends with that connection at the latest.
 """
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from rowcall.testing.process import PythonProcess
-from tests.lent.callers import kinds as _kinds  # noqa: F401 (imported once, for all children)
+from tests.drivers.caller.callers import kinds as _kinds  # noqa: F401 (imported once, for all children)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 30.0
 
 
@@ -93,7 +93,7 @@ class Nursery:
 def nursery() -> Iterator[Nursery]:
     with tempfile.TemporaryDirectory(prefix="nursery-") as folder:  # a socket's path must be short
         path = os.path.join(folder, "socket")
-        with PythonProcess("-m", "tests.lent.nursery", path, cwd=str(ROOT)) as process:
+        with PythonProcess("-m", "tests.drivers.caller.nursery", path, cwd=str(ROOT)) as process:
             process.wait_for("open")
             yield Nursery(process, path)
 

@@ -10,7 +10,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from tests.lent.callers.base import Caller, Rows
+from tests.drivers.caller.callers.base import Caller, Rows
 
 Handle = Callable[[Any], Any]
 """What is made of an engine: a connection, or a session of some kind."""

@@ -12,10 +12,10 @@ from sqlalchemy import orm
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
 from sqlmodel.ext.asyncio.session import AsyncSession as SqlmodelAsyncSession
 
-from tests.lent.callers.base import Caller, Kind
-from tests.lent.callers.of_asyncpg import Asyncpg, AsyncpgOfPool, AsyncpgWithCodecs
-from tests.lent.callers.of_django import Django
-from tests.lent.callers.of_psycopg import (
+from tests.drivers.caller.callers.asyncpg_callers import Asyncpg, AsyncpgOfPool, AsyncpgWithCodecs
+from tests.drivers.caller.callers.base import Caller, Kind
+from tests.drivers.caller.callers.django_callers import Django
+from tests.drivers.caller.callers.psycopg_callers import (
     Psycopg,
     PsycopgAsync,
     PsycopgAsyncInPipeline,
@@ -24,8 +24,8 @@ from tests.lent.callers.of_psycopg import (
     PsycopgOfPool,
     Something,
 )
-from tests.lent.callers.of_sqlalchemy import Alchemy, AlchemyAsync
-from tests.lent.callers.of_sqlite import Aiosqlite, Sqlite3
+from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync
+from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
 
 Database = Literal["sqlite", "postgresql"]
 

@@ -7,9 +7,9 @@ import contextlib
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Job, LeaseLost
-from tests.lent.callers.base import Caller, Undo
-from tests.lent.desk import Lending
-from tests.lent.handling import codes_of, handled
+from tests.drivers.caller.callers.base import Caller, Undo
+from tests.drivers.caller.desk import Lending
+from tests.drivers.caller.handling import codes_of, handled
 
 ROLLED_BACK = "COMPLETION:ROLLED_BACK"
 
