@@ -180,7 +180,7 @@ def test_commands_work_behind_a_pooler(
             assert result.exit_code == 0, result.output
         process.send(signal.SIGTERM)
         assert process.wait() == 0, process.output
-        process.wait_for("a connection pooler is in between")
+        process.wait_for("cannot receive notifications through a connection pooler")
 
 
 @pytest.mark.parametrize("more", [[], ["--processes=2"]])

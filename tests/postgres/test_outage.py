@@ -16,7 +16,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.loop import rounds
-from rowcall.worker.loop.postgres_waiter import ServerLookout
+from rowcall.worker.loop.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
 from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_beats
@@ -149,14 +149,14 @@ def test_the_pauses_grow_and_differ(
     site: Site, jobs: Rowcall, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    pause = ServerLookout.pause
+    pause = PostgresWaiter.pause
 
-    def noted_pause(lookout: ServerLookout, seconds: float) -> None:
+    def noted_pause(waiter: PostgresWaiter, seconds: float) -> None:
         pauses.append(seconds)
-        pause(lookout, seconds)
+        pause(waiter, seconds)
 
     monkeypatch.setattr(rounds, "LAST_PAUSE_SECONDS", 0.4)
-    monkeypatch.setattr(ServerLookout, "pause", noted_pause)
+    monkeypatch.setattr(PostgresWaiter, "pause", noted_pause)
     with jobs.worker(lease=LEASE_SECONDS):
         server.stop()
         eventually(lambda: len(pauses) >= 6)

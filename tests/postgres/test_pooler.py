@@ -22,7 +22,7 @@ from tests.worker.support import all_ended, ended, outcomes
 pytestmark = pytest.mark.concurrency
 
 NEVER_SECONDS = 3600.0
-WARNING = "a connection pooler is in between"
+WARNING = "cannot receive notifications through a connection pooler"
 SETTINGS = (
     "enable_seqscan",
     "enable_bitmapscan",
@@ -133,7 +133,7 @@ def test_a_worker_with_a_way_past_the_pooler_is_told_at_once(
     pooled_url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The worker never looks by itself here: what it does not hear of, it does not find."""
-    for floor in ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
+    for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
     monkeypatch.setattr(rounds, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
     ran: list[str] = []

@@ -83,7 +83,7 @@ def test_it_is_told_of_new_jobs_again(
     site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker never looks by itself here: what it does not hear of, it does not find."""
-    for floor in ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
+    for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
     monkeypatch.setattr(rounds, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
     ran: list[str] = []

@@ -176,7 +176,7 @@ class TestOnAServer:
             assert connection.execute(WAITERS).fetchall() == [(job.id,)]
             jobs.complete(claimed(jobs))
             assert waiting.result(LONG) is None
-            elsewhere._room()._bell.ring()  # type: ignore[union-attr]
+            elsewhere._room()._waker.wake()  # type: ignore[union-attr]
             eventually(lambda: connection.execute(WAITERS).fetchall() == [], message="no row")
 
     def test_who_has_died_is_forgotten_after_a_minute(self, jobs: Rowcall, clock: FakeClock, url: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.wake.notification import News
+from rowcall.wake.waiter import Wakeup
 from rowcall.worker.loop import postgres_waiter, rounds
-from rowcall.worker.loop.postgres_waiter import ServerLookout
+from rowcall.worker.loop.postgres_waiter import PostgresWaiter
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected
 
@@ -27,7 +27,7 @@ class Idle:
     def __init__(self, jobs: Rowcall, url: str) -> None:
         self.jobs = jobs
         self.url = url
-        self.news: list[News] = []
+        self.wakeups: list[Wakeup] = []
         self.waits = False
         self.in_doubt: set[str] = set()
         self.ran: list[str] = []
@@ -40,20 +40,20 @@ class Idle:
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is found by looking now and then; what ends a wait is kept."""
-        for floor in ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
-            monkeypatch.setattr(postgres_waiter, floor, HOURS)
+        for poll in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
+            monkeypatch.setattr(postgres_waiter, poll, HOURS)
         monkeypatch.setattr(rounds, "LONGEST_WAIT_SECONDS", HOURS)
-        wait = ServerLookout.wait
+        wait = PostgresWaiter.wait
 
-        def watched(lookout: ServerLookout, seconds: float) -> News:
-            self.in_doubt = set(lookout._in_doubt)
+        def watched(waiter: PostgresWaiter, seconds: float) -> Wakeup:
+            self.in_doubt = set(waiter._in_doubt)
             self.waits = not self.in_doubt
-            news = wait(lookout, seconds)
+            wakeups = wait(waiter, seconds)
             self.waits = False
-            self.news.append(news)
-            return news
+            self.wakeups.append(wakeups)
+            return wakeups
 
-        monkeypatch.setattr(ServerLookout, "wait", watched)
+        monkeypatch.setattr(PostgresWaiter, "wait", watched)
 
     @contextlib.contextmanager
     def worker(self, *, concurrency: int = 10, lease: float = 600, queues: list[str] | None = None) -> Iterator[Worker]:
@@ -63,14 +63,15 @@ class Idle:
     def settle(self) -> None:
         """Wait until the worker waits, and others know it."""
         eventually(lambda: self.waits and self.listening == [True], message="a worker that waits")
-        self.news.clear()
+        self.wakeups.clear()
 
     def settle_in_doubt(self, transactions: int = 1) -> None:
-        """Wait until the worker waits for these to end, and has asked for them in vain."""
+        """Wait until the worker waits for these to end, and has asked for them once."""
         eventually(
-            lambda: len(self.in_doubt) == transactions and self.news[-1:] == [News.NOTHING], message="a worker in doubt"
+            lambda: len(self.in_doubt) == transactions and self.wakeups[-1:] == [Wakeup.NOTHING],
+            message="a worker in doubt",
         )
-        self.news.clear()
+        self.wakeups.clear()
 
     @property
     def listening(self) -> list[object]:
@@ -80,9 +81,9 @@ class Idle:
 
     def has_run(self, *texts: str) -> None:
         """The worker was told of these, and did not find them by itself."""
-        eventually(lambda: self.ran == list(texts), message=f"{texts} of {self.ran}, after {self.news}")
-        eventually(lambda: News.TOLD in self.news, message=f"a hint after {self.news}")
-        assert not {News.CHANGED, News.TIME} & set(self.news)
+        eventually(lambda: self.ran == list(texts), message=f"{texts} of {self.ran}, after {self.wakeups}")
+        eventually(lambda: Wakeup.NOTIFIED in self.wakeups, message=f"a hint after {self.wakeups}")
+        assert not {Wakeup.CHANGED, Wakeup.TIMEOUT} & set(self.wakeups)
 
 
 class Ear:

@@ -26,7 +26,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> None:
         (recovery, ("CHECK_SECONDS", "TIDY_SECONDS")),
         (rounds, ("LONGEST_WAIT_SECONDS",)),
         (mismatches, ("PAUSE_SECONDS",)),
-        (postgres_waiter, ("FIRST_FLOOR_SECONDS", "LAST_FLOOR_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
+        (postgres_waiter, ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name) / FASTER)

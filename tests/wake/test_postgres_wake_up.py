@@ -14,7 +14,7 @@ from rowcall import Backoff, Job, Rowcall
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.wake.notification import News
+from rowcall.wake.waiter import Wakeup
 from rowcall.worker.loop import buffer_size, postgres_waiter
 from rowcall.worker.upkeep import recovery
 from tests.connected import connected, database_with_tables, empty
@@ -221,7 +221,7 @@ def test_queues_of_one_database_have_a_channel_each(
         idle = Idle(other, postgres_url)
         idle.watch(monkeypatch)
         with idle.worker():
-            eventually(lambda: idle.waits and News.TOLD in idle.news)
+            eventually(lambda: idle.waits and Wakeup.NOTIFIED in idle.wakeups)
             with connected(postgres_url) as mine:
                 mine.execute(PLAIN_SQL.replace(b"rowcall_", prefix.encode()))
             idle.has_run("x")

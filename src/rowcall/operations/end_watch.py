@@ -9,10 +9,11 @@ from collections.abc import Collection
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
+from rowcall.base.clock import Clock
 from rowcall.drivers.sqlite.database import SqliteDatabase
-from rowcall.wake.file_watch import Bell, is_readable
-from rowcall.wake.notification import News
-from rowcall.wake.sqlite_waiter import FileLookout
+from rowcall.wake.sqlite_waiter import SqliteWaiter
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
 
 if TYPE_CHECKING:
     from rowcall.queue import Queue
@@ -33,40 +34,37 @@ class Outlook(Protocol):
     def close(self) -> None: ...
 
 
-def outlook_for(core: Queue, bell: Bell) -> Outlook:
+def outlook_for(core: Queue, waker: Waker) -> Outlook:
     if isinstance(core.database, SqliteDatabase):
-        return FileOutlook(core.database, bell)
-    return ServerOutlook(core, bell)
+        return FileOutlook(core.database, waker, core.clock)
+    return ServerOutlook(core, waker)
 
 
 class FileOutlook:
     """Whatever is committed to the file may be an end."""
 
-    def __init__(self, database: SqliteDatabase[object, object], bell: Bell) -> None:
+    def __init__(self, database: SqliteDatabase[object, object], waker: Waker, clock: Clock) -> None:
         self._connection = database.connect()
-        self._lookout = FileLookout(self._connection, database.path, bell)
+        self._waiter = SqliteWaiter(self._connection, database.path, waker, clock)
 
     def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
         pass
 
     def wait(self, seconds: float) -> Collection[int] | None:
-        return None if self._lookout.wait(seconds) in (News.CHANGED, News.TIME) else ()
+        return None if self._waiter.wait(seconds) in (Wakeup.CHANGED, Wakeup.TIMEOUT) else ()
 
     def looked(self, *, in_vain: bool) -> None:
-        if in_vain:
-            self._lookout.in_vain()
-        else:
-            self._lookout.worth_it()
+        self._waiter.note_wakeup(useful=not in_vain)
 
     def close(self) -> None:
         with closing(self._connection):
-            self._lookout.close()
+            self._waiter.close()
 
 
 class ServerOutlook:
     """Whoever ends a job tells those who wrote down that they wait for it."""
 
-    def __init__(self, core: Queue, bell: Bell) -> None:
+    def __init__(self, core: Queue, waker: Waker) -> None:
         # not at the top: the driver of the server may not be installed
         from rowcall.drivers.postgres.database import PostgresDatabase
         from rowcall.store.postgres.dialect import PostgresDialect
@@ -75,12 +73,12 @@ class ServerOutlook:
         assert isinstance(core.database, PostgresDatabase)
         assert isinstance(core.dialect, PostgresDialect)
         self._core = core
-        self._bell = bell
+        self._waker = waker
         self._name = secrets.token_hex(8)
         self._words: deque[str] = deque()
         self._said_at = time.monotonic()
         channel = core.dialect.channel_of_ends
-        self._listener = Listener(core.database.connect_to_listen, channel, bell, self._words.append)
+        self._listener = Listener(core.database.connect_to_listen, channel, waker, core.clock, self._words.append)
 
     def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
         core, name = self._core, self._name
@@ -92,9 +90,7 @@ class ServerOutlook:
             core.database.write(lambda: core.dialect.wait_for(name, sorted(joined), core.now_ms()))
 
     def wait(self, seconds: float) -> Collection[int] | None:
-        if not self._words and is_readable(self._bell.fileno(), seconds):
-            self._bell.silence()
-        elif not self._words:
+        if not self._words and not self._waker.wait(seconds):
             return None
         told = {self._words.popleft() for _ in range(len(self._words))}
         return None if "" in told else {int(word) for word in told}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError, StoreUnavailable
 from rowcall.operations.end_watch import Outlook, outlook_for
-from rowcall.wake.file_watch import Bell
+from rowcall.wake.waker import Waker
 
 if TYPE_CHECKING:
     from rowcall.queue import Queue
@@ -36,7 +36,7 @@ class WaitingRoom:
         self._core = core
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}
-        self._bell: Bell | None = None
+        self._waker: Waker | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self.pid = os.getpid()
@@ -48,13 +48,13 @@ class WaitingRoom:
             if self._closed:
                 raise StoreUnavailable("the queue was closed")
             self._tickets.setdefault(job_id, set()).add(ticket)
-            if self._bell is None:
-                self._bell = Bell()
-                run = functools.partial(self._run, self._bell)
+            if self._waker is None:
+                self._waker = Waker()
+                run = functools.partial(self._run, self._waker)
                 self._thread = threading.Thread(target=run, name="rowcall-results", daemon=True)
                 self._thread.start()
             else:
-                self._bell.ring()
+                self._waker.wake()
         try:
             yield ticket
         finally:
@@ -68,29 +68,29 @@ class WaitingRoom:
         with self._lock:
             self._closed = True
         self._dismiss(StoreUnavailable("the queue was closed while somebody waited for the end of a job"))
-        bell, thread = self._bell, self._thread
-        if bell is not None and thread is not None:
-            bell.ring()
+        waker, thread = self._waker, self._thread
+        if waker is not None and thread is not None:
+            waker.wake()
             thread.join(LAST_LOOK_SECONDS)
 
-    def _run(self, bell: Bell) -> None:
+    def _run(self, waker: Waker) -> None:
         try:
-            outlook = outlook_for(self._core, bell)
+            outlook = outlook_for(self._core, waker)
             try:
-                self._watch(outlook, bell)
+                self._watch(outlook, waker)
             finally:
                 outlook.close()
         except RowcallError as error:
-            self._leave(bell, even_if_wanted=True)
+            self._leave(waker, even_if_wanted=True)
             self._dismiss(error)
         except BaseException as error:
             logger.exception("waiting for the end of jobs failed because of an error of its own")
-            self._leave(bell, even_if_wanted=True)
+            self._leave(waker, even_if_wanted=True)
             self._dismiss(error)
         finally:
-            bell.close()
+            waker.close()
 
-    def _watch(self, outlook: Outlook, bell: Bell) -> None:
+    def _watch(self, outlook: Outlook, waker: Waker) -> None:
         known: set[int] = set()
         told: Collection[int] | None = ()
         pause, wanted_at = FIRST_FLOOR_SECONDS, time.monotonic()
@@ -115,7 +115,7 @@ class WaitingRoom:
                 continue  # nobody need be told of those any more
             if wanted:
                 wanted_at = time.monotonic()
-            elif (self._closed or time.monotonic() - wanted_at > LINGER_SECONDS) and self._leave(bell):
+            elif (self._closed or time.monotonic() - wanted_at > LINGER_SECONDS) and self._leave(waker):
                 return
             if joined:
                 pause = FIRST_DOUBT_SECONDS if unsure else FIRST_FLOOR_SECONDS
@@ -141,11 +141,11 @@ class WaitingRoom:
             with contextlib.suppress(InvalidStateError):
                 ticket.set_exception(error)
 
-    def _leave(self, bell: Bell, *, even_if_wanted: bool = False) -> bool:
+    def _leave(self, waker: Waker, *, even_if_wanted: bool = False) -> bool:
         """Whether nobody came at the last moment; whoever comes later starts another thread."""
         with self._lock:
             if self._tickets and not even_if_wanted:
                 return False
-            if self._bell is bell:
-                self._bell = None
+            if self._waker is waker:
+                self._waker = None
             return True

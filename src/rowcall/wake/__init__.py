@@ -1,1 +1,1 @@
-"""Hints that something may be due. Never needed for correctness: a worker without any would only be slower."""
+"""Notifications that something may be due. Never needed for correctness: without any, a worker is only slower."""

@@ -1,4 +1,4 @@
-"""Waiting for a change of some files, or for a word from another thread of this process."""
+"""Waiting for a change of some files, or for another thread of this process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import select
 import struct
 import sys
-import threading
 from typing import Protocol
+
+from rowcall.wake.waker import Waker
 
 IN_MODIFY, IN_ATTRIB, IN_MOVE_SELF, IN_DELETE_SELF = 0x2, 0x4, 0x800, 0x400
 IN_IGNORED = 0x8000
@@ -17,107 +18,55 @@ _EVENT = struct.Struct("iIII")
 POLL_FIRST_SECONDS, POLL_LAST_SECONDS = 0.005, 0.1
 
 
-class Bell:
-    """A word from another thread: `ring` ends the wait of whoever watches."""
-
-    def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(self._writer, False)
-        self._armed = False
-        self._closed = False
-        self._lock = threading.Lock()
-
-    def fileno(self) -> int:
-        return self._reader
-
-    def ring(self) -> None:
-        # under the lock: a descriptor that is closed meanwhile may already be somebody else's
-        with self._lock, contextlib.suppress(BlockingIOError):  # full: it is ringing already
-            if not self._closed:
-                os.write(self._writer, b"!")
-
-    def arm(self) -> None:
-        """Say that a wait is about to begin; look once more for what `nudge` tells of before it does."""
-        self._armed = True
-
-    def nudge(self) -> None:
-        """`ring`, where somebody waits: costs nothing while the loop is busy anyway."""
-        if self._armed:
-            self._armed = False
-            self.ring()
-
-    def silence(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self._reader, 4096):
-                pass
-
-    def close(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._reader)
-                os.close(self._writer)
-
-
-def is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, now or soon. Not `select`, which refuses descriptors above 1,023."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000 if seconds > 0 else 0))
-
-
 class Watch(Protocol):
-    """`wait` gives (rung, changed): whether the bell rang, and whether a file may have changed.
-
-    An early watch tells of a write before its commit can be seen.
-    """
-
     early: bool
+    """Whether it reports a write before its commit is visible."""
 
-    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]: ...
+    def wait(self, seconds: float, *, files: bool) -> tuple[bool, bool]:
+        """Return whether the waker was used, and, with `files`, whether a file may have changed."""
+
     def close(self) -> None: ...
 
 
-def watch(paths: list[str], bell: Bell) -> Watch:
-    """The best watch this system has."""
+def watch(paths: list[str], waker: Waker) -> Watch:
+    """Return the best watch that this system has."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            return InotifyWatch(paths, bell)
-    return PollingWatch(bell)
+            return InotifyWatch(paths, waker)
+    return PollingWatch(waker)
 
 
 class InotifyWatch:
-    """The kernel tells of writes to the files; nothing runs in between."""
+    """The kernel reports writes to the files; nothing runs in between."""
 
     early = True
 
-    def __init__(self, paths: list[str], bell: Bell) -> None:
+    def __init__(self, paths: list[str], waker: Waker) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._paths = paths
         self._watched: dict[str, int] = {}
-        self._bell = bell
+        self._waker = waker
         self._fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
-        self._poll.register(bell.fileno(), select.POLLIN)
-        self._bell_poll = select.poll()
-        self._bell_poll.register(bell.fileno(), select.POLLIN)
+        self._poll.register(waker.fileno(), select.POLLIN)
+        self._waker_poll = select.poll()
+        self._waker_poll.register(waker.fileno(), select.POLLIN)
         self._add_missing()
 
-    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+    def wait(self, seconds: float, *, files: bool) -> tuple[bool, bool]:
         appeared = len(self._watched) < len(self._paths) and self._add_missing()
-        if appeared and hints:
+        if appeared and files:
             return False, True
-        poll = self._poll if hints else self._bell_poll
-        rung = changed = False
+        poll = self._poll if files else self._waker_poll
+        woken = changed = False
         for fd, _ in poll.poll(seconds * 1000 if seconds > 0 else 0):
             if fd == self._fd:
                 changed = self._read()
             else:
-                rung = True
-                self._bell.silence()
-        return rung, changed
+                woken = True
+                self._waker.clear()
+        return woken, changed
 
     def _read(self) -> bool:
         try:
@@ -129,10 +78,10 @@ class InotifyWatch:
             descriptor, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
             if mask != IN_MODIFY:
-                self._forget_if_gone(descriptor, mask)
+                self._drop_if_gone(descriptor, mask)
         return True
 
-    def _forget_if_gone(self, descriptor: int, mask: int) -> None:
+    def _drop_if_gone(self, descriptor: int, mask: int) -> None:
         gone = mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
         self._watched = {
             path: known
@@ -161,23 +110,22 @@ class InotifyWatch:
 
 
 class PollingWatch:
-    """Where the kernel tells nothing: look now and then, ever less often while nothing happens."""
+    """Where the kernel reports nothing: check now and then, ever less often while nothing happens."""
 
     early = False
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    def __init__(self, waker: Waker) -> None:
+        self._waker = waker
         self._pause_seconds = POLL_FIRST_SECONDS
 
-    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
-        pause = min(self._pause_seconds, max(0.0, seconds)) if hints else seconds
-        rung = is_readable(self._bell.fileno(), pause)
-        if rung:
-            self._bell.silence()
+    def wait(self, seconds: float, *, files: bool) -> tuple[bool, bool]:
+        pause = min(self._pause_seconds, max(0.0, seconds)) if files else seconds
+        woken = self._waker.wait(pause)
+        if woken:
             self._pause_seconds = POLL_FIRST_SECONDS
         else:
             self._pause_seconds = min(self._pause_seconds * 1.5, POLL_LAST_SECONDS)
-        return rung, hints
+        return woken, files
 
     def close(self) -> None:
         pass

@@ -1,99 +1,95 @@
-"""Waiting beside a SQLite file: its writes are seen, and told apart from commits."""
+"""Waiting for commits to a SQLite file: its writes are seen, and told apart from commits."""
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
-from rowcall.wake.file_watch import Bell, watch
-from rowcall.wake.notification import News
+from rowcall.base.clock import Clock
+from rowcall.wake.file_watch import watch
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
 
-# a write to the WAL is seen before its commit is: look after this pause, then after ever longer ones
+# a write to the WAL is seen before its commit is: check after this pause, then after ever longer ones
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.25, 5.0
-# a hint may stand for several commits, of which one is seen and the next is still on its way to the disk
+# one notification may stand for several commits: one is visible, the next is still on its way to the disk
 AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
-# beside an app that commits all the time, several of its commits are one hint
-NOISY_HINTS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.012, 0.018
+# beside an app that commits all the time, treat several of its commits as one notification
+NOISY_WAKEUPS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.012, 0.018
 
 
 class Counter(Protocol):
     def change_counter(self) -> int:
-        """A number that changes when others commit."""
+        """Return a number that changes when another connection commits."""
 
 
-class FileLookout:
-    """Tells commits of others apart from mere writes, by a counter of SQLite's that is cheap to ask."""
+class SqliteWaiter:
+    """Tells commits apart from mere writes by SQLite's change counter, which is cheap to read."""
 
-    def __init__(self, connection: Counter, path: str, bell: Bell) -> None:
+    def __init__(self, connection: Counter, path: str, waker: Waker, clock: Clock) -> None:
         self._connection = connection
-        self._watch = watch([f"{path}-wal", path], bell)
+        self._clock = clock
+        self._timer = clock.timer
+        self._watch = watch([f"{path}-wal", path], waker)
         self._counter = -1
         self._doubt_seconds: float | None = None
-        self._hinted_at = 0.0
-        self._vain_hints = 0
+        self._written_at = 0.0
+        self._useless_wakeups = 0
 
-    def note(self) -> None:
-        """What was committed until now is known, or is about to be looked at."""
+    def mark_idle(self) -> None:
         self._counter = self._connection.change_counter()
 
-    def working(self) -> None:
+    def mark_busy(self) -> None:
         pass
 
-    def until_full(self, seconds: float) -> float:
+    def note_wakeup(self, *, useful: bool) -> None:
+        self._useless_wakeups = 0 if useful else self._useless_wakeups + 1
+
+    def full_pause_seconds(self, seconds: float) -> float:
         return seconds
 
-    def in_vain(self) -> None:
-        """The last change was none of our business."""
-        self._vain_hints += 1
-
-    def worth_it(self) -> None:
-        self._vain_hints = 0
-
     def pause(self, seconds: float) -> None:
-        """Wait for the bell alone."""
-        self._watch.wait(seconds, hints=False)
+        self._watch.wait(seconds, files=False)
 
-    def wait(self, seconds: float) -> News:
-        """Wait for any news."""
-        deadline = time.monotonic() + seconds
+    def wait(self, seconds: float) -> Wakeup:
+        deadline = self._timer() + seconds
         if self._doubt_seconds is not None:
             seconds = min(seconds, self._doubt_seconds)
-        rung, changed = self._watch.wait(seconds, hints=True)
-        if changed and self._watch.early:
+        woken, written = self._watch.wait(seconds, files=True)
+        if written and self._watch.early:
             self._doubt_seconds = FIRST_DOUBT_SECONDS
-            rung = self._let_commit(0.0 if rung else max(0.0, deadline - time.monotonic())) or rung
-        return News.RUNG if rung else self._compare(changed=changed)
+            woken = self._let_commit(0.0 if woken else max(0.0, deadline - self._timer())) or woken
+        return Wakeup.WOKEN if woken else self._compare(written=written)
 
     @property
     def _is_noisy(self) -> bool:
-        return self._vain_hints >= NOISY_HINTS
+        return self._useless_wakeups >= NOISY_WAKEUPS
 
     def _let_commit(self, most_seconds: float) -> bool:
-        """Give a write the time to be committed; gives whether the bell rang meanwhile."""
-        now = time.monotonic()
-        if now - self._hinted_at > NOISE_GAP_SECONDS:
-            self._vain_hints = 0
-        self._hinted_at = now
+        """Give a write the time to be committed. Return whether the waker was used meanwhile."""
+        now = self._timer()
+        if now - self._written_at > NOISE_GAP_SECONDS:
+            self._useless_wakeups = 0
+        self._written_at = now
         if not self._is_noisy:
-            # most commits are over by then, and the writes of one are one hint
-            time.sleep(min(FIRST_DOUBT_SECONDS, most_seconds))
+            # most commits are over by then, and all writes of one commit are one notification
+            self._clock.sleep(min(FIRST_DOUBT_SECONDS, most_seconds))
             return False
-        rung = self._watch.wait(min(NOISE_PAUSE_SECONDS, most_seconds), hints=False)[0]
-        self._hinted_at = time.monotonic()  # the gap to the next hint begins now
-        return rung
+        woken = self._watch.wait(min(NOISE_PAUSE_SECONDS, most_seconds), files=False)[0]
+        self._written_at = self._timer()  # the gap to the next write begins now
+        return woken
 
-    def _compare(self, *, changed: bool) -> News:
+    def _compare(self, *, written: bool) -> Wakeup:
         counter = self._connection.change_counter()
         if counter != self._counter:
             self._counter = counter
             again = AFTER_NOISE_SECONDS if self._is_noisy else AFTER_CHANGE_SECONDS
             self._doubt_seconds = again if self._watch.early else None
-            return News.CHANGED
+            return Wakeup.CHANGED
         if self._doubt_seconds is not None:
             longer = min(self._doubt_seconds * 2, LAST_DOUBT_SECONDS)
-            self._doubt_seconds = longer if time.monotonic() - self._hinted_at < DOUBTED_SECONDS else None
-            return News.NOTHING
-        return News.NOTHING if changed else News.TIME
+            self._doubt_seconds = longer if self._timer() - self._written_at < DOUBTED_SECONDS else None
+            return Wakeup.NOTHING
+        return Wakeup.NOTHING if written else Wakeup.TIMEOUT
 
     def close(self) -> None:
         self._watch.close()

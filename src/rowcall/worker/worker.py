@@ -18,7 +18,7 @@ from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.limits import publish_limits
 from rowcall.operations.schedules import publish_schedules
 from rowcall.store.counts.folding import fold
-from rowcall.wake.file_watch import Bell
+from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -54,7 +54,7 @@ class Worker:
             else None
         )
         self._services: list[Service] = [] if self._endpoint is None else [self._endpoint]
-        self._bell: Bell | None = None
+        self._waker: Waker | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
@@ -192,10 +192,10 @@ class Worker:
         publish_limits(core)
         if self._endpoint is not None:
             self._endpoint.start()
-        self._bell = Bell()
+        self._waker = Waker()
         self._dispatcher = Dispatcher(
             settings.concurrency,
-            self._bell.nudge,
+            self._waker.wake_if_armed,
             clock,
             AsyncLane(loop) if loop is not None else None,
             limited_queues=settings.queues is not None,
@@ -208,10 +208,10 @@ class Worker:
             self._registrar.register()
             completion = Completion(core)
             meter = self._endpoint.meter if self._endpoint is not None else None
-            self._loop = Loop(core, settings, self._dispatcher, self._bell, self._registrar, completion, outage, meter)
+            self._loop = Loop(core, settings, self._dispatcher, self._waker, self._registrar, completion, outage, meter)
         except BaseException:
             self._leave()
-            self._bell.close()
+            self._waker.close()
             raise
         heartbeat = Heartbeat(core, self._registrar, self._declared_lost)
         recovery = Recovery(core, self._registrar, heartbeat, self._loop.mismatches)
@@ -247,8 +247,8 @@ class Worker:
         finally:
             self._leave()
             self.ended.set()
-            if self._bell is not None:
-                self._bell.close()
+            if self._waker is not None:
+                self._waker.close()
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
@@ -306,5 +306,5 @@ class Worker:
             self._ring()
 
     def _ring(self) -> None:
-        if self._bell is not None and not self.ended.is_set():
-            self._bell.ring()
+        if self._waker is not None and not self.ended.is_set():
+            self._waker.wake()

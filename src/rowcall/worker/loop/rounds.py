@@ -15,15 +15,15 @@ from rowcall.operations.enqueue import Enqueueing
 from rowcall.store.dialect import Look, Ready
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work, wanted_types
 from rowcall.store.jobs.unreadable import Unreadable
-from rowcall.wake.file_watch import Bell
-from rowcall.wake.notification import News
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Run
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED, Pace
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.outcomes import ASK_AGAIN_SECONDS, Outcomes, account_of, ended_of
-from rowcall.worker.loop.waiter import lookout_for
+from rowcall.worker.loop.waiter import waiter_for
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches
@@ -42,14 +42,14 @@ OFFERS_AT_ONCE = 500
 
 
 class Loop:
-    """Runs in one thread, with a connection of its own. Others talk to it through the dispatcher and the bell."""
+    """Runs in one thread, with a connection of its own. Others talk to it through the dispatcher and the waker."""
 
     def __init__(
         self,
         core: Enqueueing,
         settings: Settings,
         dispatcher: Dispatcher,
-        bell: Bell,
+        waker: Waker,
         registrar: Registrar,
         completion: Completion,
         outage: Outage,
@@ -61,7 +61,7 @@ class Loop:
         self._timer = core.clock.timer
         self._settings = settings
         self._dispatcher = dispatcher
-        self._bell = bell
+        self._waker = waker
         self._outage = outage
         self._registrar = registrar
         self._lease = registrar.lease
@@ -72,7 +72,7 @@ class Loop:
         self._passed_over: Sequence[int] = ()
         self.mismatches = Mismatches(core, settings, self._completion.refused, self._offer)
         self._connection = core.database.connect()
-        self._lookout = lookout_for(core, self._connection, bell, registrar)
+        self._waiter = waiter_for(core, self._connection, waker, registrar)
         self._outcomes = Outcomes(core, dispatcher, self._connection, meter)
         self._conflicts = 0
         self._maybe_work = True
@@ -113,7 +113,7 @@ class Loop:
             self._give_back()
             raise
         finally:
-            self._lookout.close()
+            self._waiter.close()
             self._connection.close()
 
     def _take_ended(self) -> None:
@@ -211,9 +211,9 @@ class Loop:
 
     def _gather(self) -> None:
         self._dispatcher.quiet_above = -1 if self._slot_wanted else self._pace.buffer_size // 2
-        self._bell.arm()
+        self._waker.arm()
         if self._may_gather():
-            self._lookout.pause(AHEAD_SECONDS)
+            self._waiter.pause(AHEAD_SECONDS)
         self._dispatcher.quiet_above = MOST_BUFFERED
 
     def _round_or_one_by_one(self) -> None:
@@ -271,9 +271,9 @@ class Loop:
         if taken_any:
             self._turn += 1  # not after a round that took nothing: each queue keeps its turn until it has had it
             self._dispatch(taken)
-            self._lookout.working()
+            self._waiter.mark_busy()
         elif self._told:
-            self._lookout.in_vain()
+            self._waiter.note_wakeup(useful=False)
         self._told = False
         if appetite.wants_any:
             self._warn_of_unknown(taken.look)
@@ -344,7 +344,7 @@ class Loop:
     def _offer(self, job_ids: Sequence[int]) -> None:
         """Jobs that fit this worker and that another one refused; called by the watcher, again and again."""
         self._offers, self._passed_over = job_ids, ()
-        self._bell.ring()
+        self._waker.wake()
 
     def _offer_again(self) -> None:
         """What has ended may have made room for offers that were passed over."""
@@ -376,7 +376,7 @@ class Loop:
         if self._conflicts > MOST_CONFLICTS:
             self._bear(error)
         else:
-            self._lookout.pause(CONFLICT_PAUSE_SECONDS * self._clock.chance())
+            self._waiter.pause(CONFLICT_PAUSE_SECONDS * self._clock.chance())
 
     def _bear(self, error: RowcallError) -> None:
         """The database is out of reach: say so once, wait ever longer, and go on where we were."""
@@ -384,13 +384,13 @@ class Loop:
         self._pause_seconds = min(max(FIRST_PAUSE_SECONDS, self._pause_seconds * 2), LAST_PAUSE_SECONDS)
         longest = STOPPING_PAUSE_SECONDS if self.stopping else LAST_PAUSE_SECONDS
         # a fleet that was cut off together does not come back together
-        self._lookout.pause(jittered(self._clock, min(self._pause_seconds, longest)))
+        self._waiter.pause(jittered(self._clock, min(self._pause_seconds, longest)))
 
     # waiting
 
     def _settle_down(self) -> None:
         """Before the first wait: note where we are, then look once more, so that nothing falls in between."""
-        self._lookout.note()
+        self._waiter.mark_idle()
         self._peek()
         self._looked_since_round = True
 
@@ -418,11 +418,11 @@ class Loop:
         if glance.any_ready:
             self._peek()
             if self._maybe_work:
-                self._lookout.worth_it()
+                self._waiter.note_wakeup(useful=True)
             else:
-                self._lookout.in_vain()
+                self._waiter.note_wakeup(useful=False)
         else:
-            self._lookout.in_vain()
+            self._waiter.note_wakeup(useful=False)
             self._remember(
                 Look(
                     glance.now_ms,
@@ -475,25 +475,25 @@ class Loop:
         deadline = self._dispatcher.seconds_to_deadline()
         if deadline is not None:
             seconds = min(seconds, deadline)
-        self._bell.arm()
+        self._waker.arm()
         if self._dispatcher.has_ended or (not listening and self._room() > 0):
             return
         if not listening:
-            self._lookout.pause(self._lookout.until_full(seconds))
+            self._waiter.pause(self._waiter.full_pause_seconds(seconds))
             return
-        match self._lookout.wait(seconds):
-            case News.RUNG if not self._dispatcher.has_ended:
+        match self._waiter.wait(seconds):
+            case Wakeup.WOKEN if not self._dispatcher.has_ended:
                 self._looked_since_round = False  # a slot came free without an outcome: look what there is for it
-            case News.TOLD:
+            case Wakeup.NOTIFIED:
                 self._barren = set()
                 self._maybe_work = self._told = True
                 self.mismatches.expected = True
-            case News.CHANGED:
+            case Wakeup.CHANGED:
                 self._barren = set()
                 self._glance()
-            case News.TIME:
+            case Wakeup.TIMEOUT:
                 self._peek()  # something is due, or the clock was set
-            case News.NOTHING if self._timer() - self._looked_at >= LONGEST_WAIT_SECONDS:
+            case Wakeup.NOTHING if self._timer() - self._looked_at >= LONGEST_WAIT_SECONDS:
                 self._peek()
 
     def _mark_started(self) -> None:

@@ -8,11 +8,13 @@ from typing import cast
 
 import pytest
 
+from rowcall.base.clock import Clock
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.wake import sqlite_waiter
-from rowcall.wake.file_watch import Bell, Watch
-from rowcall.wake.notification import News
-from rowcall.wake.sqlite_waiter import FileLookout
+from rowcall.wake.file_watch import Watch
+from rowcall.wake.sqlite_waiter import SqliteWaiter
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
 
 LONG = 5.0
 
@@ -23,7 +25,7 @@ class ScriptedTime:
     def __init__(self) -> None:
         self.now = 1000.0
 
-    def monotonic(self) -> float:
+    def timer(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
@@ -40,7 +42,7 @@ class ScriptedWatch:
         self.answers: list[tuple[bool, bool]] = []
         self.waits: list[float] = []
 
-    def wait(self, seconds: float, *, hints: bool) -> tuple[bool, bool]:
+    def wait(self, seconds: float, *, files: bool) -> tuple[bool, bool]:
         self.waits.append(seconds)
         if self.answers:
             return self.answers.pop(0)
@@ -62,96 +64,95 @@ class ScriptedCounter:
 
 
 @pytest.fixture
-def bell() -> Iterator[Bell]:
-    bell = Bell()
-    yield bell
-    bell.close()
+def waker() -> Iterator[Waker]:
+    waker = Waker()
+    yield waker
+    waker.close()
 
 
 @pytest.fixture
 def scripted(
-    tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
-) -> tuple[ScriptedWatch, ScriptedCounter, FileLookout]:
+    tmp_path: Path, waker: Waker, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ScriptedWatch, ScriptedCounter, SqliteWaiter]:
     time = ScriptedTime()
     watch, counter = ScriptedWatch(time), ScriptedCounter()
 
-    def make_watch(paths: list[str], bell: Bell) -> Watch:
+    def make_watch(paths: list[str], waker: Waker) -> Watch:
         return watch
 
     monkeypatch.setattr(sqlite_waiter, "watch", make_watch)
-    monkeypatch.setattr(sqlite_waiter, "time", time)
-    looks = FileLookout(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), bell)
-    looks.note()
-    return watch, counter, looks
+    waiter = SqliteWaiter(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), waker, cast(Clock, time))
+    waiter.mark_idle()
+    return watch, counter, waiter
 
 
-Scripted = tuple[ScriptedWatch, ScriptedCounter, FileLookout]
+Scripted = tuple[ScriptedWatch, ScriptedCounter, SqliteWaiter]
 
 
 def test_the_time_is_over(scripted: Scripted) -> None:
-    watch, _, looks = scripted
-    assert looks.wait(LONG) is News.TIME
+    watch, _, waiter = scripted
+    assert waiter.wait(LONG) is Wakeup.TIMEOUT
     assert watch.waits == [LONG]
 
 
 def test_a_commit_is_told(scripted: Scripted) -> None:
-    watch, counter, looks = scripted
+    watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     counter.commits += 1
-    assert looks.wait(LONG) is News.CHANGED
+    assert waiter.wait(LONG) is Wakeup.CHANGED
 
 
 def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted) -> None:
     """No second hint comes when the commit can be seen at last."""
-    watch, counter, looks = scripted
+    watch, counter, waiter = scripted
     watch.answers = [(False, True)]
-    assert looks.wait(LONG) is News.NOTHING
+    assert waiter.wait(LONG) is Wakeup.NOTHING
     for _ in range(6):
-        assert looks.wait(LONG) is News.NOTHING
+        assert waiter.wait(LONG) is Wakeup.NOTHING
     counter.commits += 1
-    assert looks.wait(LONG) is News.CHANGED
+    assert waiter.wait(LONG) is Wakeup.CHANGED
     assert max(watch.waits[1:]) < 0.5
 
 
 def test_a_slow_disk_is_waited_for_as_long_as_the_floor(scripted: Scripted) -> None:
     """The pauses stay short until the worker would look by itself anyway."""
-    watch, _, looks = scripted
+    watch, _, waiter = scripted
     watch.answers = [(False, True)]
-    looks.wait(LONG)
+    waiter.wait(LONG)
     waited = 0.0
     while waited < LONG * 0.9:
-        looks.wait(LONG)
+        waiter.wait(LONG)
         assert watch.waits[-1] <= 0.5
         waited += watch.waits[-1]
 
 
 def test_two_commits_behind_one_hint_are_both_seen(scripted: Scripted) -> None:
     """The hint of the second write is read with that of the first; its commit is seen only later."""
-    watch, counter, looks = scripted
+    watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     counter.commits += 1
-    assert looks.wait(LONG) is News.CHANGED
-    assert looks.wait(LONG) is News.NOTHING
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+    assert waiter.wait(LONG) is Wakeup.NOTHING
     counter.commits += 1
-    assert looks.wait(LONG) is News.CHANGED
+    assert waiter.wait(LONG) is Wakeup.CHANGED
     assert max(watch.waits[1:]) < 0.5
 
 
 def test_a_hint_that_comes_with_the_bell_is_not_forgotten(scripted: Scripted) -> None:
-    watch, counter, looks = scripted
+    watch, counter, waiter = scripted
     watch.answers = [(True, True)]
     counter.commits += 1
-    assert looks.wait(LONG) is News.RUNG
-    assert looks.wait(LONG) is News.CHANGED
+    assert waiter.wait(LONG) is Wakeup.WOKEN
+    assert waiter.wait(LONG) is Wakeup.CHANGED
     assert watch.waits[-1] < 0.5
 
 
 def test_doubt_ends(scripted: Scripted) -> None:
     """A write that is rolled back, or a checkpoint, is not followed for ever."""
-    watch, _, looks = scripted
+    watch, _, waiter = scripted
     watch.answers = [(False, True)]
     for _ in range(200):
-        if looks.wait(LONG) is News.TIME:
+        if waiter.wait(LONG) is Wakeup.TIMEOUT:
             break
     else:
         pytest.fail(f"still in doubt after {sum(watch.waits):.1f} s")

@@ -15,6 +15,7 @@ from typing import TypeVar
 import pytest
 
 from rowcall import Rowcall
+from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.postgres.connection import connect
@@ -23,8 +24,8 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from rowcall.wake import postgres_listener
-from rowcall.wake.file_watch import Bell
 from rowcall.wake.postgres_listener import Listener
+from rowcall.wake.waker import Waker
 from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
 from tests.pgbouncer import PgBouncer
@@ -36,10 +37,10 @@ SOON_SECONDS = 5.0  # a connection is given up after 10
 
 
 @pytest.fixture
-def bell() -> Iterator[Bell]:
-    bell = Bell()
-    yield bell
-    bell.close()
+def waker() -> Iterator[Waker]:
+    waker = Waker()
+    yield waker
+    waker.close()
 
 
 class Connections:
@@ -56,8 +57,8 @@ class Connections:
 
 
 @contextmanager
-def listening(connect: postgres_listener.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
-    listener = Listener(connect, channel, bell)
+def listening(connect: postgres_listener.Connect, waker: Waker, channel: str = CHANNEL) -> Iterator[Listener]:
+    listener = Listener(connect, channel, waker, SystemClock())
     try:
         yield listener
     finally:
@@ -65,11 +66,11 @@ def listening(connect: postgres_listener.Connect, bell: Bell, channel: str = CHA
 
 
 @contextmanager
-def hearing(connect: postgres_listener.Connect, bell: Bell, channel: str = CHANNEL) -> Iterator[Listener]:
+def hearing(connect: postgres_listener.Connect, waker: Waker, channel: str = CHANNEL) -> Iterator[Listener]:
     """A listener that is there, and has said so."""
-    with listening(connect, bell, channel) as listener:
-        eventually(listener.take, message="a listener")
-        bell.silence()
+    with listening(connect, waker, channel) as listener:
+        eventually(listener.take_notified, message="a listener")
+        waker.clear()
         yield listener
 
 
@@ -78,9 +79,9 @@ def say(url: str, channel: str = CHANNEL, word: str = "") -> None:
         mine.execute("select pg_notify(%s, %s)", [channel, word])
 
 
-def rings(bell: Bell) -> bool:
+def rings(waker: Waker) -> bool:
     try:
-        return bool(os.read(bell.fileno(), 1))
+        return bool(os.read(waker.fileno(), 1))
     except BlockingIOError:
         return False
 
@@ -99,92 +100,92 @@ def in_time(call: Callable[[], None], within: float = SOON_SECONDS) -> None:
 # --- hearing --------------------------------------------------------------------------------------
 
 
-def test_a_word_rings_the_bell(postgres_url: str, bell: Bell) -> None:
-    with hearing(Connections(postgres_url), bell) as listener:
+def test_a_word_rings_the_bell(postgres_url: str, waker: Waker) -> None:
+    with hearing(Connections(postgres_url), waker) as listener:
         assert listener.listens
-        assert not listener.deaf
-        assert not listener.take()
+        assert not listener.cannot_listen
+        assert not listener.take_notified()
         for _ in range(3):
             say(postgres_url)
-            eventually(listener.take)
-            assert not listener.take()
-            assert rings(bell)
+            eventually(listener.take_notified)
+            assert not listener.take_notified()
+            assert rings(waker)
 
 
-def test_it_rings_when_it_begins_to_listen(postgres_url: str, bell: Bell) -> None:
+def test_it_rings_when_it_begins_to_listen(postgres_url: str, waker: Waker) -> None:
     """Whatever was said before that was not heard."""
     say(postgres_url)
-    with listening(Connections(postgres_url), bell) as listener:
-        eventually(lambda: rings(bell))
+    with listening(Connections(postgres_url), waker) as listener:
+        eventually(lambda: rings(waker))
         assert listener.listens
-        assert listener.take()
-        assert not listener.take()
+        assert listener.take_notified()
+        assert not listener.take_notified()
 
 
-def test_many_words_are_one(postgres_url: str, bell: Bell) -> None:
-    with hearing(Connections(postgres_url), bell) as listener, connected(postgres_url) as mine:
+def test_many_words_are_one(postgres_url: str, waker: Waker) -> None:
+    with hearing(Connections(postgres_url), waker) as listener, connected(postgres_url) as mine:
         mine.execute("select pg_notify(%s, number::text) from generate_series(1, 5000) as number", [CHANNEL])
-        eventually(listener.take)
+        eventually(listener.take_notified)
         say(postgres_url)
-        eventually(listener.take)
+        eventually(listener.take_notified)
 
 
 @pytest.mark.parametrize("channel", ["work", "Mixed Case", "x" * 63])
-def test_other_channels_are_not_heard(postgres_url: str, bell: Bell, channel: str) -> None:
-    with hearing(Connections(postgres_url), bell, channel) as listener:
+def test_other_channels_are_not_heard(postgres_url: str, waker: Waker, channel: str) -> None:
+    with hearing(Connections(postgres_url), waker, channel) as listener:
         say(postgres_url, "other")
         say(postgres_url, "Work")
-        with hearing(Connections(postgres_url), bell, "other"):  # by now the word would have been heard
-            assert not listener.take()
+        with hearing(Connections(postgres_url), waker, "other"):  # by now the word would have been heard
+            assert not listener.take_notified()
         say(postgres_url, channel)
-        eventually(listener.take)
+        eventually(listener.take_notified)
 
 
 # --- cuts -----------------------------------------------------------------------------------------
 
 
-def test_it_listens_again_after_its_connection_was_cut(postgres_url: str, bell: Bell) -> None:
+def test_it_listens_again_after_its_connection_was_cut(postgres_url: str, waker: Waker) -> None:
     connections = Connections(postgres_url)
-    with hearing(connections, bell) as listener:
+    with hearing(connections, waker) as listener:
         for times in range(1, 4):
             with connected(postgres_url) as mine:
                 mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
-            eventually(listener.take, message="the word that it listens again")
+            eventually(listener.take_notified, message="the word that it listens again")
             assert listener.listens
             assert len(connections.opened) == times + 1
-            assert rings(bell)
-            bell.silence()
+            assert rings(waker)
+            waker.clear()
             say(postgres_url)
-            eventually(listener.take)
+            eventually(listener.take_notified)
     assert all(connection.closed for connection in connections.opened)
 
 
-def test_it_listens_again_after_the_server_was_away(private_postgres: PostgresServer, bell: Bell) -> None:
+def test_it_listens_again_after_the_server_was_away(private_postgres: PostgresServer, waker: Waker) -> None:
     connections = Connections(private_postgres.url())
-    with hearing(connections, bell) as listener:
+    with hearing(connections, waker) as listener:
         private_postgres.stop()
         eventually(lambda: not listener.listens)
-        assert not listener.take()
+        assert not listener.take_notified()
         private_postgres.start()
-        eventually(listener.take)
+        eventually(listener.take_notified)
         say(private_postgres.url())
-        eventually(listener.take)
+        eventually(listener.take_notified)
         private_postgres.restart("immediate")
         eventually(lambda: len(connections.opened) == 3 and listener.listens)
-        eventually(listener.take)
+        eventually(listener.take_notified)
 
 
-def test_it_begins_before_the_server_does(private_postgres: PostgresServer, bell: Bell) -> None:
+def test_it_begins_before_the_server_does(private_postgres: PostgresServer, waker: Waker) -> None:
     private_postgres.stop()
-    with listening(Connections(private_postgres.url()), bell) as listener:
+    with listening(Connections(private_postgres.url()), waker) as listener:
         assert not listener.listens
         private_postgres.start()
-        eventually(listener.take)
+        eventually(listener.take_notified)
         assert listener.listens
 
 
 def test_pauses_between_tries_grow_and_are_forgotten(
-    postgres_url: str, bell: Bell, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, waker: Waker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, failures = 0.005, 7
     monkeypatch.setattr(postgres_listener, "FIRST_PAUSE_SECONDS", first)
@@ -198,20 +199,20 @@ def test_pauses_between_tries_grow_and_are_forgotten(
             raise StoreUnavailable("gone")
         return connections()
 
-    with hearing(sometimes, bell) as listener:
+    with hearing(sometimes, waker) as listener:
         gaps = [after - before for before, after in itertools.pairwise(tried_at)]
         assert all(gap >= 0.5 * first * 2**times for times, gap in enumerate(gaps))
         with connected(postgres_url) as mine:
             mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
-        eventually(listener.take, message="an early try")  # else it would take longer than anybody waits
+        eventually(listener.take_notified, message="an early try")  # else it would take longer than anybody waits
 
 
 # --- the end --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, bell: Bell) -> None:
+def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, waker: Waker) -> None:
     connections, before = Connections(postgres_url), open_descriptors()
-    with hearing(connections, bell):
+    with hearing(connections, waker):
         assert len(listeners()) == 1
         assert len(open_descriptors()) > len(before)
     assert listeners() == []
@@ -219,7 +220,7 @@ def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, bell: B
     assert open_descriptors() == before
 
 
-def test_nothing_is_left_when_it_stops_between_two_tries(bell: Bell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_when_it_stops_between_two_tries(waker: Waker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_listener, "FIRST_PAUSE_SECONDS", 1000.0)
     tried = threading.Event()
     before = open_descriptors()
@@ -228,17 +229,17 @@ def test_nothing_is_left_when_it_stops_between_two_tries(bell: Bell, monkeypatch
         tried.set()
         raise StoreUnavailable("gone")
 
-    listener = Listener(never, CHANNEL, bell)
+    listener = Listener(never, CHANNEL, waker, SystemClock())
     assert tried.wait(20)
     in_time(listener.close)
     assert listeners() == []
     assert open_descriptors() == before
 
 
-def test_nothing_is_left_where_a_handler_has_forked(postgres_url: str, bell: Bell) -> None:
+def test_nothing_is_left_where_a_handler_has_forked(postgres_url: str, waker: Waker) -> None:
     """The child has a copy of all that was open, and lives on."""
     before = open_descriptors()
-    with hearing(Connections(postgres_url), bell):
+    with hearing(Connections(postgres_url), waker):
         child = os.fork()
         if child == 0:
             signal.pause()
@@ -262,16 +263,16 @@ def silent_server() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def test_stopping_while_it_connects_does_not_wait_for_that(
-    silent_server: tuple[str, Callable[[], None]], bell: Bell
+    silent_server: tuple[str, Callable[[], None]], waker: Waker
 ) -> None:
     url, knocked = silent_server
-    listener = Listener(Connections(url), CHANNEL, bell)
+    listener = Listener(Connections(url), CHANNEL, waker, SystemClock())
     knocked()
     in_time(listener.close)
     assert not listener.listens
 
 
-def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: str, bell: Bell) -> None:
+def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: str, waker: Waker) -> None:
     """Descriptors may have become somebody else's by then."""
     connections, before = Connections(postgres_url), open_descriptors()
     connecting, go_on = threading.Event(), threading.Event()
@@ -281,7 +282,7 @@ def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: 
         assert go_on.wait(20)
         return connections()
 
-    listener = Listener(slowly, CHANNEL, bell)
+    listener = Listener(slowly, CHANNEL, waker, SystemClock())
     assert connecting.wait(20)
     in_time(listener.close)
     go_on.set()
@@ -299,26 +300,28 @@ def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase[obj
         return jobs.database
 
 
-def test_behind_a_pooler_nobody_can_listen(postgres_url: str, pgbouncer: PgBouncer, bell: Bell) -> None:
+def test_behind_a_pooler_nobody_can_listen(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:
     before = open_descriptors()
-    listener = Listener(database_at(pgbouncer.url(database_of(postgres_url))).connect_to_listen, CHANNEL, bell)
-    eventually(lambda: listener.deaf)
+    listener = Listener(
+        database_at(pgbouncer.url(database_of(postgres_url))).connect_to_listen, CHANNEL, waker, SystemClock()
+    )
+    eventually(lambda: listener.cannot_listen)
     assert not listener.listens
-    assert not listener.take()
+    assert not listener.take_notified()
     eventually(lambda: listeners() == [])
     listener.close()
     assert open_descriptors() == before
 
 
-def test_a_listen_url_leads_past_the_pooler(postgres_url: str, pgbouncer: PgBouncer, bell: Bell) -> None:
+def test_a_listen_url_leads_past_the_pooler(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:
     database = database_at(pgbouncer.url(database_of(postgres_url)), postgres_url)
-    with hearing(database.connect_to_listen, bell) as listener:
-        assert not listener.deaf
+    with hearing(database.connect_to_listen, waker) as listener:
+        assert not listener.cannot_listen
         say(postgres_url)
-        eventually(listener.take)
+        eventually(listener.take_notified)
 
 
-def test_many_open_files_are_no_obstacle(postgres_url: str, bell: Bell) -> None:
-    with many_descriptors(), hearing(Connections(postgres_url), bell) as listener:
+def test_many_open_files_are_no_obstacle(postgres_url: str, waker: Waker) -> None:
+    with many_descriptors(), hearing(Connections(postgres_url), waker) as listener:
         say(postgres_url)
-        eventually(listener.take)
+        eventually(listener.take_notified)

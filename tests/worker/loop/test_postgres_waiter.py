@@ -1,0 +1,462 @@
+"""Waiting beside a server: how long, what for, and who is told that we do. Time and listener follow a script."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from rowcall.base.clock import Clock
+from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.database import Connection
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.wake import waker as waker_module
+from rowcall.wake.postgres_listener import Listener
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
+from rowcall.worker.loop.postgres_waiter import (
+    BUSY_SECONDS,
+    FIRST_DEAF_SECONDS,
+    FIRST_DOUBT_SECONDS,
+    FIRST_POLL_SECONDS,
+    LAST_DEAF_SECONDS,
+    LAST_DOUBT_SECONDS,
+    LAST_POLL_SECONDS,
+    NOISE_PAUSE_SECONDS,
+    NOISY_WAKEUPS,
+    POLL_GROWTH,
+    PostgresWaiter,
+)
+from tests.descriptors import many_descriptors
+
+LONG = 1000.0
+
+
+class Script:
+    """Time passes only in waits; a wait ends early where an answer is prepared for it."""
+
+    def __init__(self, waker: Waker) -> None:
+        self._waker = waker
+        self.now = 1000.0
+        self.waits: list[float] = []
+        self.listens = True
+        self.cannot_listen = False
+        self.pause_seconds = 0.0
+        self.told = False
+        self.rings_next = False
+        self.told_next = False
+        self.closed = False
+        self.writers: set[str] = set()
+        self.said: list[tuple[str, bool]] = []
+        self.asked = 0
+        self.reachable = True
+        self.name = "one"
+
+    # the module's time
+
+    def timer(self) -> float:
+        return self.now
+
+    def is_readable(self, descriptor: int, seconds: float) -> bool:
+        assert descriptor == self._waker.fileno()
+        self.waits.append(seconds)
+        self.told = self.told or self.told_next
+        rung = self.rings_next or self.told_next
+        self.rings_next = self.told_next = False
+        if not rung:
+            self.now += max(0.0, seconds)
+        return rung
+
+    # the listener
+
+    def take_notified(self) -> bool:
+        told, self.told = self.told, False
+        return told
+
+    def close(self) -> None:
+        self.closed = True
+
+    # the dialect and its connection: a plan is a value here
+
+    def mark_listening(self, worker: str, listening: bool) -> tuple[str, bool]:
+        return worker, listening
+
+    def open_writers(self) -> None:
+        return None
+
+    def write(self, plan: tuple[str, bool]) -> None:
+        if not self.reachable:
+            raise StoreUnavailable("gone")
+        self.said.append(plan)
+
+    def read(self, plan: None) -> set[str]:
+        if not self.reachable:
+            raise StoreUnavailable("gone")
+        self.asked += 1
+        return set(self.writers)
+
+
+@pytest.fixture
+def waker() -> Iterator[Waker]:
+    waker = Waker()
+    yield waker
+    waker.close()
+
+
+@pytest.fixture
+def script(waker: Waker, monkeypatch: pytest.MonkeyPatch) -> Script:
+    script = Script(waker)
+    monkeypatch.setattr(waker_module, "is_readable", script.is_readable)
+    return script
+
+
+def waiter_of(script: Script, waker: Waker) -> PostgresWaiter:
+    return PostgresWaiter(
+        cast(PostgresDialect, script),
+        cast(Clock, script),
+        cast(Connection, script),
+        cast(Listener, script),
+        waker,
+        lambda: script.name,
+    )
+
+
+@pytest.fixture
+def waiter(script: Script, waker: Waker) -> PostgresWaiter:
+    return waiter_of(script, waker)
+
+
+# --- what ends a wait -----------------------------------------------------------------------------
+
+
+def test_the_time_is_over(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    assert waiter.wait(FIRST_POLL_SECONDS / 2) is Wakeup.TIMEOUT
+    assert script.waits == [FIRST_POLL_SECONDS / 2]
+
+
+def test_a_word_from_the_lanes(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    script.rings_next = True
+    assert waiter.wait(LONG) is Wakeup.WOKEN
+
+
+def test_a_word_from_the_server(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    script.told_next = True
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+
+
+def test_a_word_that_came_before_the_wait(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    script.told = True
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    assert script.waits == []
+
+
+def test_a_word_that_came_during_a_pause_is_kept(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    script.told_next = True
+    waiter.pause(LONG)
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+
+
+def test_a_pause_is_ended_by_the_bell_alone(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    waiter.pause(LONG)
+    assert script.waits == [LONG]
+
+
+def test_a_time_that_is_over_already(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    assert waiter.wait(-1.0) is Wakeup.TIMEOUT
+
+
+# --- the floor ------------------------------------------------------------------------------------
+
+
+def test_the_floor_sinks(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    floors = [FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS]
+    for floor in (*floors, LAST_POLL_SECONDS, LAST_POLL_SECONDS):
+        assert waiter.wait(LONG) is Wakeup.CHANGED
+        waiter.note_wakeup(useful=False)
+        assert script.waits[-1] == floor
+    assert LAST_POLL_SECONDS < POLL_GROWTH**2 * FIRST_POLL_SECONDS
+
+
+def test_the_floor_is_high_again_after_work(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    for call in (waiter.mark_idle, lambda: waiter.note_wakeup(useful=True), waiter.mark_busy):
+        for _ in range(3):
+            waiter.wait(LONG)
+        call()
+        waiter.wait(LONG)
+        assert script.waits[-1] == FIRST_POLL_SECONDS
+
+
+def test_a_word_does_not_move_the_floor(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    waiter.wait(LONG)
+    script.rings_next = True
+    waiter.wait(LONG)
+    waiter.wait(LONG)
+    assert script.waits == [FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS]
+
+
+def test_a_time_below_the_floor_comes_first(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    assert waiter.wait(FIRST_POLL_SECONDS) is Wakeup.TIMEOUT
+    assert waiter.wait(FIRST_POLL_SECONDS * 1.01) is Wakeup.CHANGED
+
+
+def test_without_a_listener_the_floor_is_closer(script: Script, waiter: PostgresWaiter) -> None:
+    script.listens = False
+    waiter.mark_idle()
+    assert script.said == []
+    for _ in range(20):
+        assert waiter.wait(LONG) is Wakeup.CHANGED
+    assert script.waits[0] == FIRST_DEAF_SECONDS
+    assert all(after == 2 * before for before, after in itertools.pairwise(script.waits[:4]))
+    assert script.waits[-1] == LAST_DEAF_SECONDS < LAST_POLL_SECONDS
+
+
+def test_who_cannot_listen_says_so_once(
+    script: Script, waiter: PostgresWaiter, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.listens = False
+    for _ in range(3):
+        waiter.wait(LONG)
+    assert caplog.records == []
+    script.cannot_listen = True
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            waiter.wait(LONG)
+    (record,) = caplog.records
+    assert "listen_url" in record.getMessage()
+
+
+# --- saying that we listen ------------------------------------------------------------------------
+
+
+def test_it_says_that_it_listens_once(script: Script, waiter: PostgresWaiter) -> None:
+    for _ in range(3):
+        waiter.mark_idle()
+        waiter.wait(LONG)
+    assert script.said == [("one", True)]
+
+
+def test_it_says_so_again_under_a_new_name(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    script.name = "two"
+    waiter.mark_idle()
+    waiter.mark_idle()
+    assert script.said == [("one", True), ("two", True)]
+
+
+def test_it_says_so_only_when_it_does(script: Script, waiter: PostgresWaiter) -> None:
+    script.listens = False
+    waiter.mark_idle()
+    assert script.said == []
+    script.listens = True
+    waiter.mark_idle()
+    assert script.said == [("one", True)]
+
+
+def test_what_could_not_be_said_is_said_later(script: Script, waiter: PostgresWaiter) -> None:
+    script.reachable = False
+    with pytest.raises(StoreUnavailable):
+        waiter.mark_idle()
+    script.reachable = True
+    waiter.mark_idle()
+    assert script.said == [("one", True)]
+
+
+def test_who_is_busy_for_a_while_takes_it_back(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    waiter.mark_busy()
+    script.now += BUSY_SECONDS * 0.9
+    waiter.mark_busy()
+    assert script.said == [("one", True)]
+    script.now += BUSY_SECONDS * 0.2
+    waiter.mark_busy()
+    waiter.mark_busy()
+    assert script.said == [("one", True), ("one", False)]
+    waiter.mark_idle()
+    assert script.said == [("one", True), ("one", False), ("one", True)]
+
+
+def test_a_rest_in_between_ends_being_busy(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    for _ in range(5):
+        waiter.mark_busy()
+        script.now += BUSY_SECONDS * 2
+        waiter.mark_idle()
+    assert script.said == [("one", True)]
+
+
+def test_who_never_listened_takes_nothing_back(script: Script, waiter: PostgresWaiter) -> None:
+    script.listens = False
+    waiter.mark_idle()
+    for _ in range(3):
+        waiter.mark_busy()
+        script.now += BUSY_SECONDS * 2
+    assert script.said == []
+
+
+def test_closing_closes_the_listener(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.close()
+    assert script.closed
+
+
+# --- doubt: transactions that may have told nobody ------------------------------------------------
+
+
+def test_transactions_that_were_open_are_asked_for_ever_less_often(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    for _ in range(60):
+        assert waiter.wait(LONG) is Wakeup.NOTHING
+    assert script.waits[0] == FIRST_DOUBT_SECONDS
+    assert all(before <= after for before, after in itertools.pairwise(script.waits))
+    assert script.waits[-1] == LAST_DOUBT_SECONDS
+
+
+def test_a_short_transaction_is_noticed_soon(script: Script, waiter: PostgresWaiter) -> None:
+    """At any age, the next question comes within a fraction of that age."""
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    began = script.now
+    while script.now - began < LAST_DOUBT_SECONDS:
+        age = script.now - began
+        waiter.wait(LONG)
+        assert script.waits[-1] <= FIRST_DOUBT_SECONDS + age
+
+
+def test_the_end_of_one_is_news(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1", "4/1"}
+    waiter.mark_idle()
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+    script.writers = {"4/1"}
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+    script.writers = set()
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    asked = script.asked
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+    assert script.asked == asked
+
+
+def test_those_who_came_later_know_that_we_listen(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    script.writers = {"3/1", "9/9"}
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+    script.writers = {"9/9"}
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+
+
+def test_doubt_is_not_renewed_by_a_second_look(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    script.writers = {"3/1", "9/9"}
+    waiter.mark_idle()
+    script.writers = {"9/9"}
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+
+
+def test_words_come_through_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    script.told_next = True
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+    script.rings_next = True
+    assert waiter.wait(LONG) is Wakeup.WOKEN
+    assert waiter.wait(FIRST_DOUBT_SECONDS / 2) is Wakeup.TIMEOUT
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+
+
+def test_who_is_busy_is_not_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    waiter.mark_busy()
+    script.now += BUSY_SECONDS * 2
+    waiter.mark_busy()
+    asked = script.asked
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+    assert script.asked == asked
+    waiter.mark_idle()
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+    assert script.waits[-1] == FIRST_DOUBT_SECONDS
+
+
+def test_a_server_that_is_gone_leaves_the_doubt_as_it_was(script: Script, waiter: PostgresWaiter) -> None:
+    script.writers = {"3/1"}
+    waiter.mark_idle()
+    script.reachable = False
+    with pytest.raises(StoreUnavailable):
+        waiter.wait(LONG)
+    script.reachable = True
+    script.writers = set()
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+
+
+def test_doubt_survives_a_server_that_goes_between_saying_and_asking(script: Script, waiter: PostgresWaiter) -> None:
+    """What was said holds, but nobody has asked yet who may not have heard it."""
+    script.writers = {"3/1"}
+    read = script.read
+
+    def fails_once(plan: None) -> set[str]:
+        script.read = read  # type: ignore[method-assign]
+        raise StoreUnavailable("gone")
+
+    script.read = fails_once  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        waiter.mark_idle()
+    waiter.mark_idle()
+    assert waiter.wait(LONG) is Wakeup.NOTHING
+    script.writers = set()
+    assert waiter.wait(LONG) is Wakeup.NOTIFIED
+
+
+# --- noise: told of what is not for us -----------------------------------------------------------
+
+
+def test_who_is_told_much_in_vain_hears_several_words_as_one(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    for _ in range(NOISY_WAKEUPS - 1):
+        waiter.note_wakeup(useful=False)
+    assert script.pause_seconds == 0
+    waiter.note_wakeup(useful=False)
+    assert script.pause_seconds == NOISE_PAUSE_SECONDS
+    waiter.note_wakeup(useful=True)
+    assert script.pause_seconds == 0
+    waiter.note_wakeup(useful=False)
+    assert script.pause_seconds == 0
+
+
+def test_work_ends_the_noise(script: Script, waiter: PostgresWaiter) -> None:
+    waiter.mark_idle()
+    for _ in range(NOISY_WAKEUPS):
+        waiter.note_wakeup(useful=False)
+    waiter.mark_busy()
+    assert script.pause_seconds == 0
+
+
+# --- with a real waker ----------------------------------------------------------------------------
+
+
+def test_many_open_files_are_no_obstacle() -> None:
+    with many_descriptors():
+        waker = Waker()
+        waiter = waiter_of(Script(waker), waker)
+        assert waker.fileno() > 1023
+        waker.wake()
+        assert waiter.wait(LONG) is Wakeup.WOKEN
+        assert waiter.wait(0.0) is Wakeup.TIMEOUT
+        waker.close()
