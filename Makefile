@@ -16,10 +16,10 @@ INSTALLED_BENCH := $(VENV)/.installed-bench
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test setup lint types contracts unit format bench docs clean
+.PHONY: help demo test dialect-gaps setup lint types contracts unit format bench docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## Install Rowcall and watch it work
 	@$(VENV)/bin/rowcall demo
@@ -50,6 +50,9 @@ bench: $(INSTALLED_BENCH) ## Measure, and print the figures
 
 docs: $(INSTALLED) ## Draw the state diagram from the table of transitions
 	$(PYTHON) docs/draw_states.py
+
+dialect-gaps: $(INSTALLED) ## List what a database package still lacks (PACKAGE=rowcall.store.oracle)
+	@$(PYTHON) -m rowcall.testing.dialect_gaps $(PACKAGE)
 
 clean: ## Remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -16,6 +16,7 @@ from rowcall import Retention, Rowcall
 from rowcall.cli.load import load
 from rowcall.domain.retention import retention_to_text
 from rowcall.operations.retention import prune_now
+from rowcall.store.counts.queries import PUT_SETTING
 from tests.cli.conftest import APP, Run
 from tests.cli.terminal import Terminal
 
@@ -356,7 +357,7 @@ def test_prune_on_a_server(run: Run, server_queue: Rowcall) -> None:
     server_queue.cancel(done.id)
     assert told(run, "prune", "app:jobs", "--dry-run")["jobs"] == 0
     rule = retention_to_text(Retention(cancelled=0))
-    server_queue.write(lambda: server_queue.dialect.put_setting("retention of task of_another_app", rule))
+    server_queue.write(lambda: server_queue.dialect.ask(PUT_SETTING, "retention of task of_another_app", rule))
     assert told(run, "retention", "app:jobs")["prunable"] == 1
     assert told(run, "prune", "app:jobs")["by_status"] == {"succeeded": 0, "failed": 0, "cancelled": 1}
     assert told(run, "vacuum", "app:jobs")["size_bytes"] > 0

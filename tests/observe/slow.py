@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rowcall import Pace, Percentiles, Rowcall, Status
 from rowcall.domain.retention import Rules
-from rowcall.store.records import HOUR_MS, MINUTE_MS
+from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.places import AttemptRow, JobRow
 
 FINISHED = ("succeeded", "failed", "cancelled")
@@ -81,7 +81,7 @@ def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_s
     """Where minutes have become hours, the first hour may be missing."""
     since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
     found: Counter[str] = Counter()
-    for past in jobs.read(jobs.dialect.past(since_ms, now_ms)):
+    for past in jobs.read(jobs.dialect.ask(PAST, since_ms, now_ms)):
         found[past.outcome] += past.jobs
     most = Counter(one.outcome for one in ended if one.at_ms >= since_ms)
     least = Counter(one.outcome for one in ended if one.at_ms >= since_ms + HOUR_MS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall.observe.health import Complaint, Surroundings, complaints
-from rowcall.store.records import StoreHealth, Waiting
+from rowcall.store.counts.queries import StoreHealth, Unfinished
 
 NOW_MS = 2_000_000_000_000
 MINUTE_MS = 60_000
@@ -14,8 +14,8 @@ WELL = StoreHealth()
 NOWHERE = Surroundings()
 
 
-def due(queue: str, *, jobs: int = 1, minutes: float = 0.0, status: str = "pending") -> Waiting:
-    return Waiting(status, queue, "task", jobs, round(NOW_MS - minutes * MINUTE_MS))
+def due(queue: str, *, jobs: int = 1, minutes: float = 0.0, status: str = "pending") -> Unfinished:
+    return Unfinished(status, queue, "task", jobs, round(NOW_MS - minutes * MINUTE_MS))
 
 
 def kinds(found: list[Complaint]) -> list[str]:
@@ -23,7 +23,7 @@ def kinds(found: list[Complaint]) -> list[str]:
 
 
 def of(
-    *waiting: Waiting,
+    *waiting: Unfinished,
     served: tuple[frozenset[str] | None, ...] = (None,),
     health: StoreHealth = WELL,
     around: Surroundings = NOWHERE,
@@ -51,12 +51,12 @@ def test_without_any_worker_every_queue_is_unserved_and_some_are_named() -> None
 
 
 def test_jobs_that_are_not_due_are_nobodys_duty() -> None:
-    future = Waiting("scheduled", "mail", "task", 5, NOW_MS + MINUTE_MS)
+    future = Unfinished("scheduled", "mail", "task", 5, NOW_MS + MINUTE_MS)
     assert of(future, due("mail", status="running"), served=(frozenset({"other"}),)) == []
 
 
 def test_what_is_overdue_and_not_staged_waits_for_a_worker_too() -> None:
-    overdue = Waiting("scheduled", "mail", "task", 5, NOW_MS - 11 * MINUTE_MS)
+    overdue = Unfinished("scheduled", "mail", "task", 5, NOW_MS - 11 * MINUTE_MS)
     assert kinds(of(overdue, served=())) == ["unserved queue mail", "long wait mail"]
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from rowcall.store.sources import SOURCES, Source
+from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.groups import name_of
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
-from rowcall.store.sqlite.records_sql import RecordsSql
 from tests.store.databases import fill, migrated, query_plan, read_from
 
 PAGES = SqlitePages("rowcall_")
-SQL = RecordsSql("rowcall_")
+SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
 SOURCE_NAMES = {source.name: source for source in SOURCES}
@@ -110,7 +111,7 @@ def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
     assert reads(database, PAGES.by_ids) == [f"SEARCH job {BY_ID}"]
 
 
-@pytest.mark.parametrize("name", ["waiting", "attempts_of_waiting"])
+@pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])
 def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
     indexes = [f"rowcall_job_{index}" for index in ("ready", "held", "scheduled", "blocked", "owned")]
     sql = getattr(SQL, name)
@@ -119,7 +120,7 @@ def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Conn
     assert len(arms) == len(indexes)
     for index in indexes[:-1]:  # of those that run, few as they are, the index holds the owner alone
         (arm,) = (
-            arm[arm.index("select '" if name == "waiting" else "select type, attempt") :]
+            arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]
             for arm in arms
             if index in arm
         )
@@ -133,7 +134,7 @@ def test_a_look_at_the_rows_would_be_seen(database: sqlite3.Connection) -> None:
 
 def test_arrivals_are_sought_by_id(database: sqlite3.Connection) -> None:
     assert reads(database, SQL.arrivals) == ["SEARCH rowcall_job USING INTEGER PRIMARY KEY (rowid>?)"]
-    assert reads(database, SQL.newest_id) == ["SEARCH rowcall_job"]  # the last one
+    assert reads(database, SQL.newest_id) == ["SCAN rowcall_job"]  # up to the first
 
 
 def test_pruning_begins_with_the_oldest_of_a_group(database: sqlite3.Connection) -> None:
@@ -145,22 +146,22 @@ def test_pruning_begins_with_the_oldest_of_a_group(database: sqlite3.Connection)
 
 
 def test_what_would_be_pruned_is_counted_in_the_same_index(database: sqlite3.Connection) -> None:
-    assert reads(database, SQL.doomed) == [
+    assert reads(database, SQL.prunable) == [
         f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>? AND finished_at<?)",
         f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>?)",
     ]
-    assert "rowcall_job" not in read_from(database, SQL.doomed)
+    assert "rowcall_job" not in read_from(database, SQL.prunable)
 
 
 def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(database: sqlite3.Connection) -> None:
     search = "SEARCH rowcall_job USING INDEX rowcall_job_failed (<expr>=?)"
-    assert reads(database, SQL.error_ends) == [search] * 3
-    assert sorts(database, SQL.error_ends) == []
+    assert reads(database, SQL.error_spans) == [search] * 3
+    assert sorts(database, SQL.error_spans) == []
 
 
 def test_tallies_and_minutes_are_taken_in_their_order(database: sqlite3.Connection) -> None:
-    assert query_plan(database, SQL.oldest_tallies) == ["SCAN rowcall_tally"]  # by id, up to the limit
-    for name in ("oldest_minutes", "forget_past", "past"):
+    assert "SCAN rowcall_tally" in query_plan(database, SQL.take_tallies)  # by id, up to the limit
+    for name in ("take_minutes", "prune_past", "past"):
         assert "INDEX rowcall_history_at (at" in " ".join(query_plan(database, getattr(SQL, name)))
-    for name in ("oldest_tallies", "oldest_minutes", "forget_past", "past"):
+    for name in ("take_tallies", "take_minutes", "prune_past", "past"):
         assert sorts(database, getattr(SQL, name)) == []

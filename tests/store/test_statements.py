@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rowcall.store.sources import SOURCES
-from rowcall.store.sqlite import flows_sql, records_sql
+from rowcall.store.sqlite import flows_sql
+from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.sql import Sql, statements
 from tests.store.databases import migrated, parameters_of
@@ -25,11 +26,11 @@ def statements_of_pages(prefix: str) -> list[str]:
 
 
 def every_statement(prefix: str) -> list[str]:
-    sql, records, flows = Sql(prefix), records_sql.RecordsSql(prefix), flows_sql.FlowsSql(prefix)
+    sql, flows = Sql(prefix), flows_sql.FlowsSql(prefix)
     return [
         *(getattr(sql, name) for name in statements()),
         *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)),
-        *(getattr(records, name) for name in records_sql.statements()),
+        *catalogue(prefix).texts().values(),
         *(getattr(flows, name) for name in flows_sql.statements()),
         *statements_of_pages(prefix),
     ]
@@ -50,4 +51,4 @@ def test_every_name_in_a_statement_has_the_prefix(prefix: str) -> None:
 
 def test_no_statement_is_left_out() -> None:
     assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_successes", "owned_by"} <= statements().keys()
-    assert {"tally", "totals", "waiting", "oldest_tallies", "prune", "take_duty"} <= records_sql.statements().keys()
+    assert {"tally", "totals", "unfinished", "take_tallies", "prune", "once_every"} <= catalogue("q").texts().keys()

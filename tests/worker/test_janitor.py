@@ -11,8 +11,8 @@ from rowcall import Retention, Rowcall, Status, StoreUnavailable
 from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
 from rowcall.operations.retention import rules_of
-from rowcall.store.records import Group
-from rowcall.store.statement import Plan, Statement, fetch
+from rowcall.store.counts.queries import FINISHED_GROUPS, PUT_SETTING, SETTINGS
+from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.service import Background
@@ -71,15 +71,16 @@ def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
     assert rows_in(jobs, "history") == 0
 
 
-def telling(jobs: Rowcall, name: str, pruned: list[str]) -> Callable[[], Plan[list[Group]]]:
-    """What a prune asks first, noting who asks."""
-    groups = jobs.dialect.finished_groups
+def recording(jobs: Rowcall, name: str, pruned: list[str]) -> Callable[..., Plan[list[object]]]:
+    """Return an `ask` that notes who asks what a prune asks first."""
+    ask = jobs.dialect.ask
 
-    def finished_groups() -> Plan[list[Group]]:
-        pruned.append(name)
-        return groups()
+    def noted(query: Query[object], *values: object) -> Plan[list[object]]:
+        if query is FINISHED_GROUPS:
+            pruned.append(name)
+        return ask(query, *values)
 
-    return finished_groups
+    return noted
 
 
 def test_of_two_only_one_does_a_duty(
@@ -88,7 +89,7 @@ def test_of_two_only_one_does_a_duty(
     pruned: list[str] = []
     with Rowcall(url, clock=clock) as other:
         for queue, name in ((jobs, "first"), (other, "second")):
-            monkeypatch.setattr(queue.dialect, "finished_groups", telling(queue, name, pruned))
+            monkeypatch.setattr(queue.dialect, "ask", recording(queue, name, pruned))
         for _ in range(3):
             Pruning(jobs).round()
             Pruning(other).round()
@@ -117,7 +118,7 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, url: str) -> No
 
     Pruning(jobs).round()
     with Rowcall(url) as other:
-        settings = other.read(other.dialect.settings())
+        settings = dict(other.read(other.dialect.ask(SETTINGS)))
     assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
     assert retention_from_text(settings["retention"]) == Retention(succeeded=DAY)
 
@@ -126,7 +127,7 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     jobs: Rowcall, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     complete_one(jobs)
-    jobs.write(lambda: jobs.dialect.put_setting("retention of task send", "for ever"))
+    jobs.write(lambda: jobs.dialect.ask(PUT_SETTING, "retention of task send", "for ever"))
     clock.advance(2 * DAY)
     Pruning(jobs).round()
     assert jobs.stats().total == 0
@@ -144,7 +145,7 @@ def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_whoever_declares_the_
         second.task(name="send")(nothing)
         assert second.read(rules_of(second)).keep_seconds(Status.SUCCEEDED, "default", "send") == 30 * 86_400
         Pruning(second).round()
-        assert "retention of task send" not in second.read(second.dialect.settings())
+        assert "retention of task send" not in dict(second.read(second.dialect.ask(SETTINGS)))
 
 
 def test_a_janitor_outlives_a_database_that_is_away(

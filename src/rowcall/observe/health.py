@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall.base.text import span
-from rowcall.store.records import StoreHealth, Waiting
+from rowcall.store.counts.queries import StoreHealth, Unfinished
 
 LONG_WAIT_SECONDS = 10 * 60.0
 LONG_TRANSACTION_SECONDS = 5 * 60.0
@@ -36,7 +36,7 @@ class Surroundings(NamedTuple):
 
 
 def complaints(
-    waiting: Sequence[Waiting],
+    waiting: Sequence[Unfinished],
     served: Sequence[frozenset[str] | None],
     health: StoreHealth,
     around: Surroundings,
@@ -50,7 +50,7 @@ def complaints(
     yield from _surroundings(around)
 
 
-def _unserved(due: Sequence[Waiting], served: Sequence[frozenset[str] | None]) -> Iterator[Complaint]:
+def _unserved(due: Sequence[Unfinished], served: Sequence[frozenset[str] | None]) -> Iterator[Complaint]:
     if any(queues is None for queues in served):
         return
     known = frozenset().union(*(queues for queues in served if queues is not None))
@@ -66,7 +66,7 @@ def _unserved(due: Sequence[Waiting], served: Sequence[frozenset[str] | None]) -
         )
 
 
-def _long_waits(due: Sequence[Waiting], at_ms: int) -> Iterator[Complaint]:
+def _long_waits(due: Sequence[Unfinished], at_ms: int) -> Iterator[Complaint]:
     waits: dict[str, float] = {}
     for one in due:
         assert one.oldest_ms is not None
@@ -121,7 +121,7 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
         )
 
 
-def _is_due(one: Waiting, at_ms: int) -> bool:
+def _is_due(one: Unfinished, at_ms: int) -> bool:
     """What is scheduled and overdue waits too: a worker would have noticed."""
     if one.oldest_ms is None:
         return False

@@ -15,9 +15,17 @@ from rowcall.drivers.database import Connection, MakePlan
 from rowcall.operations.blobs import collect_blobs
 from rowcall.queue import Queue
 from rowcall.store.counts import folding
+from rowcall.store.counts.queries import (
+    DROP_SETTING,
+    FINISHED_GROUPS,
+    NOW,
+    PRUNABLE,
+    PUT_SETTING,
+    SETTINGS,
+    Group,
+)
 from rowcall.store.flows.blockers import mend
 from rowcall.store.limits.held_jobs import drop_stale
-from rowcall.store.records import Group
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
@@ -32,7 +40,7 @@ _OF_TASK = "retention of task "
 def rules_of(core: Queue) -> Plan[Rules]:
     """For the tasks of this process what it was told, for those of others what they have published."""
     published: dict[str, Retention] = {}
-    for name, value in (yield from core.dialect.settings()).items():
+    for name, value in (yield from core.dialect.ask(SETTINGS)):
         if name == _COMMON or name.startswith(_OF_TASK):
             try:
                 published[name] = retention_from_text(value)
@@ -66,12 +74,12 @@ def publish_rules(core: Queue, known: Mapping[str, str] | None = None) -> None:
     rules = {f"{_OF_TASK}{name}": retention_to_text(rule) for name, rule in declared_rules(core).items()}
     if core.config.retention is not None:
         rules[_COMMON] = retention_to_text(core.config.retention)
-    known = core.read(core.dialect.settings()) if known is None else known
+    known = dict(core.read(core.dialect.ask(SETTINGS))) if known is None else known
     for name, value in sorted(rules.items()):
         if known.get(name) != value:
-            core.write(partial(core.dialect.put_setting, name, value))
+            core.write(partial(core.dialect.ask, PUT_SETTING, name, value))
     for name in sorted({f"{_OF_TASK}{task}" for task in core.tasks} & known.keys() - rules.keys()):
-        core.write(partial(core.dialect.drop_setting, name))
+        core.write(partial(core.dialect.ask, DROP_SETTING, name))
 
 
 class Pruner:
@@ -94,7 +102,7 @@ class Pruner:
         core = self._core
         pruned: Counter[str] = Counter()
         rules = self._connection.read(rules_of(core))
-        for group in self._connection.read(core.dialect.finished_groups()):
+        for group in self._connection.read(core.dialect.ask(FINISHED_GROUPS)):
             while not self._stopped():
                 deleted = self._delete(group, rules)
                 pruned[group.status] += deleted
@@ -167,12 +175,13 @@ class Keeping(Queue):
 
     def _would_prune(self) -> Plan[Pruned]:
         rules = yield from rules_of(self)
-        at_ms = yield from self.dialect.now(self.now_ms())
+        (at_ms,) = yield from self.dialect.ask(NOW, self.now_ms())
         counted: Counter[str] = Counter()
-        for group in (yield from self.dialect.finished_groups()):
+        for group in (yield from self.dialect.ask(FINISHED_GROUPS)):
             keep = rules.keep_seconds(*group)
             if keep is not None:
-                counted[group.status] += (yield from self.dialect.doomed(group, at_ms - round(keep * 1000))).jobs
+                ((jobs, _),) = yield from self.dialect.ask(PRUNABLE, *group, at_ms - round(keep * 1000))
+                counted[group.status] += jobs
         return Pruned(jobs=counted.total(), by_status=_by_status(counted), dry_run=True)
 
     def recount(self) -> None:
@@ -180,10 +189,10 @@ class Keeping(Queue):
 
         Others wait meanwhile, some seconds where there are millions of jobs.
         """
-        self.write(self.dialect.recount)
+        self.write(lambda: folding.recount(self.dialect))
 
     async def arecount(self) -> None:
-        await self.awrite(self.dialect.recount)
+        await self.awrite(lambda: folding.recount(self.dialect))
 
     def vacuum(self) -> int:
         """Give back the space of what was deleted, as far as that hinders nobody; gives the bytes that were freed."""

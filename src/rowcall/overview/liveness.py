@@ -10,6 +10,7 @@ from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
 from rowcall.queue import Queue
+from rowcall.store.counts.queries import NOW
 
 
 class Liveness(StrEnum):
@@ -37,7 +38,7 @@ def described(worker: WorkerInfo, now: datetime) -> str:
 
 def database_time(queue: Queue) -> datetime:
     """Return the time by the database's clock, which set the times in its rows."""
-    return time_of(queue.read(queue.dialect.now(queue.now_ms())))
+    return time_of(queue.read(queue.dialect.ask(NOW, queue.now_ms()))[0])
 
 
 def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:

@@ -17,7 +17,7 @@ The contract
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -30,10 +30,11 @@ from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
-from rowcall.store.records import Records
 from rowcall.store.schedules.contract import Schedules
-from rowcall.store.statement import Plan, Row, Statement
+from rowcall.store.statement import Change, Plan, Query, Row, Statement
 from rowcall.store.steered import Steered
+
+R = TypeVar("R")
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -265,7 +266,13 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Records, Flows, Limiting, Schedules, Steered, Protocol):
+class Dialect(Flows, Limiting, Schedules, Steered, Protocol):
+    def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
+        """Run a query of the catalogue and return its rows as values. How to add one: see `rowcall.store.statement`."""
+
+    def change(self, query: Change, *values: object) -> Plan[int]:
+        """Run a query of the catalogue that changes rows, and return how many it changed."""
+
     # schema
     def version(self) -> Plan[Version]:
         """Waits for no lock for long, inside a transaction."""

@@ -9,9 +9,9 @@ import msgspec
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import Chain, Status
 from rowcall.domain.payload import value_from_row
+from rowcall.store.columns import milliseconds, text
 from rowcall.store.dialect import Inserted
 from rowcall.store.flows.contract import Blocker, BlockerResult, EndedEdge, Holder, Standing, Touched, UnsureEdge
-from rowcall.store.rows import milliseconds, text
 from rowcall.store.statement import Row
 
 _inserted = msgspec.json.Decoder(list[tuple[int, str, int, int, int | None]])

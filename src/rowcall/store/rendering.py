@@ -1,7 +1,7 @@
-"""Templates of SQL: names in angle brackets, such as `<job>`, `<now>` or `<ids:2>`, are filled in once, at start.
+"""Templates of SQL: words in angle brackets, such as `<job>`, `<now>` or `<text:2>`, are filled in once, at start.
 
-Every database brings its own words (`sqlite/words.py`, `postgres/words.py`). These are common to all: the tables, and
-the states of a job, which come from the table in `rowcall.domain.lifecycle`.
+Every database has its own words (`sqlite/words.py`, `postgres/words.py`). The states of a job are common to all; they
+come from the table in `rowcall.domain.lifecycle`.
 
 | word | stands for |
 | --- | --- |
@@ -9,6 +9,13 @@ the states of a job, which come from the table in `rowcall.domain.lifecycle`.
 | `<pending>`, `<running>`, … | one state |
 | `<waiting>`, `<unfinished>`, `<finished>` | a list of states, for `in` |
 | `<to:claim>` | the state that a move leads to, from every state that it changes |
+| `<clock>`, `<now>` | the database's clock; parameter 1, or the clock where that is null |
+| `<text:2>`, `<int:2>`, `<bigint:2>`, `<real:2>`, `<json:2>` | parameter 2, of that type |
+| `<time:2>` | parameter 2, milliseconds, as a time of the database |
+| `<ms:column>`, `<ms_or_null:column>` | a time as milliseconds; null for infinity |
+| `id <in_ids:2>` | whether the id is in the list of ids in parameter 2 |
+| `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
+| `<least:a, b>`, `<greatest:a, b>` | the smaller, the larger of the values |
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import cast
 
 import msgspec
 
 from rowcall.base.times import EPOCH, time_of
-from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
+from rowcall.domain.job import Attempt, Event, WorkerInfo
+from rowcall.store.columns import job_from_row as job_from_row
+from rowcall.store.columns import milliseconds as milliseconds
+from rowcall.store.columns import text, time
 from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Pin, Ready, Version
 from rowcall.store.flows.contract import Touched
 from rowcall.store.statement import Row
@@ -21,84 +22,27 @@ _ids = msgspec.json.Decoder(set[int])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 
 
-def job_from_row(row: Row) -> Job:
-    (
-        job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
-        started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
-        key, tags, chain_id, chain_index, expires_at, timeout, retry, lease,
-    ) = row  # fmt: skip
-    return Job(
-        id=cast("int", job_id),
-        type=cast("str", kind),
-        queue=cast("str", queue),
-        payload=payload_from_row(cast("str", payload)),
-        status=Status(cast("str", status)),
-        priority=cast("int", priority),
-        attempt=cast("int", attempt),
-        max_attempts=cast("int", max_attempts),
-        run_at=time_of(cast("int", run_at)),
-        created_at=time_of(cast("int", created_at)),
-        claimed_at=_time(claimed_at),
-        started_at=_time(started_at),
-        finished_at=_time(finished_at),
-        worker=text(worker),
-        heartbeat_at=_time(heartbeat_at),
-        progress=progress if isinstance(progress, float) else None,
-        progress_message=text(progress_message),
-        result=value_from_row(text(result)),
-        error_code=text(error_code),
-        error_detail=text(error_detail),
-        key=cast("str | None", key),
-        tags=tags_from_row(cast("str | None", tags)),
-        chain_id=cast("int | None", chain_id),
-        chain_index=cast("int | None", chain_index),
-        expires_at=_time(expires_at),
-        timeout=cast("float | None", timeout),
-        retry=cast("str | None", retry),
-        lease=cast("int", lease),
-    )
-
-
-# In columns that only workers write, SQLite keeps whatever plain SQL put there: each claim would pay for a check.
-
-
-def milliseconds(value: object) -> int | None:
-    """A time in a column that is not checked; what is not a time is not shown."""
-    return value if isinstance(value, int) else None
-
-
-def _time(value: object) -> datetime | None:
-    return time_of(value) if isinstance(value, int) else None
-
-
-def text(value: object) -> str | None:
-    """A text in a column that is not checked."""
-    if value is None or isinstance(value, str):
-        return value
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
 def attempt_from_row(row: Row) -> Attempt:
     job_id, attempt, status, claimed_at, started_at, finished_at, worker, code, detail, traceback, next_run_at = row
     return Attempt(
         job_id=cast("int", job_id),
         attempt=attempt if isinstance(attempt, int) else 0,
         status=text(status) or "",
-        claimed_at=_time(claimed_at) or EPOCH,
-        started_at=_time(started_at),
-        finished_at=_time(finished_at),
+        claimed_at=time(claimed_at) or EPOCH,
+        started_at=time(started_at),
+        finished_at=time(finished_at),
         worker=text(worker),
         error_code=text(code),
         error_detail=text(detail),
         traceback=text(traceback),
-        next_run_at=_time(next_run_at),
+        next_run_at=time(next_run_at),
     )
 
 
 def event_from_row(row: Row) -> Event:
     at, event, actor, detail = row
     return Event(
-        at=_time(at) or EPOCH,
+        at=time(at) or EPOCH,
         event=text(event) or "",
         actor=text(actor),
         detail=text(detail),

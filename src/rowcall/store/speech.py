@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeVar
 
-import msgspec
-
+from rowcall.store.catalogue import as_json as as_json
 from rowcall.store.statement import Parameter, Row, Statement, fetch, no_row
 
 R = TypeVar("R")
@@ -19,7 +18,3 @@ def plain(sql: str, *parameters: Parameter) -> Statement[Row]:
 def only(statement: Statement[R]) -> Generator[Statement[R], list[Row], R]:
     """The value of a statement that always has one row."""
     return (yield from fetch(statement))[0]
-
-
-def as_json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -1,12 +1,30 @@
 """A statement is SQL with parameters; a plan is a generator that yields statements and receives their rows.
 
-Whoever runs a plan owns the transaction. A plan never catches a database error: what may conflict comes back as rows.
+The runner of a plan owns the transaction. A plan never catches a database error: a conflict comes back as rows.
+
+A query is a statement by name. To add one:
+
+1. Define it in `store/<topic>/queries.py`: its name, the kinds of its parameters, and the function that makes a value
+   of a row.
+
+       PAST = Query("past", (Ms, Ms), past_from_row)
+
+2. Write its text under the same name in `store/sqlite/<topic>.py` and in `store/postgres/<topic>.py`. Parameters are
+   `$1`, `$2`, …; words in angle brackets come from `store/rendering.py` and from the `words.py` of the database. A text
+   that needs nothing but words is written once instead, in the query: `Query("drop_setting", (Text,), text="…")`.
+
+       past = "select at, … from <history> where at between $1 and $2"
+
+3. Ask it in a plan. The rows come as values.
+
+       past = yield from dialect.ask(PAST, since_ms, until_ms)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Generic, TypeVar
+from enum import Enum, auto
+from typing import Generic, TypeVar, cast, overload
 
 R = TypeVar("R", covariant=True)
 T = TypeVar("T")
@@ -16,7 +34,7 @@ Parameter = str | int | float | None
 
 
 class Statement(Generic[R]):
-    """`hint` says, of the rows that came, whether those who wait for work are to be told once this is committed."""
+    """`hint` says, of the rows that came, whether idle workers must be notified after the commit."""
 
     __slots__ = ("hint", "make", "parameters", "sql")
 
@@ -40,14 +58,14 @@ Plan = Generator[Statement[object], list[Row], T]
 
 
 def fetch(statement: Statement[R]) -> Generator[Statement[R], list[Row], list[R]]:
-    """The rows of a statement, each made into a value."""
+    """Return the rows of a statement, each made into a value."""
     rows = yield statement
     make = statement.make
     return [make(row) for row in rows]
 
 
 def first(statement: Statement[R]) -> Generator[Statement[R], list[Row], R | None]:
-    """The first row of a statement, or None."""
+    """Return the first row of a statement, or None."""
     rows = yield statement
     return statement.make(rows[0]) if rows else None
 
@@ -59,3 +77,88 @@ def execute(statement: Statement[R]) -> Generator[Statement[R], list[Row], None]
 
 def no_row(row: Row) -> Row:
     return row
+
+
+def number_from_row(row: Row) -> int:
+    return int(cast("int", row[0]))  # a sum comes as Decimal from PostgreSQL
+
+
+def text_from_row(row: Row) -> str:
+    return cast("str", row[0])
+
+
+class Kind(Enum):
+    """What a parameter is. Lists become one text that every driver can send; the rest is sent as it is."""
+
+    NOW = auto()  # milliseconds, or None for the database's own clock
+    MS = auto()
+    TEXT = auto()
+    INT = auto()
+    FLOAT = auto()
+    IDS = auto()  # a sequence of integers
+    JSON = auto()  # whatever msgspec can encode
+
+
+Now, Ms, Text, Int, Float, Ids, Json = Kind
+
+
+class Query(Generic[R]):
+    """A statement by name. Its text is in the catalogue of each database, or in `text` where one serves them all.
+
+    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows.
+    """
+
+    __slots__ = ("hint", "kinds", "make", "name", "only", "text")
+
+    @overload
+    def __init__(
+        self: Query[Row],
+        name: str,
+        kinds: tuple[Kind, ...] = ...,
+        *,
+        text: str | None = ...,
+        only: tuple[str, ...] = ...,
+        hint: Callable[[list[Row]], bool] | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        kinds: tuple[Kind, ...],
+        make: Callable[[Row], R],
+        *,
+        text: str | None = ...,
+        only: tuple[str, ...] = ...,
+        hint: Callable[[list[Row]], bool] | None = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        kinds: tuple[Kind, ...] = (),
+        make: Callable[[Row], object] = no_row,
+        *,
+        text: str | None = None,
+        only: tuple[str, ...] = (),
+        hint: Callable[[list[Row]], bool] | None = None,
+    ) -> None:
+        self.name = name
+        self.kinds = kinds
+        self.make = cast("Callable[[Row], R]", make)
+        self.text = text
+        self.only = only
+        self.hint = hint
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r})"
+
+
+class Change(Query[int]):
+    """A plain INSERT, UPDATE or DELETE whose number of changed rows is wanted: `yield from dialect.change(PRUNE, …)`.
+
+    Its text returns no rows; each dialect learns the number in its own way.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), *, text: str | None = None) -> None:
+        super().__init__(name, kinds, number_from_row, text=text)

@@ -8,11 +8,26 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from rowcall import Status
+from rowcall.store.counts.queries import (
+    ARRIVALS,
+    ERROR_SPANS,
+    FINISHED_GROUPS,
+    NEWEST_ID,
+    PAST,
+    PRUNABLE,
+    PRUNE,
+    PRUNE_PAST,
+    RUNNING,
+    TAKE_MINUTES,
+    TAKE_TALLIES,
+    UNFINISHED,
+    UNFINISHED_ATTEMPTS,
+    Group,
+)
 from rowcall.store.dialect import Filter
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.records import Group
 from rowcall.store.sources import sources_of
-from rowcall.store.statement import Statement
+from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import FINISHED, PREFIX
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
 
@@ -22,7 +37,7 @@ BY_ID = "rowcall_job_pkey(id)"
 GROUP = Group(Status.FAILED, "mail", "type1")
 LATER_MS = 10**13
 MODES: Sequence[Mode] = ("custom", "generic")
-UNFINISHED = ("ready", "held", "scheduled", "blocked", "owned")
+INDEXES_OF_UNFINISHED = ("ready", "held", "scheduled", "blocked", "owned")
 STATUSES = [None, Status.PENDING, Status.SCHEDULED, Status.RUNNING, Status.FAILED]
 
 
@@ -89,31 +104,31 @@ def test_a_page_of_a_tag_goes_back_along_the_tag(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["waiting", "attempts_of_waiting"])
+@pytest.mark.parametrize("query", [UNFINISHED, UNFINISHED_ATTEMPTS])
 def test_what_waits_is_counted_in_its_indexes(
-    explainer: Explainer, name: str, mode: Mode, request: pytest.FixtureRequest
+    explainer: Explainer, query: Query[object], mode: Mode, request: pytest.FixtureRequest
 ) -> None:
-    (statement,) = statements_of(getattr(DIALECT, name)())
+    (statement,) = statements_of(DIALECT.ask(query))
     plan = plan_of(explainer, statement, mode)
     if "full, analyzed" in request.node.callspec.params.values():
         return  # where no page is known to be visible to all, an index that holds all is no better than another
-    assert ways(plan) == sorted(f"rowcall_job_{index}()" for index in UNFINISHED), plan
+    assert ways(plan) == sorted(f"rowcall_job_{index}()" for index in INDEXES_OF_UNFINISHED), plan
     for access in accesses(plan, TABLE):
         assert access.kind == "Index Only Scan" or access.index_name == "rowcall_job_owned", plan
 
 
 CASES = {
-    "newest id": (DIALECT.newest_id(), ["rowcall_job_pkey()"], False),
-    "arrivals": (DIALECT.arrivals(FINISHED, 1, 2), [BY_ID], False),
-    "error ends": (DIALECT.error_ends(["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
+    "newest id": (DIALECT.ask(NEWEST_ID), ["rowcall_job_pkey()"], False),
+    "arrivals": (DIALECT.ask(ARRIVALS, FINISHED, 1, 2), [BY_ID], False),
+    "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
     "prune": (
-        DIALECT.prune(GROUP, LATER_MS, 100),
+        DIALECT.change(PRUNE, *GROUP, LATER_MS, 100),
         # of what waits for it, and of its chain, too
         ["rowcall_job_aged(status, queue, type, finished_at)", "rowcall_job_chain(chain_id)", BY_ID, BY_ID],
         True,
     ),
-    "doomed": (
-        DIALECT.doomed(GROUP, LATER_MS),
+    "prunable": (
+        DIALECT.ask(PRUNABLE, *GROUP, LATER_MS),
         ["rowcall_job_aged(status, queue, type)", "rowcall_job_aged(status, queue, type, finished_at)"],
         False,
     ),
@@ -126,7 +141,7 @@ STATEMENTS = {name: (statements_of(plan)[0], ways, writes) for name, (plan, ways
 def test_the_intended_index_is_taken(
     explainer: Explainer, name: str, mode: Mode, request: pytest.FixtureRequest
 ) -> None:
-    if name == "doomed" and "few, analyzed" in request.node.callspec.params.values():
+    if name == "prunable" and "few, analyzed" in request.node.callspec.params.values():
         return  # among three rows every way is as short, and after some thousands the server looks again
     statement, expected, writes = STATEMENTS[name]
     plan = plan_of(explainer, statement, mode, writes=writes)
@@ -136,7 +151,7 @@ def test_the_intended_index_is_taken(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_of_an_error_code_only_the_ends_are_read(explainer: Explainer, mode: Mode) -> None:
-    statement, _, _ = STATEMENTS["error ends"]
+    statement, _, _ = STATEMENTS["error spans"]
     plan = plan_of(explainer, statement, mode)
     for access in accesses(plan, TABLE):
         assert "given.code" in access.condition
@@ -145,7 +160,7 @@ def test_of_an_error_code_only_the_ends_are_read(explainer: Explainer, mode: Mod
 
 @pytest.mark.parametrize("mode", MODES)
 def test_groups_of_finished_jobs_are_found_by_hopping(explainer: Explainer, mode: Mode) -> None:
-    (statement,) = statements_of(DIALECT.finished_groups())
+    (statement,) = statements_of(DIALECT.ask(FINISHED_GROUPS))
     plan = plan_of(explainer, statement, mode)
     found = [way.replace("_aged(", "_finished(") for way in ways(plan)]
     assert found == ["rowcall_job_finished()", "rowcall_job_finished(status, queue, type)"]
@@ -154,22 +169,22 @@ def test_groups_of_finished_jobs_are_found_by_hopping(explainer: Explainer, mode
 
 @pytest.mark.parametrize("mode", MODES)
 def test_stuck_looks_at_running_jobs_alone(explainer: Explainer, mode: Mode) -> None:
-    (statement,) = statements_of(DIALECT.running(20))
+    (statement,) = statements_of(DIALECT.ask(RUNNING, 20))
     plan = plan_of(explainer, statement, mode)
     assert ways(plan) == ["rowcall_job_owned()"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode: Mode) -> None:
-    (tallies,) = statements_of(DIALECT.take_tallies(LATER_MS, 500))
+    (tallies,) = statements_of(DIALECT.ask(TAKE_TALLIES, LATER_MS, 500))
     plan = plan_of(explainer, tallies, mode, writes=True)
     assert {access.index_name for access in accesses(plan, "rowcall_tally")} == {"rowcall_tally_pkey"}
-    for make in (DIALECT.take_minutes, DIALECT.forget_past):
-        (statement,) = statements_of(make(LATER_MS, 500))
+    for query in (TAKE_MINUTES, PRUNE_PAST):
+        (statement,) = statements_of(DIALECT.ask(query, LATER_MS, 500))
         plan = plan_of(explainer, statement, mode, writes=True)
         indexes = sorted(access.index_name for access in accesses(plan, "rowcall_history"))
         assert indexes == ["rowcall_history_at", "rowcall_history_pkey"]
         assert sorts(plan) == []
-    (past,) = statements_of(DIALECT.past(LATER_MS, LATER_MS))
+    (past,) = statements_of(DIALECT.ask(PAST, LATER_MS, LATER_MS))
     (access,) = accesses(plan_of(explainer, past, mode), "rowcall_history")
     assert access.index_name == "rowcall_history_at"

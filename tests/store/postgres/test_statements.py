@@ -9,7 +9,8 @@ import pytest
 
 from rowcall import Status
 from rowcall.store.dialect import Filter
-from rowcall.store.postgres import flows_sql, records_sql
+from rowcall.store.postgres import flows_sql
+from rowcall.store.postgres.dialect import catalogue
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.sql import Sql, statements
 from tests.store.postgres.databases import migrated
@@ -20,11 +21,11 @@ PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
 
 def every_statement(prefix: str) -> dict[str, str]:
-    sql, records, pages = Sql(prefix), records_sql.RecordsSql(prefix), PostgresPages(prefix)
+    sql, pages = Sql(prefix), PostgresPages(prefix)
     found = {name: getattr(sql, name) for name in statements()}
-    found |= {f"records.{name}": getattr(records, name) for name in records_sql.statements()}
+    found |= catalogue(prefix).texts()
     found |= {f"flows.{name}": getattr(flows_sql.FlowsSql(prefix), name) for name in flows_sql.statements()}
-    del found["records.lock_tallies"]  # PREPARE does not take it; recounting is tested
+    del found["lock_tallies"]  # PREPARE does not take it; recounting is tested
     statuses: list[Status | None] = [None, *Status]
     choices = itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag"))
     for status, queue, kind, tag in choices:
@@ -70,4 +71,4 @@ def test_no_name_is_left_to_be_filled_in(prefix: str) -> None:
 
 def test_no_statement_is_left_out() -> None:
     assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_plain", "owned_by"} <= statements().keys()
-    assert {"tally", "totals", "waiting", "take_tallies", "prune", "take_duty"} <= records_sql.statements().keys()
+    assert {"tally", "totals", "unfinished", "take_tallies", "prune", "once_every"} <= catalogue("q").texts().keys()

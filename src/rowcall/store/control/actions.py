@@ -8,6 +8,7 @@ from datetime import datetime
 from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.after_settling import follow
@@ -36,7 +37,7 @@ def rerun(
     fallen = yield from _fallen_with(dialect, jobs)
     revivals = [*jobs, *fallen]
     yield from dialect.rerun([*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
-    yield from dialect.tally([revived(job) for job in revivals], now_ms)
+    yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
     yield from dialect.record_events([job.id for job in revivals], "MANUAL_RETRY", actor, None, now_ms)
     # what has run has had all that it waited for, and what was completed from outside does without
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
@@ -104,7 +105,7 @@ def cancel_locked(
     if waiting:
         ids = [job.id for job in waiting]
         yield from dialect.cancel_waiting(ids, CANCELLED_BY_HAND_CODE, reason, now_ms)
-        yield from dialect.tally([cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting], now_ms)
+        yield from dialect.ask(TALLY, now_ms, [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting])
         yield from dialect.record_events(ids, "CANCELLED", actor, reason, now_ms)
         concerned = yield from dialect.concerned()
         if any(concerned):

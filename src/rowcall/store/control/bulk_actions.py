@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.domain.job import Job, Status
 from rowcall.store.control.actions import cancel_locked, obstacles_of, rerun
+from rowcall.store.counts.queries import NOW, TOTALS
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Rerun
@@ -77,7 +78,7 @@ def retry_some(
     """With a rate, the n-th is due n / rate seconds after the first; jobs that something is in the way of are left."""
     began_ms = walk.began_ms
     if rate is not None and began_ms is None:
-        began_ms = yield from dialect.now(now_ms)
+        (began_ms,) = yield from dialect.ask(NOW, now_ms)
     found = yield from _next(dialect, wanted, walk)
     jobs = [job for job in (yield from _locked(dialect, found.jobs)) if wanted.fits(job)]
     obstacles = yield from obstacles_of(dialect, jobs)
@@ -94,7 +95,7 @@ def retry_some(
 
 def error_codes_like(dialect: Dialect, pattern: str) -> Plan[tuple[str, ...]]:
     """The codes of failed jobs that are meant by `TIMEOUT:*`, or by a code alone."""
-    totals = yield from dialect.totals()
+    totals = yield from dialect.ask(TOTALS)
     codes = {total.error_code for total in totals if total.status == Status.FAILED and total.jobs > 0}
     return tuple(sorted(code for code in codes if is_like(code, pattern)))
 

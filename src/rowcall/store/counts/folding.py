@@ -10,8 +10,29 @@ from collections.abc import Callable
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
 from rowcall.domain.retention import Rules
+from rowcall.store.counts.queries import (
+    ADD_PAST,
+    ADD_TOTALS,
+    COUNT_FINISHED,
+    DROP_EMPTY_TOTALS,
+    DROP_TOTALS,
+    FINISH_FINISHED,
+    HOUR_MS,
+    LOCK_TALLIES,
+    MINUTE_MS,
+    MINUTES_KEPT_MS,
+    NOW,
+    PRUNE,
+    PRUNE_FUTURE,
+    PRUNE_PAST,
+    TAKE_MINUTES,
+    TAKE_TALLIES,
+    VOID_TALLIES,
+    Group,
+    Past,
+    Total,
+)
 from rowcall.store.dialect import Dialect
-from rowcall.store.records import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Group, Past, Total
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500
@@ -21,9 +42,9 @@ PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
     """Move tallies of past minutes (or all of them) into totals and history; gives how many were moved."""
-    at_ms = yield from dialect.now(now_ms)
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
     before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
-    taken = yield from dialect.take_tallies(before_ms, FOLDED_AT_ONCE)
+    taken = yield from dialect.ask(TAKE_TALLIES, before_ms, FOLDED_AT_ONCE)
     totals: Counter[tuple[str, str, str, str, int]] = Counter()
     past = []
     for row in taken:
@@ -36,27 +57,28 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
             )
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
-        yield from dialect.add_totals(changed)
+        yield from dialect.ask(ADD_TOTALS, changed)
+        yield from dialect.ask(DROP_EMPTY_TOTALS)
     if past:
-        yield from dialect.add_past(merged(past, MINUTE_MS))
+        yield from dialect.ask(ADD_PAST, merged(past, MINUTE_MS))
     return len(taken)
 
 
 def thin_out(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Make hours of minutes that are two days old; gives how many rows that touched."""
-    at_ms = yield from dialect.now(now_ms)
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
     # whole hours only: what is taken together becomes one row
-    taken = yield from dialect.take_minutes((at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
+    taken = yield from dialect.ask(TAKE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
     if taken:
-        yield from dialect.add_past(merged(taken, HOUR_MS))
+        yield from dialect.ask(ADD_PAST, merged(taken, HOUR_MS))
     return len(taken)
 
 
 def forget(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    at_ms = yield from dialect.now(now_ms)
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
     # a clock that was ahead has left history in the future
-    future = yield from dialect.forget_future(at_ms + HOUR_MS, FOLDED_AT_ONCE)
-    return future + (yield from dialect.forget_past(at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
+    future = yield from dialect.change(PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
+    return future + (yield from dialect.change(PRUNE_PAST, at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
 
 
 def merged(past: list[Past], span_ms: int) -> list[Past]:
@@ -90,12 +112,18 @@ def prune(
     keep = rules.keep_seconds(*group)
     if keep is None:
         return 0
-    at_ms = yield from dialect.now(now_ms)
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
     deleted = 0
     while deleted < limit:
         at_once = min(PRUNED_AT_ONCE, limit - deleted)
-        gone = yield from dialect.prune(group, at_ms - round(keep * 1000), at_once)
+        gone = yield from dialect.change(PRUNE, *group, at_ms - round(keep * 1000), at_once)
         deleted += gone
         if gone < at_once or not go_on():
             break
     return deleted
+
+
+def recount(dialect: Dialect) -> Plan[None]:
+    """Count all finished jobs again, and set the finish time of those that have none."""
+    for query in (LOCK_TALLIES, FINISH_FINISHED, DROP_TOTALS, VOID_TALLIES, COUNT_FINISHED):
+        yield from dialect.ask(query)

@@ -9,8 +9,8 @@ from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import FINISHED, Job
 from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
+from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.flows.contract import Touched
-from rowcall.store.records import MOST_ATTEMPTS_COUNTED, Tally
 
 
 class Books:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.contract import BlockedEnd, EndedEdge, UnsureEdge
@@ -52,7 +53,7 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
         if ends:
             touched = yield from dialect.end_blocked(list(ends.values()), now_ms)
             if touched:
-                yield from dialect.tally_on_loan(broken(touched, end, _code_of(end)), now_ms)
+                yield from dialect.ask(TALLY, now_ms, broken(touched, end, _code_of(end)))
             ended += [job.id for job in touched]
     return ended
 

@@ -9,6 +9,7 @@ from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.actions import cancel_locked
+from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken, completed_by_hand
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.contract import ChainFilter, Touched
@@ -58,10 +59,10 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
             [job.id for job in skipped], CHAIN_COMPLETED_CODE, "its chain was completed", now_ms
         )
         touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
-        yield from dialect.tally(broken(touched, Status.CANCELLED, CHAIN_COMPLETED_CODE), now_ms)
+        yield from dialect.ask(TALLY, now_ms, broken(touched, Status.CANCELLED, CHAIN_COMPLETED_CODE))
     yield from dialect.complete_by_hand(last.id, result, now_ms)
     yield from refer_to(dialect, [result], [last.id])
-    yield from dialect.tally([completed_by_hand(last)], now_ms)
+    yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
     yield from dialect.record_event(last.id, "COMPLETED", actor, "the chain was completed by hand", now_ms)
     yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.concerned()), now_ms)
     return (yield from get(dialect, chain_id))

@@ -8,9 +8,9 @@ import msgspec
 
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Settlement
-from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 from rowcall.store.steered import Asked
 

@@ -10,6 +10,7 @@ import msgspec
 
 from rowcall.domain.job import is_paused
 from rowcall.domain.lifecycle import Transition
+from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect, Look, Ready, Success
 from rowcall.store.flows.blockers import sweep
@@ -123,7 +124,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
         ticked = look.is_wake_due and (yield from tick(dialect, look.now_ms))
         expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
         if expired:
-            yield from dialect.tally(tallies_of_expired(expired), now_ms)
+            yield from dialect.ask(TALLY, now_ms, tallies_of_expired(expired))
             concerned = look.concerned._replace(slots=False)  # they never ran
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)

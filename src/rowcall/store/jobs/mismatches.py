@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.after_settling import follow
@@ -18,7 +19,7 @@ def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -
     failed = yield from dialect.fail_mismatched(job_ids, now_ms)
     if failed:
         tallies = broken(failed, target(Status.PENDING, Move.REFUSE), MISMATCH_CODE)
-        yield from dialect.tally(tallies, now_ms)
+        yield from dialect.ask(TALLY, now_ms, tallies)
         concerned = (yield from dialect.concerned())._replace(slots=False)  # they do not run
         if any(concerned):
             yield from follow(dialect, [job.id for job in failed], concerned, now_ms)

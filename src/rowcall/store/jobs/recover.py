@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rowcall.domain.lifecycle import Lost, Released, Tries, decide
+from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Owned
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free_worker
-from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500

@@ -11,11 +11,11 @@ from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move, Transition
 from rowcall.store.blobs.references import refer_to, refer_to_results
+from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, times_of
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.cancel_requests import heed
-from rowcall.store.records import Tally
 from rowcall.store.statement import Plan
 
 
@@ -106,7 +106,7 @@ def write_ended(
     if account is not None and len(live) > len(cancelled):
         tallies += account(live - cancelled.keys() if cancelled else live)
     if tallies:
-        yield from dialect.tally(tallies, now_ms)
+        yield from dialect.ask(TALLY, now_ms, tallies)
     return Written(live, cancelled)
 
 
@@ -165,7 +165,7 @@ def complete(
         if then.begins:
             yield from dialect.mark_chains([(job_id, job_id, 0)])
         yield from _go_on(dialect, {job_id: then}, now_ms)
-    yield from dialect.tally_on_loan(account({job_id}), now_ms)
+    yield from dialect.ask(TALLY, now_ms, account({job_id}))
     if not dialect.one_writer:
         yield from dialect.doubt_edges(job_id)
     else:
@@ -215,7 +215,7 @@ def settle_completed(
 
 def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int | None) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
-    at_ms = yield from dialect.now(now_ms)
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
     books = Books()
     books.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
     ended = Ended(job.id, job.lease, transition)

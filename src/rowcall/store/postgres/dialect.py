@@ -7,9 +7,12 @@ staging and recovery skip what somebody else has locked, and settling goes by id
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 from rowcall.domain.job import FINISHED, Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
+from rowcall.store.catalogue import Catalogue, as_json
+from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import (
     Concerned,
     Dialect,
@@ -29,6 +32,7 @@ from rowcall.store.dialect import (
 )
 from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
+from rowcall.store.postgres import counts
 from rowcall.store.postgres.blobs import PostgresBlobs
 from rowcall.store.postgres.blobs_sql import BlobsSql
 from rowcall.store.postgres.flows import PostgresFlows
@@ -36,8 +40,6 @@ from rowcall.store.postgres.flows_sql import FlowsSql
 from rowcall.store.postgres.limits import PostgresLimits
 from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
-from rowcall.store.postgres.records import PostgresRecords
-from rowcall.store.postgres.records_sql import RecordsSql
 from rowcall.store.postgres.rows import (
     array,
     inserted_many_from_row,
@@ -54,19 +56,25 @@ from rowcall.store.postgres.steering import PostgresSteering
 from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.postgres.words import channel_of, render
-from rowcall.store.speech import as_json, only, plain
+from rowcall.store.speech import only, plain
 from rowcall.store.spoken_schedules import SpokenSchedules
-from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Change, Plan, Row, Statement, execute, fetch, first, no_row
+
+_COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
 
-class PostgresDialect(
-    PostgresRecords, PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting
-):
+@cache
+def catalogue(prefix: str) -> Catalogue:
+    return Catalogue("postgres", (counts,), partial(render, prefix=prefix), array, _COUNT_CHANGES)
+
+
+class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
+        self._catalogue = catalogue(prefix)
+        self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
@@ -74,6 +82,9 @@ class PostgresDialect(
         self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
         self._waiting = WaitingSql(prefix)
+
+    def change(self, query: Change, *values: object) -> Plan[int]:
+        return (yield from self.ask(query, *values))[0]
 
     @property
     def newest_version(self) -> int:
@@ -227,7 +238,7 @@ class PostgresDialect(
         ours = [row for row in settled if row.id in live]
         if ours:
             if now_ms is None:  # one moment for what is said of the attempt and of the job
-                now_ms = yield from self.now(None)
+                (now_ms,) = yield from self.ask(NOW, None)
             given = _document(ours)
             if any(row.attempt_recorded for row in ours):
                 yield from execute(plain(self._sql.record_attempts, now_ms, *given))

@@ -13,8 +13,8 @@ from rowcall.domain.lifecycle import (
     LOST_CODE,
 )
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED
-from rowcall.store.records import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 
 

@@ -49,7 +49,30 @@ def words(prefix: str, schema: str = "") -> Words:
         "channel_of_ends": channel_of_ends(prefix),
         "clock": CLOCK,
         "now": f"coalesce({time_of('$1')}, {CLOCK})",
+        "text": lambda number: f"${number}::text",
+        "int": lambda number: f"${number}::int",
+        "bigint": lambda number: f"${number}::bigint",
+        "real": lambda number: f"${number}::float8",
+        "time": lambda number: time_of(f"${number}"),
+        "json": lambda number: f"${number}::text::jsonb",
+        "ms": milliseconds_of,
+        "ms_or_null": milliseconds_or_null,
+        "in_ids": lambda number: f"= any (${number}::text::bigint[])",
+        "rows": lambda number: f"jsonb_array_elements(${number}::text::jsonb) as item",
+        "fields": _fields,
+        "least": lambda values: f"least({values})",
+        "greatest": lambda values: f"greatest({values})",
     }
+
+
+def _fields(kinds: str) -> str:
+    return ", ".join(_field(number, kind) for number, kind in enumerate(kinds.split()))
+
+
+def _field(number: int, kind: str) -> str:
+    if kind == "time":
+        return f"to_timestamp((item ->> {number})::bigint / 1000.0)"
+    return f"(item ->> {number})::{kind}"
 
 
 def render(template: str, prefix: str, schema: str = "") -> str:

@@ -11,6 +11,7 @@ from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
+from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.flows.enqueue import Order, place_orders
 from rowcall.store.schedules.contract import Entry, ScheduleRow
@@ -99,7 +100,7 @@ def _check_times(times: Iterable[int | None]) -> None:
 
 def put_all(dialect: Dialect, entries: Iterable[Entry], now_ms: int | None) -> Plan[None]:
     """Write those that are not there as they are declared; in one order, so that nobody waits in a circle."""
-    now_ms = yield from dialect.now(now_ms)
+    (now_ms,) = yield from dialect.ask(NOW, now_ms)
     kept = {row.name: row for row in (yield from dialect.schedules())}
     for entry in sorted(entries, key=lambda entry: entry.name):
         row = kept.get(entry.name)
@@ -117,7 +118,7 @@ def alike(one: Entry, other: Entry) -> bool:
 
 
 def put(dialect: Dialect, entry: Entry, now_ms: int | None) -> Plan[ScheduleRow]:
-    now_ms = yield from dialect.now(now_ms)
+    (now_ms,) = yield from dialect.ask(NOW, now_ms)
     yield from dialect.put_schedule(entry, next_tick(entry.timing, now_ms), now_ms)
     return (yield from _locked(dialect, entry.name))
 
@@ -125,7 +126,7 @@ def put(dialect: Dialect, entry: Entry, now_ms: int | None) -> Plan[ScheduleRow]
 def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[Made]:
     """Enqueue one more, even if it is paused; its times stay as they are."""
     row = yield from _locked(dialect, name)
-    now_ms = yield from dialect.now(now_ms)
+    (now_ms,) = yield from dialect.ask(NOW, now_ms)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
     made = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
     yield from dialect.move_on(name, row.next_run_at_ms, None, made.job_id)
@@ -146,7 +147,7 @@ def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[
     if not row.paused and row.problem is None:
         return row
     check_timing(row.timing)
-    now_ms = yield from dialect.now(now_ms)
+    (now_ms,) = yield from dialect.ask(NOW, now_ms)
     yield from dialect.resume_schedule(name, next_tick(row.timing, now_ms), actor, now_ms)
     return (yield from _locked(dialect, name))
 

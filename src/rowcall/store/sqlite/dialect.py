@@ -7,10 +7,12 @@ commit. So a claim may be a read followed by a write.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache, partial
 from operator import attrgetter
 
 from rowcall.domain.job import Attempt, Event, Job, WorkerInfo
 from rowcall.store import rows
+from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import (
     Concerned,
     Dialect,
@@ -30,37 +32,40 @@ from rowcall.store.dialect import (
 )
 from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
-from rowcall.store.speech import as_json, only, plain
+from rowcall.store.speech import only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
 from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.spoken_steering import SpokenSteering
+from rowcall.store.sqlite import counts
 from rowcall.store.sqlite.blobs_sql import BlobsSql
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.sqlite.limits import SqliteLimits
 from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
-from rowcall.store.sqlite.records import SqliteRecords
-from rowcall.store.sqlite.records_sql import RecordsSql
 from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.sqlite.steer_sql import SteerSql
 from rowcall.store.sqlite.waiting import SqliteWaiting
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Parameter, Plan, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Change, Parameter, Plan, Statement, execute, fetch, first, no_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 
-class SqliteDialect(
-    SqliteRecords, SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting
-):
+@cache
+def catalogue(prefix: str) -> Catalogue:
+    return Catalogue("sqlite", (counts,), partial(render, prefix=prefix))
+
+
+class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
+        self._catalogue = catalogue(prefix)
+        self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._records = RecordsSql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
         self._schedules = SchedulesSql(prefix)
@@ -69,6 +74,10 @@ class SqliteDialect(
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
+
+    def change(self, query: Change, *values: object) -> Plan[int]:
+        yield from execute(self._catalogue.statement(query, *values))
+        return (yield from only(Statement(self._changes, (), rows.number_from_row)))
 
     @property
     def newest_version(self) -> int:

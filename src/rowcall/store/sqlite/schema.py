@@ -14,7 +14,7 @@ from rowcall.domain.lifecycle import (
     LOST_CODE,
 )
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.records import MOST_ATTEMPTS_COUNTED
+from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
 

@@ -45,7 +45,18 @@ def words(prefix: str) -> Words:
         "prefix": prefix,
         "clock": CLOCK,
         "now": f"coalesce($1, {CLOCK})",
+        **dict.fromkeys(("text", "int", "bigint", "real", "time", "json"), lambda number: f"${number}"),
+        **dict.fromkeys(("ms", "ms_or_null"), lambda time: time),
+        "in_ids": lambda number: f"in (select value from json_each(${number}))",
+        "rows": lambda number: f"json_each(${number}) as item",
+        "fields": _fields,
+        "least": lambda values: f"min({values})",
+        "greatest": lambda values: f"max({values})",
     }
+
+
+def _fields(kinds: str) -> str:
+    return ", ".join(f"json_extract(item.value, '$[{number}]')" for number, _ in enumerate(kinds.split()))
 
 
 def render(template: str, prefix: str) -> str:

@@ -13,11 +13,11 @@ from rowcall.domain.lifecycle import SUCCESS, Lost, Move, Released, Transition, 
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
+from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Success
 from rowcall.store.jobs.recover import give_back_unknown
 from rowcall.store.jobs.settle import Account, Completions, Ended, attempts_of, settle, settle_completed
-from rowcall.store.records import Tally
 from rowcall.worker.attempt import Run, attempt_of
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import tell, tell_completed, tell_dropped, tell_left_open

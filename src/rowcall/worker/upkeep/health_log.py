@@ -11,6 +11,7 @@ from rowcall.domain.job import WorkerInfo, is_paused
 from rowcall.drivers.database import Connection
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue import Queue
+from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
 from rowcall.worker.process.identity import host_name
 
 SILENCE_MS = 3_600_000
@@ -24,16 +25,17 @@ class HealthLog:
         """Check once, log what is new, and return all that was found."""
         core = self._core
         asked_at = core.clock.wall()
-        at_ms = connection.read(core.dialect.now(core.now_ms()))
+        (at_ms,) = connection.read(core.dialect.ask(NOW, core.now_ms()))
         ahead = at_ms / 1000 - (asked_at + core.clock.wall()) / 2
         workers = connection.read(core.dialect.workers())
         paused = {(one.kind, one.name) for one in connection.read(core.dialect.paused())}
+        unfinished = connection.read(core.dialect.ask(UNFINISHED))
         found = list(
             complaints(
                 # what was paused on purpose is no reason to complain
-                [one for one in connection.read(core.dialect.waiting()) if not is_paused(one.queue, one.type, paused)],
+                [one for one in unfinished if not is_paused(one.queue, one.type, paused)],
                 [_served(worker) for worker in workers if _is_alive(worker, at_ms)],
-                connection.read(core.dialect.health()),
+                next(iter(connection.read(core.dialect.ask(HEALTH))), StoreHealth()),
                 self._surroundings(ahead),
                 at_ms,
             )
@@ -46,7 +48,7 @@ class HealthLog:
         """Unless a worker has logged it within the last hour: one of this host, if it concerns this host alone."""
         where = f" on {host_name()}" if complaint.here else ""
         core = self._core
-        said = core.dialect.take_duty(f"complaint: {complaint.kind}{where}", SILENCE_MS, core.now_ms())
+        said = core.dialect.ask(ONCE_EVERY, core.now_ms(), f"complaint: {complaint.kind}{where}", SILENCE_MS)
         if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 

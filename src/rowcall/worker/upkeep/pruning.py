@@ -13,7 +13,7 @@ from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.retention import Pruner, publish_rules, tidy_up
 from rowcall.queue import Queue
 from rowcall.store.counts import folding
-from rowcall.store.records import Chores
+from rowcall.store.counts.queries import ONCE_EVERY, UPKEEP_STATE, UpkeepState
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.health_log import HealthLog
 
@@ -51,9 +51,9 @@ class Pruning:
     def round(self, stopping: Stopping = never) -> None:
         """Ask one cheap question; open a connection only if there is something to do."""
         core = self._core
-        chores = core.read(core.dialect.chores(core.now_ms()))
-        publish_rules(core, chores.settings)
-        duties = [duty for duty in self._duties(chores.any_tally) if _is_due(duty, chores)]
+        (state,) = core.read(core.dialect.ask(UPKEEP_STATE, core.now_ms()))
+        publish_rules(core, state.settings)
+        duties = [duty for duty in self._duties(state.any_tally) if _is_due(duty, state)]
         is_health_due = core.clock.monotonic() - self._health_logged_at >= HEALTH_SECONDS
         if not (duties or is_health_due):
             return
@@ -88,11 +88,12 @@ class Pruning:
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
         """Whether no other process has taken it over since it fell due."""
         core = self._core
-        return connection.write(core.dialect.take_duty(duty.setting, duty.every_ms, core.now_ms()), one_statement=True)
+        ask = core.dialect.ask(ONCE_EVERY, core.now_ms(), duty.setting, duty.every_ms)
+        return bool(connection.write(ask, one_statement=True))
 
 
-def _is_due(duty: Duty, chores: Chores) -> bool:
-    done_at = chores.settings.get(duty.setting)
+def _is_due(duty: Duty, state: UpkeepState) -> bool:
+    done_at = state.settings.get(duty.setting)
     if done_at is None or not done_at.isdecimal():
         return True
-    return not chores.at_ms - duty.every_ms < int(done_at) <= chores.at_ms
+    return not state.at_ms - duty.every_ms < int(done_at) <= state.at_ms

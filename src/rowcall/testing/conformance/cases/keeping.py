@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from rowcall import Retention, Rowcall, Status
 from rowcall.operations.retention import publish_rules
+from rowcall.store.counts.queries import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -135,7 +136,7 @@ class TestRetention:
         first, second = open_queue(clock=clock), open_queue(clock=clock)
 
         def taken(jobs: Rowcall, duty: str = "sweep") -> bool:
-            return jobs.write(lambda: jobs.dialect.take_duty(duty, 20_000, jobs.now_ms()))
+            return bool(jobs.write(lambda: jobs.dialect.ask(ONCE_EVERY, jobs.now_ms(), duty, 20_000)))
 
         assert [taken(first), taken(second), taken(first)] == [True, False, False]
         assert taken(second, "dust")

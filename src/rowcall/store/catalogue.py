@@ -1,0 +1,110 @@
+"""The catalogue of one database: the SQL of every query, rendered once for a table prefix and checked when loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TypeVar, cast
+
+import msgspec
+
+from rowcall.store.counts import queries as counts
+from rowcall.store.statement import Change, Kind, Parameter, Plan, Query, Statement
+
+R = TypeVar("R")
+Encoder = Callable[[object], Parameter]
+
+TOPICS: Mapping[str, ModuleType] = {"counts": counts}
+
+
+def as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+class CatalogueError(Exception):
+    """The texts of a database and the queries of the topics do not match."""
+
+
+class Catalogue:
+    """`encode_ids` makes one text of a list of ids, in the form that the texts of this database expect.
+
+    `count_changes` is put around the text of each `Change`, to have it return the number of changed rows.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        modules: Sequence[ModuleType],
+        render: Callable[[str], str],
+        encode_ids: Callable[[Sequence[int]], str] = as_json,
+        count_changes: str = "{}",
+    ) -> None:
+        faults = list(faults_of(database, modules))
+        if faults:
+            raise CatalogueError(f"the catalogue of {database} does not fit: {'; '.join(faults)}")
+        encoders: dict[Kind, Encoder] = {Kind.IDS: cast("Encoder", encode_ids), Kind.JSON: as_json}
+        texts = texts_of(modules)
+        self._entries: dict[Query[object], tuple[str, tuple[Encoder | None, ...] | None]] = {}
+        for topic, query in queries_for(database):
+            sql = render(texts[topic, query.name] if query.text is None else query.text)
+            if isinstance(query, Change):
+                sql = count_changes.format(sql)
+            used = max((int(number) for number in re.findall(r"[$?](\d+)", sql)), default=0)
+            if used != len(query.kinds):
+                raise CatalogueError(
+                    f"{topic}.{query.name} of {database} uses parameters up to {used},"
+                    f" but its query has {len(query.kinds)}"
+                )
+            found = tuple(encoders.get(kind) for kind in query.kinds)
+            self._entries[query] = sql, found if any(found) else None
+
+    def statement(self, query: Query[R], *values: object) -> Statement[R]:
+        """Return the query with its values, ready to run."""
+        sql, encoders = self._entries[query]
+        if encoders is not None:
+            values = tuple(
+                value if encode is None or value is None else encode(value)
+                for encode, value in zip(encoders, values, strict=True)
+            )
+        return Statement(sql, cast("tuple[Parameter, ...]", values), query.make, query.hint)
+
+    def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
+        """Run the query and return its rows as values; nothing where this database does not need it."""
+        if query not in self._entries:
+            return []
+        rows = yield self.statement(query, *values)
+        make = query.make
+        return [make(row) for row in rows]
+
+    def texts(self) -> dict[str, str]:
+        """Return every text by the name of its query."""
+        return {query.name: sql for query, (sql, _) in self._entries.items()}
+
+
+def queries_for(database: str) -> Iterator[tuple[str, Query[object]]]:
+    """Yield the topic and the query for each query that a database needs."""
+    for topic, module in TOPICS.items():
+        for query in vars(module).values():
+            if isinstance(query, Query) and (not query.only or database in query.only):
+                yield topic, query
+
+
+def texts_of(modules: Sequence[ModuleType]) -> dict[tuple[str, str], str]:
+    """Return the texts by topic and name: all names in lower case that do not begin with an underscore."""
+    return {
+        (module.__name__.rpartition(".")[2], name): text
+        for module in modules
+        for name, text in vars(module).items()
+        if isinstance(text, str) and name.islower() and not name.startswith("_")
+    }
+
+
+def faults_of(database: str, modules: Sequence[ModuleType]) -> Iterator[str]:
+    """Yield what is missing in the texts of a database, and what no query names."""
+    needed = {(topic, query.name) for topic, query in queries_for(database) if query.text is None}
+    found = texts_of(modules).keys()
+    for topic, name in sorted(needed - found):
+        yield f"{topic}.{name} is missing"
+    for topic, name in sorted(found - needed):
+        yield f"{topic}.{name} is unknown"

@@ -1,0 +1,68 @@
+"""The columns of a job: values made of its row, alike for every database. Times are milliseconds, JSON is text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+from rowcall.base.times import time_of
+from rowcall.domain.job import Job, Status
+from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
+from rowcall.store.statement import Row
+
+
+def job_from_row(row: Row) -> Job:
+    (
+        job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
+        started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
+        key, tags, chain_id, chain_index, expires_at, timeout, retry, lease,
+    ) = row  # fmt: skip
+    return Job(
+        id=cast("int", job_id),
+        type=cast("str", kind),
+        queue=cast("str", queue),
+        payload=payload_from_row(cast("str", payload)),
+        status=Status(cast("str", status)),
+        priority=cast("int", priority),
+        attempt=cast("int", attempt),
+        max_attempts=cast("int", max_attempts),
+        run_at=time_of(cast("int", run_at)),
+        created_at=time_of(cast("int", created_at)),
+        claimed_at=time(claimed_at),
+        started_at=time(started_at),
+        finished_at=time(finished_at),
+        worker=text(worker),
+        heartbeat_at=time(heartbeat_at),
+        progress=progress if isinstance(progress, float) else None,
+        progress_message=text(progress_message),
+        result=value_from_row(text(result)),
+        error_code=text(error_code),
+        error_detail=text(error_detail),
+        key=cast("str | None", key),
+        tags=tags_from_row(cast("str | None", tags)),
+        chain_id=cast("int | None", chain_id),
+        chain_index=cast("int | None", chain_index),
+        expires_at=time(expires_at),
+        timeout=cast("float | None", timeout),
+        retry=cast("str | None", retry),
+        lease=cast("int", lease),
+    )
+
+
+# In columns that only workers write, SQLite keeps whatever plain SQL put there: each claim would pay for a check.
+
+
+def milliseconds(value: object) -> int | None:
+    """A time in a column that is not checked; what is not a time is not shown."""
+    return value if isinstance(value, int) else None
+
+
+def time(value: object) -> datetime | None:
+    return time_of(value) if isinstance(value, int) else None
+
+
+def text(value: object) -> str | None:
+    """A text in a column that is not checked."""
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,344 @@
+"""Counts, history and retention: what is counted and kept beside the jobs themselves.
+
+The contract
+------------
+* **Totals.** The number of finished jobs, by status, queue, type, error code and attempt, is the sum of signed rows.
+  Each transaction that finishes, revives or deletes jobs adds its own (`TALLY`, or a trigger for what plain SQL inserts
+  and for every delete), and no transaction waits for another. Folding moves them into a table of totals.
+* **Unfinished.** Unfinished jobs are counted through indexes that hold every column that is needed.
+* **History.** The same rows record how attempts ended, with histograms of waits and runs. Folded, they are counts per
+  minute, and later per hour.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rowcall.base.histogram import Histogram, from_json
+from rowcall.base.times import milliseconds_of
+from rowcall.domain.job import Job, Status
+from rowcall.store.columns import job_from_row, milliseconds, text
+from rowcall.store.statement import Change, Int, Json, Ms, Now, Query, Row, Text, number_from_row
+
+MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
+MOST_SUMMED = 2**53
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+MINUTES_KEPT_MS = 2 * 24 * HOUR_MS  # then they become hours
+
+
+class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
+    """A number of attempts that ended alike. `status` names the total that changes, `outcome` the history."""
+
+    queue: str
+    type: str
+    outcome: str | None
+    status: str | None
+    error_code: str = ""
+    attempt: int = 0
+    jobs: int = 0
+    waits: Histogram = {}
+    runs: Histogram = {}
+
+
+class WrittenTally(NamedTuple):
+    """A tally as it was written, with its number and time."""
+
+    id: int
+    at_ms: int
+    tally: Tally
+
+
+class Total(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    status: str
+    queue: str
+    type: str
+    error_code: str
+    attempt: int
+    jobs: int
+
+
+class Unfinished(NamedTuple):
+    """Unfinished jobs of one queue, type and status.
+
+    `oldest_ms` is since when the first pending or scheduled one waits: since `run_at`, or since it was written if that
+    is later.
+    """
+
+    status: str
+    queue: str
+    type: str
+    jobs: int
+    oldest_ms: int | None
+
+
+class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A number of attempts that ended alike within one minute or hour."""
+
+    at_ms: int
+    span_ms: int
+    queue: str
+    type: str
+    outcome: str
+    jobs: int
+    waits: Histogram
+    runs: Histogram
+
+
+class Group(NamedTuple):
+    """Finished jobs that one retention rule covers."""
+
+    status: Status
+    queue: str
+    type: str
+
+
+class Arrived(NamedTuple):
+    """How many jobs of one queue and type were created within a time, how many before, and when the first was."""
+
+    queue: str
+    type: str
+    jobs: int
+    others: int
+    first_ms: int | None
+
+
+class Prunable(NamedTuple):
+    jobs: int
+    oldest_ms: int | None
+
+
+class ErrorSpan(NamedTuple):
+    """The times of the first and the last failed job with one error code, and the error text of the last."""
+
+    error_code: str
+    first_ms: int | None
+    last_ms: int | None
+    sample: str | None
+
+
+class StoreHealth(NamedTuple):
+    """What the database reports about itself; None or 0 where it has no such figure."""
+
+    dead_rows: int | None = None
+    oldest_transaction_seconds: float = 0.0
+    oldest_transaction_pid: int = 0
+
+
+class UpkeepState(NamedTuple):
+    at_ms: int
+    any_tally: bool
+    settings: dict[str, str]
+
+
+class Running(NamedTuple):
+    """A running job, and what is known about its worker."""
+
+    job: Job
+    host: str | None
+    worker_heartbeat_ms: int | None
+    last_seen_ms: int
+
+
+def total_from_row(row: Row) -> Total:
+    status, queue, kind, error_code, attempt, jobs = row
+    return Total(str(status), str(queue), str(kind), str(error_code), cast("int", attempt), int(cast("int", jobs)))
+
+
+def unfinished_from_row(row: Row) -> Unfinished:
+    return Unfinished(*cast("tuple[str, str, str, int, int | None]", row))
+
+
+def attempts_from_row(row: Row) -> tuple[str, int, int]:
+    kind, attempt, jobs = cast("tuple[str, int, int]", row)
+    return kind, attempt, int(jobs)
+
+
+def arrived_from_row(row: Row) -> Arrived:
+    return Arrived(*cast("tuple[str, str, int, int, int | None]", row))
+
+
+def past_from_row(row: Row) -> Past:
+    at, span, queue, kind, outcome, jobs, waits, runs = cast(
+        "tuple[int, int, str, str, str, int, str | None, str | None]", row
+    )
+    return Past(at, span, queue, kind, outcome, int(jobs), from_json(waits), from_json(runs))
+
+
+def tally_from_row(row: Row) -> WrittenTally:
+    tally_id, at, queue, kind, outcome, status, error_code, attempt, jobs, waits, runs = cast(
+        "tuple[int, int, str, str, str | None, str | None, str, int, int, str | None, str | None]", row
+    )
+    tally = Tally(
+        queue=queue,
+        type=kind,
+        outcome=outcome,
+        status=status,
+        error_code=error_code,
+        attempt=attempt,
+        jobs=jobs,
+        waits=from_json(waits),
+        runs=from_json(runs),
+    )
+    return WrittenTally(tally_id, at, tally)
+
+
+def group_from_row(row: Row) -> Group:
+    status, queue, kind = cast("tuple[str, str, str]", row)
+    return Group(Status(status), queue, kind)
+
+
+def prunable_from_row(row: Row) -> Prunable:
+    jobs, oldest_ms = row
+    return Prunable(cast("int", jobs), milliseconds(oldest_ms))
+
+
+def error_span_from_row(row: Row) -> ErrorSpan:
+    code, first_ms, last_ms, sample = row
+    return ErrorSpan(str(code), milliseconds(first_ms), milliseconds(last_ms), text(sample))
+
+
+def running_from_row(row: Row) -> Running:
+    *fields, host, heartbeat_ms, last_seen = row
+    job = job_from_row(tuple(fields))
+    last_seen_ms = milliseconds(last_seen)
+    return Running(
+        job,
+        cast("str | None", host),
+        cast("int | None", heartbeat_ms),
+        milliseconds_of(job.created_at) if last_seen_ms is None else last_seen_ms,
+    )
+
+
+def setting_from_row(row: Row) -> tuple[str, str]:
+    name, value = row
+    return str(name), str(value)
+
+
+def health_from_row(row: Row) -> StoreHealth:
+    return StoreHealth(*cast("tuple[int, float, int]", row))
+
+
+def upkeep_from_row(row: Row) -> UpkeepState:
+    at_ms, any_tally, settings = cast("tuple[int, int, str]", row)
+    return UpkeepState(at_ms, bool(any_tally), msgspec.json.decode(settings, type=dict[str, str]))
+
+
+NOW = Query("now", (Now,), number_from_row, text="select <ms:(select <now>)>")
+
+# Tallies are written in the same transaction as what they count. It returns rows because a statement on a caller's
+# connection has to.
+TALLY = Query(
+    "tally",
+    (Now, Json),
+    text="""
+        insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
+        select moment.now, <fields:text text text text text int bigint text text>
+        from (select <now> as now) as moment, <rows:2> where true returning id""",
+)
+TOTALS = Query(  # of finished jobs, and exact
+    "totals",
+    (),
+    total_from_row,
+    text="""
+        select status, queue, type, error_code, attempt, sum(jobs) from (
+          select status, queue, type, error_code, attempt, jobs from <total>
+          union all
+          select status, queue, type, error_code, attempt, jobs from <tally> where status is not null) as counted
+        group by 1, 2, 3, 4, 5 having sum(jobs) <> 0""",
+)
+UNFINISHED = Query("unfinished", (), unfinished_from_row)
+UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
+NEWEST_ID = Query(
+    "newest_id",
+    (),
+    number_from_row,
+    text="select coalesce((select id from <job> order by id desc limit 1), 0)",
+)
+ARRIVALS = Query(  # of jobs with at least this id, between two times
+    "arrivals",
+    (Int, Ms, Ms),
+    arrived_from_row,
+    text="""
+        select queue, type, count(*) filter (where created_at between <time:2> and <time:3>),
+               count(*) filter (where created_at < <time:2>),
+               <ms:min(created_at) filter (where created_at between <time:2> and <time:3>)>
+        from <job> where id >= <bigint:1> group by queue, type""",
+)
+PAST = Query(
+    "past",
+    (Ms, Ms),
+    past_from_row,
+    text=f"""
+        select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from <history>
+        where at between (select <time:1>) and (select <time:2>)
+        union all
+        select <ms:at>, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
+        where outcome is not null and at between (select <time:1>) and (select <time:2>)""",
+)
+ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
+RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
+
+# Folding removes what it returns. Rows that another transaction has locked are left to it.
+TAKE_TALLIES = Query("take_tallies", (Ms, Int), tally_from_row)
+TAKE_MINUTES = Query("take_minutes", (Ms, Int), past_from_row)
+ADD_TOTALS = Query(
+    "add_totals",
+    (Json,),
+    # in one order, so that no two transactions wait for each other
+    text=f"""
+        insert into <total> as total (status, queue, type, error_code, attempt, jobs)
+        select <fields:text text text text int bigint> from <rows:1> where true order by 1, 2, 3, 4, 5
+        on conflict (status, queue, type, error_code, attempt) do update
+          set jobs = <greatest:-{MOST_SUMMED}, <least:{MOST_SUMMED}, total.jobs + excluded.jobs>>""",
+)
+DROP_EMPTY_TOTALS = Query("drop_empty_totals")
+ADD_PAST = Query(
+    "add_past",
+    (Json,),
+    text="""
+        insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)
+        select <fields:time bigint text text text bigint text text> from <rows:1>""",
+)
+PRUNE_PAST = Change("prune_past", (Ms, Int))
+PRUNE_FUTURE = Change("prune_future", (Ms, Int))
+
+FINISHED_GROUPS = Query("finished_groups", (), group_from_row)
+# the oldest jobs of a group that finished before a time, with everything that belongs to them
+PRUNE = Change("prune", (Text, Text, Text, Ms, Int))
+# how many of a group finished before a time (None: not asked), and when the oldest did
+PRUNABLE = Query("prunable", (Text, Text, Text, Ms), prunable_from_row)
+SIZE_BYTES = Query("size_bytes", (), number_from_row)
+HEALTH = Query("health", (), health_from_row, only=("postgres",))
+
+# Counting all finished jobs again. PostgreSQL first waits for every transaction that has written a tally, and keeps
+# those that are about to write one waiting.
+LOCK_TALLIES = Query("lock_tallies", only=("postgres",))
+FINISH_FINISHED = Query(
+    "finish_finished",
+    text="update <job> set finished_at = created_at where status in <finished> and finished_at is null",
+)
+DROP_TOTALS = Query("drop_totals", text="delete from <total>")
+VOID_TALLIES = Query("void_tallies", text="update <tally> set status = null where status is not null")
+COUNT_FINISHED = Query(
+    "count_finished",
+    text=f"""
+        insert into <total> (status, queue, type, error_code, attempt, jobs)
+        select status, queue, type, coalesce(cast(error_code as text), ''), <least:attempt, {MOST_ATTEMPTS_COUNTED}>,
+               count(*)
+        from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5""",
+)
+
+# settings that all processes share
+SETTINGS = Query("settings", (), setting_from_row, text="select name, value from <setting>")
+PUT_SETTING = Query(
+    "put_setting",
+    (Text, Text),
+    text="""
+        insert into <setting> (name, value) values (<text:1>, <text:2>)
+        on conflict (name) do update set value = excluded.value""",
+)
+DROP_SETTING = Query("drop_setting", (Text,), text="delete from <setting> where name = <text:1>")
+UPKEEP_STATE = Query("upkeep_state", (Now,), upkeep_from_row)
+ONCE_EVERY = Query("once_every", (Now, Text, Int))  # returns a row to one caller per so many milliseconds

@@ -1,0 +1,135 @@
+"""Texts about counts, history and retention."""
+
+from __future__ import annotations
+
+from rowcall.store.counts.queries import MINUTE_MS, MOST_ATTEMPTS_COUNTED
+from rowcall.store.postgres.sql import JOB_COLUMNS
+
+# the orders are those of the indexes that hold every column that is counted
+_SOURCES = (
+    ("pending", "status = <pending> and held is null", "queue, type, priority desc, id"),
+    ("pending", "status = <pending> and held is not null", "queue, type, id"),
+    ("scheduled", "status = <scheduled>", "queue, type, id"),
+    ("blocked", "status = <blocked>", "queue, type, id"),
+    ("running", "status = <running>", "worker, id"),
+)
+_SINCE = dict.fromkeys(("pending", "scheduled"), "greatest(run_at, created_at)")
+_UNFINISHED = [
+    (
+        status,
+        f"(select queue, type, {_SINCE.get(status, 'null::timestamptz')} as since, attempt"
+        f" from <job> where {proof} order by {order}) as {status}",
+    )
+    for status, proof, order in _SOURCES
+]
+_FINISHED = "finished_at is not null"
+_OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
+_LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
+_FAILED = "<job> where status = <failed> and coalesce(error_code, '') = given.code order by finished_at"
+
+
+def _prune_history(condition: str) -> str:
+    return f"""
+    delete from <history> where id = any (array(
+      select id from <history> where {condition} order by at limit $2::int for update skip locked))"""
+
+
+_ATTEMPTS = " union all ".join(
+    f"select type, attempt, count(*) as jobs from {source} group by type, attempt" for _, source in _UNFINISHED
+)
+
+unfinished = " union all ".join(
+    f"select '{status}', queue::text, type::text, count(*), <ms_or_null:min(since)> from {source} group by queue, type"
+    for status, source in _UNFINISHED
+)
+unfinished_attempts = f"""
+    select type::text, least(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (
+      {_ATTEMPTS}
+    ) as counted
+    group by 1, 2"""
+error_spans = f"""
+    select given.code, (select <ms_or_null:finished_at> from {_FAILED} limit 1),
+           (select <ms_or_null:finished_at> from {_FAILED} desc limit 1),
+           (select error_detail from {_FAILED} desc, id desc limit 1)
+    from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
+running = f"""
+    select {JOB_COLUMNS}, worker.host, <ms_or_null:worker.beat_at>, <ms_or_null:{_LAST_SEEN}>
+    from <job> as job left join <worker> as worker on worker.name = job.worker
+    where job.status = <running> order by {_LAST_SEEN}, job.id limit $1::int"""
+
+take_tallies = """
+    with taken as (
+      delete from <tally> where id = any (array(
+        select id from <tally> where at < <time:1> order by id limit $2::int for update skip locked))
+      returning *)
+    select id, <ms:at>, queue, type, outcome, status, error_code, attempt, jobs, waits, runs from taken order by id"""
+drop_empty_totals = """
+    delete from <total> where jobs = 0 and ctid = any (array(
+      select ctid from <total> where jobs = 0 for update skip locked))"""
+take_minutes = f"""
+    with taken as (
+      delete from <history> where id = any (array(
+        select id from <history> where span_ms = {MINUTE_MS} and at < <time:1>
+        order by at limit $2::int for update skip locked))
+      returning *)
+    select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from taken"""
+prune_past = _prune_history("at < <time:1>")
+prune_future = _prune_history("at > <time:1>")
+
+# it hops from one group to the next, however many jobs are in each
+finished_groups = f"""
+    with recursive found (status, queue, type) as (
+      (select status, queue, type from <job> where {_FINISHED} order by status, queue, type limit 1)
+      union all
+      select next.status, next.queue, next.type from found cross join lateral (
+        select status, queue, type from <job>
+        where {_FINISHED} and (status, queue, type) > (found.status, found.queue, found.type)
+        order by status, queue, type limit 1) as next
+    )
+    select status::text, queue::text, type::text from found where status in <finished>"""
+# Other jobs may still read its result, and a chain is kept as long as its youngest step. Each row is asked for by
+# itself, as "the first of them is null": the planner may turn a join round and read the whole table.
+prune = f"""
+    delete from <job> where id = any (array(
+      select id from <job> as job where {_OF_GROUP} and finished_at < (select <time:4>)
+        and (select 1 from <edge> as edge cross join lateral (
+               select finished_at from <job> where id = edge.job_id offset 0) as waiting
+             where edge.blocker_id = any (array[job.id, job.chain_id]) and waiting.finished_at is null
+             limit 1) is null
+        and (chain_id is null or (
+             select 1 from <job> as step where step.chain_id = job.chain_id
+               and (step.finished_at is null or step.finished_at >= (select <time:4>)) limit 1) is null)
+      order by status, queue, type, finished_at limit $5::int for update skip locked))"""
+# the count does not need the order, but only one index has it
+prunable = f"""
+    select (select count(*) from (
+              select from <job> where {_OF_GROUP} and finished_at < (select <time:4>)
+              order by finished_at offset 0) as prunable),
+           (select <ms_or_null:finished_at> from <job> where {_OF_GROUP}
+            order by status, queue, type, finished_at limit 1)"""
+size_bytes = """
+    select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class
+    where oid in (to_regclass('<job>'), to_regclass('<attempt>'), to_regclass('<event>'), to_regclass('<job_tag>'),
+                  to_regclass('<tally>'), to_regclass('<total>'), to_regclass('<history>'),
+                  to_regclass('<worker>'), to_regclass('<setting>'))"""
+# transactions of other users are seen only by roles that may see them
+health = """
+    select coalesce((select n_dead_tup from pg_stat_all_tables where relid = to_regclass('<job>')), 0),
+           coalesce(date_part('epoch', clock_timestamp() - oldest.xact_start), 0), coalesce(oldest.pid, 0)
+    from (select 1) as always left join lateral (
+      select pid, xact_start from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+        and (backend_xmin is not null or backend_xid is not null) and backend_type <> 'autovacuum worker'
+      order by xact_start limit 1) as oldest on true"""
+lock_tallies = "lock table <tally> in share row exclusive mode"
+
+upkeep_state = """
+    select <ms:(select <now>)>, exists (select from <tally>),
+           coalesce((select jsonb_object_agg(name, value) from <setting>), '{}'::jsonb)::text"""
+once_every = """
+    insert into <setting> as setting (name, value)
+    select $2::text, now from (select <ms:(select <now>)>::text as now) as moment
+    on conflict (name) do update set value = excluded.value
+    where setting.value::bigint <= excluded.value::bigint - $3::bigint
+       or setting.value::bigint > excluded.value::bigint
+    returning name"""
