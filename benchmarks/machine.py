@@ -48,7 +48,7 @@ def _postgres_facts(server: PostgresServer) -> dict[str, str]:
     settings = [f"{name}={value}" for name, value in changed if name not in private | {"unix_socket_directories"}]
     return {
         "PostgreSQL": f"{server_version}, {', '.join(settings) or 'no setting changed'}, over TCP on the same machine",
-        "drivers": f"psycopg {version('psycopg')}; asyncpg {version('asyncpg')} for PgQueuer, and lent",
+        "drivers": f"psycopg {version('psycopg')}; asyncpg {version('asyncpg')} for PgQueuer, and for connection=",
     }
 
 

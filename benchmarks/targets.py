@@ -34,7 +34,7 @@ class Target:
         return value >= self.limit if self.at_least else value <= self.limit
 
     def score(self, value: float) -> float:
-        """How many times as good as asked for: 1 is just reached."""
+        """Return the value as a multiple of the target: 1 is just reached."""
         if self.at_least:
             return value / self.limit
         return self.limit / value if value > 0 else float("inf")
@@ -55,10 +55,10 @@ def at_most(what: str, measure: str, limit: float, unit: Unit, figure: str) -> T
     return Target(what, measure, limit, unit, (figure,), lambda measured: list(measured[figure]), at_least=False)
 
 
-def lent(connection: str, figures: str) -> Target:
+def caller(connection: str, figures: str) -> Target:
     """The time of a transaction that enqueues over that of one with a bare INSERT."""
     return ratio(
-        f"`enqueue` and commit on a lent connection of {connection}",
+        f"`enqueue` and commit on the caller's connection, {connection}",
         "times a bare INSERT and commit",
         1.7,
         "×",
@@ -146,15 +146,15 @@ SQLITE_TARGETS = (
     ratio("single `enqueue`", "of a bare INSERT", 0.7, "of", "enqueue.single", "enqueue.bare_single"),
     ratio("`aenqueue`, 100 tasks at once", "times single `enqueue`", 5, "×", "enqueue.gathered", "enqueue.single"),
     ratio("`enqueue_many` of 1,000", "of the bare bulk insert", 0.35, "of", "enqueue.bulk", "enqueue.bare_bulk"),
-    lent("sqlite3", "lent.sqlite3"),
-    lent("SQLAlchemy Core", "lent.sqlalchemy"),
+    caller("sqlite3", "caller.sqlite3"),
+    caller("SQLAlchemy Core", "caller.sqlalchemy"),
     ratio(_FULL, "of the drain on an empty table", 0.8, "of", "backlog.full", "backlog.empty"),
     ratio(_UNKNOWN, "of the drain on an empty table", 0.8, "of", "backlog.unknown", "backlog.empty"),
     at_most(_PICK_UP, "at p50", 3, "ms", "pickup.p50_ms"),
     at_most(_PICK_UP, "at p99", 15, "ms", "pickup.p99_ms"),
     at_most("lateness of delayed jobs", "at p99", 10, "ms", "delay.p99_ms"),
     at_most("an idle worker", "of a core", 0.5, "%", "idle.quiet_percent"),
-    at_most("an idle worker beside 200 unrelated commits a second", "of a core", 3, "%", "idle.beside_percent"),
+    at_most("an idle worker beside 200 unrelated commits per second", "of a core", 3, "%", "idle.beside_percent"),
     at_most(_MEMORY, "in all", 60, "MB", "endurance.memory_late_mb"),
     growth(
         _MEMORY, "more than after 50,000 jobs", 2, early="endurance.memory_early_mb", late="endurance.memory_late_mb"
@@ -196,9 +196,9 @@ POSTGRES_TARGETS = (
         "postgres-enqueue.bulk",
         "postgres-enqueue.bare_bulk",
     ),
-    lent("psycopg", "postgres-lent.psycopg"),
-    lent("asyncpg", "postgres-lent.asyncpg"),
-    lent("SQLAlchemy Core", "postgres-lent.sqlalchemy"),
+    caller("psycopg", "postgres-caller.psycopg"),
+    caller("asyncpg", "postgres-caller.asyncpg"),
+    caller("SQLAlchemy Core", "postgres-caller.sqlalchemy"),
     ratio(_FULL, "of the drain on an empty table", 0.8, "of", "postgres-backlog.full", "postgres-backlog.empty"),
     ratio(_CHURN, "of the first", 0.8, "of", "postgres-churn.last", "postgres-churn.first"),
     at_most(_PICK_UP, "at p50", 4, "ms", "postgres-pickup.p50_ms"),
@@ -206,7 +206,7 @@ POSTGRES_TARGETS = (
     at_most(_PLAIN, "at p50", 4, "ms", "postgres-pickup.plain_p50_ms"),
     at_most(_PLAIN, "at p99", 20, "ms", "postgres-pickup.plain_p99_ms"),
     at_most("an idle worker", "of a core", 0.5, "%", "postgres-idle.quiet_percent"),
-    at_most("an idle worker", "statements a second", 1, "", "postgres-idle.statements_per_second"),
+    at_most("an idle worker", "statements per second", 1, "", "postgres-idle.statements_per_second"),
     *observing("postgres-"),
     *flowing("postgres-"),
 )

@@ -1,6 +1,6 @@
-"""A shop in one file: an order and its email are one transaction, and a worker beside the shop sends the email.
+"""A shop in one file: an order and its email job are one transaction, and a worker in the same process runs the job.
 
-python examples/orders.py
+Run: python examples/orders.py
 """
 
 import sqlite3
@@ -19,13 +19,13 @@ all_sent = threading.Event()
 @jobs.task(queue="mail", max_attempts=5, retry=Backoff.constant(0.2))
 def confirm(ctx: Context, order_id: int, to: str) -> str:
     if ctx.job.attempt == 1:
-        raise ConnectionError("the mail server is asleep, as ever at the first try")
+        raise ConnectionError("the mail server does not answer the first attempt")
     all_sent.set()
-    return f"order {order_id} confirmed to {to} at attempt {ctx.job.attempt}"
+    return f"order {order_id} confirmed to {to} on attempt {ctx.job.attempt}"
 
 
 def place_order(connection: sqlite3.Connection, item: str, to: str) -> int:
-    """Both or neither: the order, and the job that confirms it."""
+    """Write the order and the job that confirms it: both or neither. Return the id of the job."""
     with connection:
         placed = connection.execute("INSERT INTO shop_order (item) VALUES (?)", (item,))
         order_id = placed.lastrowid

@@ -7,6 +7,7 @@ from dataclasses import replace
 from benchmarks.bench import Experiment
 from benchmarks.experiments import (
     backlog,
+    caller,
     churn,
     cost,
     crowd,
@@ -16,7 +17,6 @@ from benchmarks.experiments import (
     enqueue,
     flows,
     idle,
-    lent,
     pickup,
     producers,
     prune,
@@ -26,7 +26,7 @@ from benchmarks.experiments import (
 _SQLITE = (
     Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure_sqlite),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
-    Experiment("lent", "enqueueing on lent connections: sqlite3, SQLAlchemy Core", lent.measure),
+    Experiment("caller", "enqueueing on the caller's connections: sqlite3, SQLAlchemy Core", caller.measure),
     Experiment("backlog", "drains from a large table", backlog.measure),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure, "half"),
     Experiment("delay", "lateness of delayed jobs", delay.measure, "half"),
@@ -42,11 +42,11 @@ _SQLITE = (
 _POSTGRES = (
     Experiment("drain", "drains: the bare ceiling, Rowcall, PgQueuer, procrastinate, SAQ", drain.measure_postgres),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
-    Experiment("lent", "enqueueing on lent connections: psycopg, asyncpg, SQLAlchemy Core", lent.measure),
+    Experiment("caller", "enqueueing on the caller's connections: psycopg, asyncpg, SQLAlchemy Core", caller.measure),
     Experiment("backlog", "drains from a large table", backlog.measure_full),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure_with_plain_sql, "half"),
     Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),
-    Experiment("producers", "what it costs eight producers that workers are told", producers.measure, "half"),
+    Experiment("producers", "the cost of notifications for eight producers", producers.measure, "half"),
     Experiment("cost", "plain drains before and after there were flows, limits and control", cost.measure),
     Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),

@@ -1,7 +1,7 @@
-"""What it costs those who enqueue that idle workers are told: eight processes at once, each a job at a time.
+"""The cost of notifications for producers: eight processes enqueue one job at a time.
 
-By plain SQL, where a trigger tells, and by `enqueue`, which tells after its commit; compared with the trigger switched
-off.
+By plain SQL, where a trigger notifies, and by `enqueue`, which notifies after its commit. Both are compared with the
+trigger switched off.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "plain_untold": Case("plain", trigger=False),
-    "plain_nobody": Case("plain"),
+    "plain_trigger_off": Case("plain", trigger=False),
+    "plain_no_worker": Case("plain"),
     "plain_elsewhere": Case("plain", worker_of="elsewhere"),
     "plain_served": Case("plain", worker_of="default"),
-    "enqueue_untold": Case("enqueue", trigger=False),
-    "enqueue_nobody": Case("enqueue"),
+    "enqueue_trigger_off": Case("enqueue", trigger=False),
+    "enqueue_no_worker": Case("enqueue"),
     "enqueue_elsewhere": Case("enqueue", worker_of="elsewhere"),
     "enqueue_served": Case("enqueue", worker_of="default"),
-    "busy_untold": Case("plain", trigger=False, worker_of="default", busy=True),
+    "busy_trigger_off": Case("plain", trigger=False, worker_of="default", busy=True),
     "busy_plain": Case("plain", worker_of="default", busy=True),
 }
 COMPARED = {
-    "plain_nobody": "plain_untold",
-    "plain_elsewhere": "plain_untold",
-    "enqueue_nobody": "enqueue_untold",
-    "enqueue_elsewhere": "enqueue_untold",
-    "busy_plain": "busy_untold",
+    "plain_no_worker": "plain_trigger_off",
+    "plain_elsewhere": "plain_trigger_off",
+    "enqueue_no_worker": "enqueue_trigger_off",
+    "enqueue_elsewhere": "enqueue_trigger_off",
+    "busy_plain": "busy_trigger_off",
 }
 
 

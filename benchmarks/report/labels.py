@@ -1,10 +1,10 @@
-"""What each figure is called in the tables, in their order."""
+"""The label of each figure in the tables, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_LENT = {
+_CALLER = {
     "bare_us": "bare INSERT and commit, µs",
     "enqueue_us": "`enqueue` and commit, µs",
     "inside_bare_us": "bare INSERT without commit, µs",
@@ -13,11 +13,11 @@ _LENT = {
 }
 
 
-def _lent(experiment: str, connections: Mapping[str, str]) -> dict[str, str]:
+def _caller(experiment: str, connections: Mapping[str, str]) -> dict[str, str]:
     return {
         f"{experiment}.{connection}_{figure}": f"{connection_label}, {figure_label}"
         for connection, connection_label in connections.items()
-        for figure, figure_label in _LENT.items()
+        for figure, figure_label in _CALLER.items()
     }
 
 
@@ -35,7 +35,7 @@ _OBSERVING = {
     "prune.pruned_meanwhile": "jobs pruned during that drain",
     "prune.still_pruning": "whether the prune outlasted the drain",
     "cost.before": "plain drain before there were flows, limits and control, jobs/s",
-    "cost.after": "plain drain since, jobs/s",
+    "cost.after": "plain drain with them, jobs/s",
     "flows.plain": "plain drain, jobs/s",
     "flows.chains": "chains of 3, fixed, jobs/s",
     "flows.going_on": "chains of 3, each step written by the one before, jobs/s",
@@ -57,9 +57,9 @@ SQLITE_LABELS = {
     "enqueue.gathered": "`aenqueue`, 100 tasks at once, jobs/s",
     "enqueue.bare_bulk": "bare bulk insert, 1,000 in a transaction, rows/s",
     "enqueue.bulk": "`enqueue_many` of 1,000, jobs/s",
-    **_lent("lent", {"sqlite3": "sqlite3", "sqlalchemy": "SQLAlchemy Core on pysqlite"}),
+    **_caller("caller", {"sqlite3": "sqlite3", "sqlalchemy": "SQLAlchemy Core on pysqlite"}),
     "backlog.empty": "drain, nothing else in the table, jobs/s",
-    "backlog.full": "drain, much else in the table, jobs/s",
+    "backlog.full": "drain, 2.2 million other jobs in the table, jobs/s",
     "backlog.unknown": "drain, behind jobs of an unknown task, jobs/s",
     "pickup.p50_ms": "pick-up, p50, ms",
     "pickup.p99_ms": "pick-up, p99, ms",
@@ -70,7 +70,7 @@ SQLITE_LABELS = {
     "delay.least_ms": "lateness of delayed jobs, shortest, ms",
     "idle.quiet_percent": "idle worker, % of a core",
     "idle.beside_percent": "idle worker beside an app that commits, % of a core",
-    "idle.commits_per_second": "commits a second of that app",
+    "idle.commits_per_second": "commits per second of that app",
     "endurance.memory_early_mb": "resident memory after 50,000 jobs, MB",
     "endurance.memory_late_mb": "resident memory after 200,000 jobs, MB",
     "endurance.memory_end_mb": "resident memory after 500,000 jobs, MB",
@@ -78,23 +78,23 @@ SQLITE_LABELS = {
     "crowd.p50_ms": "single `enqueue` in a crowd, p50, ms",
     "crowd.p99.9_ms": "single `enqueue` in a crowd, p99.9, ms",
     "crowd.most_ms": "single `enqueue` in a crowd, longest, ms",
-    "crowd.errors": "errors in that crowd",
-    "crowd.enqueues": "enqueues timed in that crowd",
-    "crowd.others_enqueued": "enqueues by the other producers meanwhile",
-    "crowd.left_waiting": "jobs still waiting at its end",
+    "crowd.errors": "errors in the crowd",
+    "crowd.enqueues": "timed enqueues in the crowd",
+    "crowd.others_enqueued": "enqueues by the other producers in that time",
+    "crowd.left_waiting": "jobs still waiting at the end",
     **_OBSERVING,
 }
 
 _PRODUCERS = {
-    "plain_untold": "plain SQL, no worker, trigger off",
-    "plain_nobody": "plain SQL, no worker",
+    "plain_trigger_off": "plain SQL, no worker, trigger off",
+    "plain_no_worker": "plain SQL, no worker",
     "plain_elsewhere": "plain SQL, idle worker of another queue",
-    "plain_served": "plain SQL, a worker takes the jobs as they come",
-    "enqueue_untold": "`enqueue`, no worker, trigger off",
-    "enqueue_nobody": "`enqueue`, no worker",
+    "plain_served": "plain SQL, a worker runs the jobs as they arrive",
+    "enqueue_trigger_off": "`enqueue`, no worker, trigger off",
+    "enqueue_no_worker": "`enqueue`, no worker",
     "enqueue_elsewhere": "`enqueue`, idle worker of another queue",
-    "enqueue_served": "`enqueue`, a worker takes the jobs as they come",
-    "busy_untold": "plain SQL, busy worker, trigger off",
+    "enqueue_served": "`enqueue`, a worker runs the jobs as they arrive",
+    "busy_trigger_off": "plain SQL, busy worker, trigger off",
     "busy_plain": "plain SQL, busy worker",
 }
 
@@ -112,9 +112,11 @@ POSTGRES_LABELS = {
     "postgres-enqueue.gathered": "`aenqueue`, 100 tasks at once, jobs/s",
     "postgres-enqueue.bare_bulk": "bare bulk insert, 1,000 in a statement, rows/s",
     "postgres-enqueue.bulk": "`enqueue_many` of 1,000, jobs/s",
-    **_lent("postgres-lent", {"psycopg": "psycopg", "asyncpg": "asyncpg", "sqlalchemy": "SQLAlchemy Core on psycopg"}),
+    **_caller(
+        "postgres-caller", {"psycopg": "psycopg", "asyncpg": "asyncpg", "sqlalchemy": "SQLAlchemy Core on psycopg"}
+    ),
     "postgres-backlog.empty": "drain, nothing else in the table, jobs/s",
-    "postgres-backlog.full": "drain, much else in the table, jobs/s",
+    "postgres-backlog.full": "drain, 2.2 million other jobs in the table, jobs/s",
     "postgres-churn.first": "the first drains of a table, jobs/s",
     "postgres-churn.last": "its last drains, jobs/s",
     "postgres-churn.jobs": "jobs that had gone through it by then",
@@ -129,7 +131,7 @@ POSTGRES_LABELS = {
     "postgres-pickup.plain_p99_ms": "pick-up after a plain SQL insert, p99, ms",
     "postgres-pickup.plain_most_ms": "pick-up after a plain SQL insert, longest, ms",
     "postgres-idle.quiet_percent": "idle worker, % of a core",
-    "postgres-idle.statements_per_second": "idle worker, statements a second",
+    "postgres-idle.statements_per_second": "idle worker, statements per second",
     **{
         f"postgres-producers.{case}_{figure}": f"eight producers, {case_label}{figure_label}"
         for case, case_label in _PRODUCERS.items()

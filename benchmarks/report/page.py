@@ -1,4 +1,4 @@
-"""The page that is kept: tables and pictures for each database, the machine, and how each figure was taken."""
+"""The generated page: tables and pictures for each database, the machine, and how each figure is measured."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
     halved = (results.rounds + 1) // 2
     paragraphs = [
         "# Benchmarks",
-        *([] if results.sizes == FULL else ["**A trial run with small sizes: these figures mean nothing.**"]),
-        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}, {results.rounds} rounds (what takes long in"
-        f" {halved} of them, what takes longest in one), {results.seconds / 60:.0f} minutes. Edit `benchmarks/`, not"
-        " this page. The figures of every round are in [figures.json](figures.json).",
+        *([] if results.sizes == FULL else ["**A trial run with small sizes: do not use these figures.**"]),
+        f"Rowcall next to bare loops and other queues. Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}:"
+        f" {results.rounds} rounds (long measurements in {halved} of them, the longest in one),"
+        f" {results.seconds / 60:.0f} minutes. Use the ratios: absolute figures depend on the machine. The figures of"
+        " every round are in [figures.json](figures.json). To change this page, edit `benchmarks/`.",
         *(f"Not measured, because of an error: {name}." for name in results.failures),
         *parts,
-        "## The machine",
+        "## Machine",
         "\n".join(f"- {name}: {fact}" for name, fact in machine.items()),
-        "## How it is measured",
+        "## Method",
         METHOD.rstrip(),
     ]
     return "\n\n".join(paragraphs) + "\n"
@@ -49,7 +50,7 @@ def _part(section: Section, results: Results, folder: Path) -> str:
     drains, targets = f"{section.kind}-drains.svg", f"{section.kind}-targets.svg"
     paragraphs = [f"## {section.heading}", markdown_table(target_rows(section.targets, measured), TARGET_HEADINGS)]
     if draw_drains(section, measured, folder / drains):
-        paragraphs.append(f"![Jobs a second on {section.heading}]({drains})")
+        paragraphs.append(f"![Jobs per second on {section.heading}]({drains})")
     if draw_targets(section, measured, folder / targets):
         paragraphs.append(f"![Targets on {section.heading}]({targets})")
     paragraphs += [

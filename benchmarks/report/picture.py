@@ -23,7 +23,7 @@ SHORTER = {
     "drain of no-op async jobs, one process": "drain by one process",
     "drain of no-op async jobs, two processes": "drain by two processes",
     "on two connections at once": "on two connections",
-    "on a lent connection of": "lent",
+    "on the caller's connection,": "on",
     "jobs have gone through the same table": "jobs through the same table",
 }
 STYLE: dict[Any, Any] = {"svg.hashsalt": "rowcall", "font.size": 10.0, "text.color": INK, "axes.labelcolor": INK}
@@ -51,7 +51,7 @@ def draw_drains(section: Section, measured: Measured, path: Path) -> bool:
                 weight="bold",
             )
         axes.set_xticks(range(len(shown)), [label for label, _, _ in shown])
-        axes.set_ylabel("jobs a second")
+        axes.set_ylabel("jobs per second")
         axes.set_title(section.drains_title, loc="left", weight="bold")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _lighten(figure, grid="y")
@@ -60,7 +60,7 @@ def draw_drains(section: Section, measured: Measured, path: Path) -> bool:
 
 
 def draw_targets(section: Section, measured: Measured, path: Path) -> bool:
-    """For each target how many times as good as asked for, on a logarithmic scale: right of the line is reached."""
+    """Draw each result as a multiple of its target, on a logarithmic scale: right of the line is reached."""
     found = [(target, target.spread(measured)) for target in section.targets if target.limit > 0]
     shown = [(target, values) for target, values in found if values is not None]
     if not shown:
@@ -82,7 +82,7 @@ def draw_targets(section: Section, measured: Measured, path: Path) -> bool:
         axes.set_yticks(range(len(shown)), [_label(target.what, target.measure) for target, _ in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.minorticks_off()
-        title = f"{section.heading}: what was reached of what was asked for (right is better)"
+        title = f"{section.heading}: results relative to their targets (right is better)"
         figure.suptitle(title, x=0.01, ha="left", weight="bold")
         _lighten(figure, grid="x")
         _save(figure, path)

@@ -1,4 +1,4 @@
-"""The page has a part for each database."""
+"""The sections of the page: one for each database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CEILING, OURS, OURS_LIGHTER, OTHER, OTHER_LIGHTER = "#b8bec7", "#2f6f9f", "#6ba3
 
 
 class Bar(NamedTuple):
-    """A bar of the picture of drains."""
+    """One bar of the picture of drains."""
 
     figure: str
     label: str
@@ -65,7 +65,7 @@ SECTIONS = (
 
 
 def measured_sections(measured: Measured) -> list[Section]:
-    """Those of which something was measured."""
+    """Return the sections with at least one figure."""
     return [section for section in SECTIONS if any(measured.get(name) for name in section.labels)]
 
 

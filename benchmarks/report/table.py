@@ -1,4 +1,4 @@
-"""Tables: of targets, and of figures."""
+"""Tables of targets and of figures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from benchmarks.statistics import Spread, spread
 from benchmarks.targets import Measured, Target, Unit
 
-TARGET_HEADINGS = ("what", "asked for", "median", "min–max", "")
+TARGET_HEADINGS = ("what", "target", "median", "min–max", "")
 FIGURE_HEADINGS = ("figure", "median", "min–max", "rounds")
 
 
 def target_rows(targets: Sequence[Target], measured: Measured) -> list[tuple[str, ...]]:
-    """One row for each target: what, asked for, median, min–max, verdict."""
+    """Return one row for each target: what, target, median, min–max, verdict."""
     return [_target_row(target, target.spread(measured)) for target in targets]
 
 
 def figure_rows(labels: Mapping[str, str], measured: Measured) -> list[tuple[str, ...]]:
-    """One row for each figure: what, median, min–max, rounds."""
+    """Return one row for each figure: what, median, min–max, rounds."""
     found = [(label, measured[name]) for name, label in labels.items() if measured.get(name)]
     return [(label, short(spread(values).median), between(spread(values)), str(len(values))) for label, values in found]
 
@@ -49,10 +49,10 @@ def _target_row(target: Target, values: Spread | None) -> tuple[str, ...]:
     asked = f"{'at least' if target.at_least else 'at most'} {with_unit(target.limit, target.unit)} {target.measure}"
     if values is None:
         return (target.what, asked, "not measured", "", "")
-    verdict = "reached" if target.reached(values.median) else "MISSED"
+    verdict = "reached" if target.reached(values.median) else "missed"
     return (target.what, asked, with_unit(values.median, target.unit), between(values), verdict)
 
 
 def with_unit(value: float, unit: Unit) -> str:
-    """Ratios need no sign beside the words that follow them."""
+    """Return the value with its unit; a ratio has none."""
     return short(value) if unit in ("", "of", "×") else f"{short(value)} {unit}"

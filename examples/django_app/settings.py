@@ -8,7 +8,7 @@ if DATABASE_URL.startswith("sqlite:///"):
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": DATABASE_URL.removeprefix("sqlite:///"),
-            "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # else a view that reads first may not be let to enqueue
+            "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # otherwise enqueue may fail in a view that reads first
         }
     }
 else:
@@ -21,6 +21,6 @@ else:
 
 INSTALLED_APPS = ["users"]
 ROOT_URLCONF = "users.urls"
-SECRET_KEY = "of this example alone"
+SECRET_KEY = "only for this example"
 DEBUG = True
 USE_TZ = True

@@ -1,4 +1,4 @@
-"""What `rowcall work worker:jobs` imports: Django is set up first, then the tasks."""
+"""The module for `rowcall work worker:jobs`: sets Django up, then imports the tasks."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Sign up, and be welcomed: the user and the mail are one transaction."""
+"""Sign up and get a welcome mail: the user and the mail are written in one transaction."""
 
 import os
 from collections.abc import AsyncIterator
@@ -37,10 +37,10 @@ class User(Base):
 
 @jobs.task(queue="mail")
 async def welcome(ctx: Context, address: str) -> None:
-    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here: the one part that may happen twice
+    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here; this line may run twice
     async with new_session.begin() as session:
         await session.execute(update(User).where(User.address == address).values(welcomes=User.welcomes + 1))
-        await ctx.acomplete("welcomed", connection=session)  # the count and the success of the job, or neither
+        await ctx.acomplete("welcomed", connection=session)  # the count and the end of the job: both or neither
 
 
 @asynccontextmanager
@@ -70,14 +70,14 @@ async def sign_up(form: SignUp) -> dict[str, int]:
     try:
         async with new_session.begin() as session:
             job = await welcome.using(connection=session).aenqueue(form.address)
-            session.add(User(address=form.address, name=form.name))  # written at the commit, and refused if taken
+            session.add(User(address=form.address, name=form.name))  # written at the commit, may raise IntegrityError
     except IntegrityError:
-        raise HTTPException(409, "that name or address is taken") from None  # and there is no job either
+        raise HTTPException(409, "that name or address is taken") from None  # no job was written
     return {"job": job.id}
 
 
 @app.get("/users")
 async def users() -> dict[str, int]:
-    """How often each of them was welcomed."""
+    """Return how many welcome mails each user got."""
     async with new_session() as session:
         return {user.address: user.welcomes for user in await session.scalars(select(User))}

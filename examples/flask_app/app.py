@@ -1,4 +1,4 @@
-"""Sign up, and be welcomed: the user and the mail are one transaction."""
+"""Sign up and get a welcome mail: the user and the mail are written in one transaction."""
 
 import os
 
@@ -33,10 +33,10 @@ class User(Base):
 
 @jobs.task(queue="mail")
 def welcome(ctx: Context, address: str) -> None:
-    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here: the one part that may happen twice
+    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here; this line may run twice
     with Session(engine) as session, session.begin():
         session.execute(update(User).where(User.address == address).values(welcomes=User.welcomes + 1))
-        ctx.complete("welcomed", connection=session)  # the count and the success of the job, or neither
+        ctx.complete("welcomed", connection=session)  # the count and the end of the job: both or neither
 
 
 @pages.post("/sign-up")
@@ -47,13 +47,13 @@ def sign_up() -> tuple[dict[str, object], int]:
     try:
         db_session.commit()
     except IntegrityError:
-        return {"error": "that name or address is taken"}, 409  # and there is no job either
+        return {"error": "that name or address is taken"}, 409  # no job was written
     return {"job": job.id}, 201
 
 
 @pages.get("/users")
 def users() -> dict[str, int]:
-    """How often each of them was welcomed."""
+    """Return how many welcome mails each user got."""
     return {user.address: user.welcomes for user in db_session.scalars(select(User))}
 
 
@@ -62,5 +62,5 @@ def create_app() -> Flask:
     Base.metadata.create_all(engine)
     app = Flask(__name__)
     app.register_blueprint(pages)
-    app.teardown_appcontext(lambda _: db_session.remove())  # rolls back what was not committed
+    app.teardown_appcontext(lambda _: db_session.remove())  # rolls back an open transaction
     return app

@@ -10,10 +10,10 @@ jobs = Rowcall(settings.DATABASE_URL)
 
 @jobs.task(queue="mail")
 def welcome(ctx: Context, address: str) -> None:
-    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here: the one part that may happen twice
+    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here; this line may run twice
     try:
         with transaction.atomic():
             User.objects.filter(address=address).update(welcomes=F("welcomes") + 1)
-            ctx.complete("welcomed", connection="default")  # the count and the success of the job, or neither
+            ctx.complete("welcomed", connection="default")  # the count and the end of the job: both or neither
     finally:
-        close_old_connections()  # Django does this after a request, and a job is none
+        close_old_connections()  # Django does this after each request, but not after a job

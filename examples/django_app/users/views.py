@@ -18,10 +18,10 @@ def sign_up(request: HttpRequest) -> JsonResponse:
             job = welcome.using(connection="default").enqueue(form["address"])
             User.objects.create(address=form["address"], name=form["name"])
     except IntegrityError:
-        return JsonResponse({"error": "that name or address is taken"}, status=409)  # and there is no job either
+        return JsonResponse({"error": "that name or address is taken"}, status=409)  # no job was written
     return JsonResponse({"job": job.id}, status=201)
 
 
 def users(request: HttpRequest) -> JsonResponse:
-    """How often each of them was welcomed."""
+    """Return how many welcome mails each user got."""
     return JsonResponse(dict(User.objects.values_list("address", "welcomes")))

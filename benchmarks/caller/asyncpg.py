@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from benchmarks.bare.postgres import INSERT, PAYLOAD
-from benchmarks.lent.timing import LentAsync, Noop
+from benchmarks.caller.timing import AsyncConnection, Noop
 from benchmarks.noop import NUMBER, TO
 
 
 @asynccontextmanager
-async def lent(url: str, noop: Noop) -> AsyncIterator[LentAsync]:
+async def caller(url: str, noop: Noop) -> AsyncIterator[AsyncConnection]:
     connection = await asyncpg.connect(url)
-    yield LentAsync(
+    yield AsyncConnection(
         {
             "bare": lambda: connection.execute(INSERT, PAYLOAD),
             "enqueue": lambda: noop.using(connection=connection).aenqueue(NUMBER, TO),

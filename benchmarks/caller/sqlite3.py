@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from benchmarks.bare.sqlite import INSERT, ROW
+from benchmarks.caller.timing import Noop, SyncConnection
 from benchmarks.database import path_of
-from benchmarks.lent.timing import LentSync, Noop
 from benchmarks.noop import NUMBER, TO
 
 
 @asynccontextmanager
-async def lent(url: str, noop: Noop) -> AsyncIterator[LentSync]:
+async def caller(url: str, noop: Noop) -> AsyncIterator[SyncConnection]:
     with closing(sqlite3.connect(path_of(url))) as connection:
-        yield LentSync(
+        yield SyncConnection(
             {
                 "bare": lambda: connection.execute(INSERT, ROW),
                 "enqueue": lambda: noop.using(connection=connection).enqueue(NUMBER, TO),

@@ -1,4 +1,4 @@
-"""What is timed on a lent connection: whole transactions, and statements inside one."""
+"""What is timed on the caller's connection: whole transactions, and statements inside one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Noop = Task[[int, str], None]
 What = Literal["bare", "enqueue"]
 
 
-class Lent(Protocol):
+class CallerConnection(Protocol):
     """One connection, on which a job can be written in either way."""
 
     async def transactions(self, what: What, count: int) -> list[float]:
@@ -25,7 +25,7 @@ class Lent(Protocol):
 
 
 @dataclass(frozen=True)
-class LentSync:
+class SyncConnection:
     """A connection whose first write begins a transaction."""
 
     writes: Mapping[What, Callable[[], object]]
@@ -51,7 +51,7 @@ class LentSync:
 
 
 @dataclass(frozen=True)
-class LentAsync:
+class AsyncConnection:
     """A connection that is awaited, in transactions that are blocks."""
 
     writes: Mapping[What, Callable[[], Awaitable[object]]]

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import Connection, MetaData, Table, create_engine, func, insert
 
+from benchmarks.caller.timing import Noop, SyncConnection
 from benchmarks.database import is_postgres, path_of
-from benchmarks.lent.timing import LentSync, Noop
 from benchmarks.noop import ARGUMENTS, NUMBER, TO
 
 _CLOCK = func.clock_timestamp()
@@ -20,14 +20,14 @@ _VALUES: dict[str, dict[str, object]] = {
 
 
 @asynccontextmanager
-async def lent(url: str, noop: Noop) -> AsyncIterator[LentSync]:
+async def caller(url: str, noop: Noop) -> AsyncIterator[SyncConnection]:
     engine = create_engine(
         url.replace("postgresql://", "postgresql+psycopg://") if is_postgres(url) else f"sqlite:///{path_of(url)}"
     )
     with engine.connect() as connection:
         table = Table("bare_job", MetaData(), autoload_with=connection)
         connection.rollback()
-        yield LentSync(
+        yield SyncConnection(
             {
                 "bare": lambda: _insert(connection, table),
                 "enqueue": lambda: noop.using(connection=connection).enqueue(NUMBER, TO),

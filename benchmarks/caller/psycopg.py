@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 import psycopg
 
 from benchmarks.bare.postgres import INSERT, PAYLOAD
-from benchmarks.lent.timing import LentSync, Noop
+from benchmarks.caller.timing import Noop, SyncConnection
 from benchmarks.noop import NUMBER, TO
 
 _INSERT = INSERT.replace("$1", "%s").encode()
 
 
 @asynccontextmanager
-async def lent(url: str, noop: Noop) -> AsyncIterator[LentSync]:
+async def caller(url: str, noop: Noop) -> AsyncIterator[SyncConnection]:
     with psycopg.connect(url) as connection:
-        yield LentSync(
+        yield SyncConnection(
             {
                 "bare": lambda: connection.execute(_INSERT, (PAYLOAD,)),
                 "enqueue": lambda: noop.using(connection=connection).enqueue(NUMBER, TO),

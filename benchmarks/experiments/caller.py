@@ -8,4 +8,4 @@ from benchmarks.workers import report_of
 
 def measure(bench: Bench) -> Figures:
     with bench.fresh_place() as place:
-        return report_of("lent", place.url, bench.sizes.lent_transactions, bench.sizes.lent_statements)
+        return report_of("caller", place.url, bench.sizes.caller_transactions, bench.sizes.caller_statements)
