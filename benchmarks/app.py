@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.noop import ARGUMENTS, MANY
 from rowcall import Rowcall
-from rowcall.task import Task
+from rowcall.task import AsyncTask, BaseTask, Task
 
 STAMP = struct.Struct("qqq")
-
-AsyncResult = Coroutine[object, object, None]
 
 
 class App(NamedTuple):
     jobs: Rowcall
-    noop_async: Task[[int, str], AsyncResult]
+    noop_async: AsyncTask[[int, str], None]
     noop_sync: Task[[int, str], None]
-    stamp_async: Task[[int], AsyncResult]
+    stamp_async: AsyncTask[[int], None]
     stamp_sync: Task[[int], None]
 
 
@@ -63,7 +60,7 @@ def read_stamps(path: Path) -> list[Stamp]:
     return [Stamp(*fields) for fields in STAMP.iter_unpack(data[: len(data) - len(data) % STAMP.size])]
 
 
-def enqueue_jobs(task: Task[[int, str], object], count: int) -> range:
+def enqueue_jobs(task: BaseTask[[int, str], object], count: int) -> range:
     """Enqueue no-ops, 1,000 in a transaction, as a program would; gives their ids."""
     first = last = 0
     for start in range(0, count, MANY):

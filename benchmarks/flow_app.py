@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from benchmarks.app import AsyncResult, open_app
+from benchmarks.app import open_app
 from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
 from rowcall import Context, Job, Limit, Rowcall
 from rowcall.operations.flows import Flow
-from rowcall.task import ContextTask, Task
+from rowcall.task import AsyncContextTask, AsyncTask
 
 
 class FlowApp(NamedTuple):
     jobs: Rowcall
-    noop: Task[[int, str], AsyncResult]
-    hop: ContextTask[[int, str, int], AsyncResult]
-    keyed: Task[[int, str], AsyncResult]
-    limited: Task[[int, str], AsyncResult]
+    noop: AsyncTask[[int, str], None]
+    hop: AsyncContextTask[[int, str, int], None]
+    keyed: AsyncTask[[int, str], None]
+    limited: AsyncTask[[int, str], None]
 
 
 def open_flow_app(url: str) -> FlowApp:

@@ -68,16 +68,19 @@ from rowcall.domain.value import Value
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.operations.flows import Bound, Flow, Node
 from rowcall.operations.transaction import Transaction
-from rowcall.task import ContextTask, Enqueuer, Task
+from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, ContextTask, Enqueuer, Task
 from rowcall.worker.worker import Worker
 
 __version__ = VERSION
 
 __all__ = [
+    "AsyncContextTask",
+    "AsyncTask",
     "Attempt",
     "Backoff",
     "BatchDecorator",
     "BatchOptions",
+    "BatchTask",
     "Bindable",
     "BlobDamaged",
     "BlobMissing",

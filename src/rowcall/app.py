@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ from rowcall.operations.retention import Keeping
 from rowcall.operations.schedules import Schedules
 from rowcall.operations.stats import Observing
 from rowcall.operations.transacting import Transacting
-from rowcall.task import BaseTask, ContextTask, Task
+from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
 from rowcall.worker.settings import (
     DEFAULT_CONCURRENCY,
@@ -55,15 +55,21 @@ E = TypeVar("E", bound=BaseException)
 
 class TaskDecorator(Protocol):
     @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[object, object, R]], /
+    ) -> AsyncContextTask[P, R]: ...
+    @overload
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[object, object, R]], /
+    ) -> AsyncTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class BatchDecorator(Protocol):
-    """A job of a batch is enqueued with what one item of the function's list takes, which no type can say."""
-
-    def __call__(self, function: Callable[..., R], /) -> Task[..., R]: ...
+    def __call__(self, function: Callable[..., R], /) -> BatchTask[R]: ...
 
 
 class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
@@ -122,7 +128,15 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         self.tracing = tracing_of(tracing)
 
     @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[object, object, R]], /
+    ) -> AsyncContextTask[P, R]: ...
+    @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[object, object, R]], /
+    ) -> AsyncTask[P, R]: ...
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
@@ -137,9 +151,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
             return self._declare(function, given)
         return lambda function: self._declare(function, given)
 
-    def _declare(
-        self, function: Callable[..., object], options: Options
-    ) -> Task[..., object] | ContextTask[..., object]:
+    def _declare(self, function: Callable[..., object], options: Options) -> AnyTask | BatchTask[object]:
         if isinstance(function, BaseTask):
             raise InvalidOption("task", f"{function.name!r} is a task already")
         declared = declare(function, options)
@@ -156,7 +168,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         declared.failures, declared.queue = self.failures, self
         if declared.options.isolated:
             remember(declared)
-        return ContextTask(self, declared) if declared.takes_context else Task(self, declared)
+        return task_of(self, declared)
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""

@@ -1,4 +1,4 @@
-"""What a handler may know and do about the job it is running."""
+"""`Context`: what a handler can learn and do about its job."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import logging
 from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar, overload
 
 from rowcall.base.text import DETAIL_LENGTH, storable
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
+from rowcall.domain.payload import value_as
+
+T = TypeVar("T")
 
 logger = logging.getLogger("rowcall")
 
 
 class Attempted(Protocol):
-    """What runs a handler: the worker's side of a context."""
+    """The worker's side of a context."""
 
     cancelled: bool
     saw_cancelled: bool
@@ -36,7 +39,7 @@ class Attempted(Protocol):
 
 
 class Bindable(Protocol):
-    """A task, or one with options: what can be bound to arguments."""
+    """A task, or a task with options."""
 
     @property
     def bind(self) -> Callable[..., object]: ...
@@ -46,7 +49,7 @@ NOT_READ = object()
 
 
 class Context:
-    """Handed to a handler whose first parameter is annotated `Context`; also `rowcall.current()`.
+    """Passed to a handler whose first parameter is annotated `Context`; also returned by `rowcall.current()`.
 
     @jobs.task
     def resize(ctx: Context, path: Path) -> None:
@@ -63,19 +66,19 @@ class Context:
 
     @property
     def job(self) -> Job:
-        """The job as it was claimed."""
+        """Return the job as it was claimed."""
         if self._job is None:
             self._job = self._attempt.claimed_job()
         return self._job
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs of a batch, in the order of its items; of any other handler its one job."""
+        """Return the jobs of a batch, in the order of its items. Other handlers have one job."""
         return self._attempt.claimed_jobs()
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this attempt any more: cancelled, ended from outside, past its time, or its worker
+        """Return whether the handler should stop: the job was cancelled, settled elsewhere or timed out, or the worker
         is stopping.
         """
         if self._attempt.cancelled:
@@ -83,55 +86,90 @@ class Context:
         return self._attempt.cancelled
 
     def progress(self, share: float, message: str | None = None) -> None:
-        """Say how far the handler is, from 0 to 1, and what it is doing: `ctx.progress(0.4, "resizing")`.
+        """Record progress from 0 to 1, and a message: `ctx.progress(0.4, "resizing")`.
 
-        It does not wait. What is said often is written twice a second at most; it is a sign of life as well.
+        This does not wait. Frequent calls are written at most twice a second. It counts as a heartbeat.
         """
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise InvalidOption("share", f"wants a number from 0 to 1, not {share!r}")
+            raise InvalidOption("share", f"must be a number from 0 to 1, got {share!r}")
         self._attempt.report(float(share), None if message is None else storable(str(message), DETAIL_LENGTH))
 
     def continue_with(self, task: Bindable | str, *args: object, **arguments: object) -> None:
-        """Go on with another job once this one has succeeded: it is written in the same transaction, or not at all.
+        """Enqueue another job when this one succeeds, in the same transaction.
 
             ctx.continue_with(ship, order_id=order_id)
             ctx.continue_with(ship.using(delay=60), order_id=order_id)
 
-        Both are steps of one chain then, `ctx.previous` of the next is what this one returns, and the result of the
-        chain is that of its last step.
+        Both become steps of one chain. `ctx.previous` of the next step is what this handler returns, and the result
+        of the chain is the result of its last step.
         """
         self._attempt.continue_with(task, args, arguments)
 
     @property
     def previous(self) -> object:
-        """What the step before this one returned, or None for the first. It is read when it is first asked for."""
+        """Return what the previous step of the chain returned, or None in the first step.
+
+        It is read from the database on first use. For an async handler that uses it, it is read before the handler
+        starts; elsewhere on an event loop it raises, and `await ctx.aprevious()` reads it.
+        """
         if self._previous is NOT_READ:
+            _refuse_on_event_loop("previous")
             self._previous = self._attempt.previous()
         return self._previous
 
+    def previous_as(self, kind: type[T], /) -> T:
+        """Return `previous` as a value of that type, or raise `InvalidArguments`: `ctx.previous_as(Report)`."""
+        return self._read_as(kind, self.previous, "previous")
+
+    @overload
+    async def aprevious(self) -> object: ...
+    @overload
+    async def aprevious(self, kind: type[T]) -> T: ...
+
+    async def aprevious(self, kind: type[T] | None = None) -> object:
+        """Return `previous`, or `previous_as(kind)`, without blocking the event loop."""
+        previous = await _in_thread(lambda: self.previous)
+        return previous if kind is None else self._read_as(kind, previous, "previous")
+
     @property
     def blockers(self) -> list[object]:
-        """The results of what this job waited for, in the order of `after`; None for one that failed.
+        """Return the results of the jobs in `after`, in that order; None for one that failed.
 
-        They are read when they are first asked for.
+        They are read from the database on first use, with the same rule for async handlers as `previous`.
         """
         if self._blockers is None:
+            _refuse_on_event_loop("blockers")
             self._blockers = self._attempt.blockers()
         return self._blockers
 
-    async def aprevious(self) -> object:
-        """`previous`, read without holding up the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(None, lambda: self.previous)
+    def blockers_as(self, kind: type[T], /) -> list[T | None]:
+        """Return `blockers` as values of that type; None for one that failed."""
+        return self._blockers_as(kind, self.blockers)
 
-    async def ablockers(self) -> list[object]:
-        """`blockers`, read without holding up the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(None, lambda: self.blockers)
+    @overload
+    async def ablockers(self) -> list[object]: ...
+    @overload
+    async def ablockers(self, kind: type[T]) -> list[T | None]: ...
+
+    async def ablockers(self, kind: type[T] | None = None) -> list[object] | list[T | None]:
+        """Return `blockers`, or `blockers_as(kind)`, without blocking the event loop."""
+        blockers = await _in_thread(lambda: self.blockers)
+        return blockers if kind is None else self._blockers_as(kind, blockers)
+
+    def _blockers_as(self, kind: type[T], blockers: list[object]) -> list[T | None]:
+        return [None if one is None else self._read_as(kind, one, "a blocker") for one in blockers]
+
+    def _read_as(self, kind: type[T], value: object, what: str) -> T:
+        try:
+            return value_as(kind, value)
+        except ValueError as error:
+            raise InvalidArguments(self.job.type, f"{what} is not a {kind!r}: {error}") from error
 
     def complete(self, result: object = None, *, connection: object) -> None:
-        """Settle this job inside the handler's own transaction: its writes and the success commit together.
+        """Settle this job inside the handler's own transaction, so that its writes and the success commit together.
 
-        `LeaseLost` if the job is no longer this worker's: let it end the transaction. If that is rolled back after all,
-        the attempt has failed, whatever the handler returns.
+        Raises `LeaseLost` if the job is no longer this worker's; let it roll the transaction back. If the transaction
+        is rolled back later, the attempt fails, whatever the handler returns.
 
             with engine.begin() as connection:
                 connection.execute(insert(charges).values(order_id=order_id))
@@ -140,12 +178,12 @@ class Context:
         self._attempt.complete(result, connection)
 
     async def acomplete(self, result: object = None, *, connection: object) -> None:
-        """`complete`, on a connection that is awaited."""
+        """Do what `complete` does, on an async connection."""
         await self._attempt.acomplete(result, connection)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose lines carry the job's fields."""
+        """Return a logger that adds the job's fields to each record."""
         return JobLogger(logger, self._attempt.log_fields)
 
 
@@ -153,6 +191,18 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: str, kwargs: MutableMapping[str, object]) -> tuple[str, MutableMapping[str, object]]:
         kwargs["extra"] = {**(self.extra or {}), **_given(kwargs.get("extra"))}
         return msg, kwargs
+
+
+def _refuse_on_event_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"ctx.{name} would block the event loop while it reads the database; use: await ctx.a{name}()")
+
+
+async def _in_thread(read: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, read)
 
 
 def _given(extra: object) -> dict[str, object]:
@@ -163,7 +213,7 @@ running: ContextVar[Attempted] = ContextVar("rowcall_context")
 
 
 def current() -> Context:
-    """The context of the handler that is running here.
+    """Return the context of the handler that is running here.
 
     >>> current()
     Traceback (most recent call last):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Generic, ParamSpec, TypeVar, Unpack
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Generic, ParamSpec, Self, TypeVar, Unpack
 
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, mappings
@@ -21,8 +21,8 @@ R = TypeVar("R", covariant=True)
 NOTHING_GIVEN = Options()
 
 
-class Enqueuer(Generic[P]):
-    """A task with options: what `task.using(...)` gives."""
+class Enqueuer(Generic[P, R]):
+    """A task with options: what `task.using(...)` returns."""
 
     def __init__(self, jobs: Enqueueing, declared: Declaration, job: NewJob, connection: object = None) -> None:
         self._jobs = jobs
@@ -30,33 +30,34 @@ class Enqueuer(Generic[P]):
         self._connection = connection
         self._new_job = job
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
         payload = self._declared.arguments.to_json(args, kwargs)
         return self._jobs.put(self._new_job, payload, connection=self._connection)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """`enqueue` for async code. Cancelled while it waits, the job may still have been written."""
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
         return await self._jobs.aput(self._new_job, payload, connection=self._connection)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
-        """A call that is not enqueued yet: a step of a chain, or a job of a flow.
+        """Return a call that is not enqueued yet: a step of a chain, or a job of a flow.
 
         >>> jobs.start_chain([fetch.bind("a.csv"), load.bind()])  # doctest: +SKIP
         """
         if self._connection is not None:
-            raise InvalidOption("connection", "goes to jobs.start_chain(…) or jobs.flow(…), which write what is bound")
+            raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
         return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
 
-    def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
+    def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
         """Write one job for each dict of arguments, all in one transaction.
 
         >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
         """
         return self._jobs.put_many(self._new_job, self._payloads(rows), connection=self._connection)
 
-    async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job]:
+    async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
+        """Do what `enqueue_many` does in async code."""
         return await self._jobs.aput_many(self._new_job, self._payloads(rows), connection=self._connection)
 
     def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
@@ -69,26 +70,28 @@ class Enqueuer(Generic[P]):
         return payloads
 
 
-class BaseTask(Enqueuer[P], Generic[P, R]):
-    """A declared task."""
+class BaseTask(Enqueuer[P, R]):
+    """A declared task. Calling it calls the function."""
 
     def __init__(self, jobs: Enqueueing, declared: Declaration) -> None:
         super().__init__(jobs, declared, _new_job(jobs, declared, NOTHING_GIVEN))
-        self.__name__ = declared.name
-        self.__doc__ = declared.function.__doc__
-        self.__module__ = declared.function.__module__
-        self.__wrapped__ = declared.function
+        function = declared.function
+        self.__name__ = getattr(function, "__name__", declared.name)
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
 
     @property
     def name(self) -> str:
         return self._declared.name
 
     def is_of(self, jobs: Enqueueing) -> bool:
-        """Whether it is declared there."""
+        """Return whether it is declared there."""
         return self._jobs is jobs
 
-    def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P]:
-        """The same task with other options.
+    def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P, R]:
+        """Return the same task with other options.
 
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
@@ -97,12 +100,16 @@ class BaseTask(Enqueuer[P], Generic[P, R]):
         given = checked(options, ENQUEUE_OPTIONS)
         return Enqueuer(self._jobs, self._declared, _new_job(self._jobs, self._declared, given), given.connection)
 
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """Return the task itself. `help(task)` shows the signature of what has this method."""
+        return self
+
     def __repr__(self) -> str:
-        return f"<task {self.name!r}>"
+        return f"<task {self.name!r}: {self.__module__}.{self.__qualname__}>"
 
 
 class Task(BaseTask[P, R]):
-    """A task whose function takes the arguments it is enqueued with. Calling it simply calls the function."""
+    """A task whose function takes the arguments it is enqueued with."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self.__wrapped__(*args, **kwargs)  # type: ignore[assignment]
@@ -115,6 +122,40 @@ class ContextTask(BaseTask[P, R]):
     def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self.__wrapped__(ctx, *args, **kwargs)  # type: ignore[assignment]
         return result
+
+
+class AsyncTask(BaseTask[P, R]):
+    """A `Task` whose function is async: calling it returns a coroutine."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, R]:
+        return self.__wrapped__(*args, **kwargs)  # type: ignore[return-value]
+
+
+class AsyncContextTask(BaseTask[P, R]):
+    """A `ContextTask` whose function is async: calling it returns a coroutine."""
+
+    def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, R]:
+        return self.__wrapped__(ctx, *args, **kwargs)  # type: ignore[return-value]
+
+
+class BatchTask(BaseTask[..., object], Generic[R]):
+    """A task whose function takes a list of items. A job is enqueued with one item, which no static type describes."""
+
+    def __call__(self, *args: object) -> R:
+        result: R = self.__wrapped__(*args)  # type: ignore[assignment]
+        return result
+
+
+AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]
+
+
+def task_of(jobs: Enqueueing, declared: Declaration) -> AnyTask | BatchTask[object]:
+    """Return what a user holds of a declaration."""
+    if declared.options.batch is not None:
+        return BatchTask(jobs, declared)
+    if declared.is_async:
+        return (AsyncContextTask if declared.takes_context else AsyncTask)(jobs, declared)
+    return (ContextTask if declared.takes_context else Task)(jobs, declared)
 
 
 def _new_job(jobs: Enqueueing, declared: Declaration, given: Options) -> NewJob:

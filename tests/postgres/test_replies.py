@@ -56,7 +56,8 @@ def test_it_says_so_to_every_member_of_a_shared_commit(site: Site, wire: Wire, j
         with one_commit:
             calls = [asyncio.ensure_future(jobs.aenqueue("note", {"text": f"member {number}"})) for number in range(10)]
             await asyncio.sleep(0)
-        return await asyncio.gather(*calls, return_exceptions=True)
+        ended: list[object] = await asyncio.gather(*calls, return_exceptions=True)
+        return ended
 
     for said in asyncio.run(enqueue_ten()):
         assert isinstance(said, StoreUnavailable)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import pydoc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ from tests.support import PythonProcess
 def jobs(tmp_path: Path) -> Iterator[Rowcall]:
     with Rowcall(tmp_path / "app.db") as jobs:
         yield jobs
+
+
+def help_on(value: object) -> str:
+    return pydoc.plain(pydoc.render_doc(value))
 
 
 class Handler:
@@ -37,8 +43,30 @@ def test_calling_a_task_simply_calls_the_function(jobs: Rowcall) -> None:
     assert add(1, b=5) == 6
     assert add.__doc__ == "Add two numbers."
     assert add.__wrapped__(1, 1) == 2
-    assert repr(add) == "<task 'add'>"
     assert jobs.list().jobs == []
+
+
+def test_repr_and_help_show_the_function(jobs: Rowcall) -> None:
+    @jobs.task(name="sum")
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @jobs.task
+    async def wait(seconds: float) -> None: ...
+
+    assert repr(add) == f"<task 'sum': {__name__}.{add.__qualname__}>"
+    assert help_on(add).endswith("\nadd(a: 'int', b: 'int' = 1) -> 'int'\n    Add two numbers.\n")
+    assert help_on(wait).endswith("wait(seconds: 'float') -> 'None'\n")
+    assert str(inspect.signature(add)) == "(a: 'int', b: 'int' = 1) -> 'int'"
+
+
+def test_a_task_in_a_class_body_is_the_task(jobs: Rowcall) -> None:
+    class Holder:
+        send = jobs.task(name="send")(lambda: 5)
+
+    assert Holder.send is Holder().send
+    assert Holder().send() == 5
 
 
 def test_a_task_with_a_context_is_called_with_one(jobs: Rowcall) -> None:

@@ -14,9 +14,9 @@ PROGRAM = """
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
-from rowcall import Backoff, Context, Job, Rowcall
+from rowcall import Backoff, Chain, Context, Job, Rowcall
 
 jobs = Rowcall("sqlite:///app.db")
 
@@ -85,6 +85,28 @@ async def use(ctx: Context) -> None:
     assert_type(await jobs.aretry(error_code="A:*", rate=5), int)
 
 
+async def read_results(ctx: Context, chain: Chain) -> None:
+    job = send_email.enqueue("a@example.com")
+    assert_type(job, Job[int])
+    assert_type(jobs.result(job, timeout=5), int)
+    assert_type(await jobs.aresult(job), int)
+    assert_type(jobs.result(thumbnail.enqueue(Path("a.png"))), str)
+    assert_type(await jobs.aresult(await thumbnail.aenqueue(Path("a.png"))), str)
+    assert_type(jobs.result(send_email.enqueue_many([{"to": "a"}])[0]), int)
+    assert_type(jobs.result(chain), object)
+    assert_type(jobs.result(1), object)
+    assert_type(jobs.result(jobs.get(1)), Any)
+    job = jobs.get(job.id)
+    assert_type(job, Job[int])
+    assert_type(ctx.previous, object)
+    assert_type(ctx.previous_as(list[int]), list[int])
+    assert_type(ctx.blockers_as(Path), list[Path | None])
+    assert_type(await ctx.aprevious(), object)
+    assert_type(await ctx.aprevious(int), int)
+    assert_type(await ctx.ablockers(), list[object])
+    assert_type(await ctx.ablockers(int), list[int | None])
+
+
 # wrong: an error on each line below
 jobs.error_code(KeyError, 404)  # call-overload
 jobs.error_code(int)  # type-var
@@ -118,14 +140,14 @@ def pass_context(ctx: Context) -> None:
 """
 
 REVEALED = [
-    "rowcall.domain.job.Job",
-    "rowcall.domain.job.Job",
+    "rowcall.domain.job.Job[int]",
+    "rowcall.domain.job.Job[object]",
     "int",
-    "list[rowcall.domain.job.Job]",
-    "rowcall.domain.job.Job",
-    "rowcall.domain.job.Job",
-    "rowcall.domain.job.Job",
-    "list[rowcall.domain.job.Job]",
+    "list[rowcall.domain.job.Job[int]]",
+    "rowcall.domain.job.Job[Any]",
+    "rowcall.domain.job.Job[int]",
+    "rowcall.domain.job.Job[str]",
+    "list[rowcall.domain.job.Job[int]]",
     "str",
 ]
 

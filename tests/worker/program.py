@@ -9,12 +9,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 from rowcall import Backoff, Context, Rowcall
-from rowcall.task import ContextTask
+from rowcall.task import AsyncContextTask
 from tests.worker.support import Place
 
 
@@ -84,7 +83,7 @@ def declare(jobs: Rowcall, place: Place) -> None:
     declare_counted(jobs, place)
 
 
-def declare_counted(jobs: Rowcall, place: Place) -> ContextTask[[], Coroutine[Any, Any, None]]:
+def declare_counted(jobs: Rowcall, place: Place) -> AsyncContextTask[[], None]:
     journal = os.open(place.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     @jobs.task

@@ -6,6 +6,7 @@ import enum
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 
 from rowcall.context import Context
 from rowcall.declare.failures import Failures
@@ -41,6 +42,7 @@ class Declaration:
         )
         self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
+        self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
         kind = Arguments if options.batch is None else ItemArguments
         self.arguments = kind(name, function, skip_first=self.takes_context)
         self.limits = bound_to(options.limits or (), name, self.arguments)
@@ -56,6 +58,21 @@ class Declaration:
     def payload_of(self, arguments: object) -> str:
         """The payload for a dict of arguments."""
         return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
+
+
+def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return which of `ctx.previous` and `ctx.blockers` the code of a handler names, functions inside it included.
+
+    An async handler must not read them from the database on the event loop, so they are read before it starts.
+    """
+    target = inspect.unwrap(function)
+    names: set[str] = set()
+    codes: list[object] = [getattr(target if inspect.isroutine(target) else type(target).__call__, "__code__", None)]
+    while codes:
+        if isinstance(code := codes.pop(), CodeType):
+            names.update(code.co_names)
+            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return tuple(name for name in ("previous", "blockers") if {name, f"{name}_as"} & names)
 
 
 def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:

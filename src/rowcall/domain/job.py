@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -12,7 +12,8 @@ from rowcall.domain.value import Value
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    R = TypeVar("R", covariant=True, default=object)
+    # so that `job = jobs.get(job.id)` is the same type again
+    R = TypeVar("R", covariant=True, default=Any)
 else:
     from typing import TypeVar
 

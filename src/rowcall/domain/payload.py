@@ -14,6 +14,8 @@ from rowcall.base.text import decoded
 from rowcall.domain.blobs import BLOB_KEY, reference_of
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 
+T = typing.TypeVar("T")
+
 RAW_KEY = "__raw__"
 MOST_NESTED = 200
 SHORTEST_TOO_DEEP = 2 * MOST_NESTED  # each level has two brackets
@@ -173,6 +175,15 @@ def result_to_json(task: str, result: object) -> str | None:
     if (isinstance(result, Mapping) and BLOB_KEY in result) or reference_of(text) is not None:
         raise InvalidArguments(task, _RESERVED)
     return text
+
+
+def value_as(kind: type[T], value: object) -> T:
+    """Return a value that was read from JSON as one of that type, or raise `ValueError`.
+
+    >>> value_as(tuple[int, int], [1, 2])
+    (1, 2)
+    """
+    return msgspec.convert(value, kind, dec_hook=decode_custom, str_keys=True)
 
 
 def payload_from_row(text: str) -> dict[str, object]:

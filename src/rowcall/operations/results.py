@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from datetime import timedelta
+from typing import TypeVar, overload
 
 from rowcall.domain.errors import JobCancelled, JobFailed, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
@@ -16,10 +17,16 @@ from rowcall.store.flows import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
 
+T = TypeVar("T")
+
 
 class Results(Queue):
     _waiting_room: WaitingRoom | None = None
 
+    @overload
+    def result(self, job: Job[T], *, timeout: float | timedelta | None = None) -> T: ...
+    @overload
+    def result(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
     def result(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """What the handler returned, once it has; of a chain, what its last step did.
 
@@ -40,6 +47,10 @@ class Results(Queue):
                     patience.is_over = True
         return result_of(self.blobs.shown(found))
 
+    @overload
+    async def aresult(self, job: Job[T], *, timeout: float | timedelta | None = None) -> T: ...
+    @overload
+    async def aresult(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
     async def aresult(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """`result` for async code. Any number may wait at once."""
         patience = Patience(timeout)

@@ -131,12 +131,12 @@ class Run:
         return [self.claimed_job()]
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
-        """The arguments to call the function with; None if they are elsewhere, and `fetch_payload` comes before them.
+        """Return the arguments to call the function with, or None if `fetch` must read something first.
 
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None:
+        if self.task.preloads or (BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None):
             return None
         return self.arguments()
 
@@ -153,9 +153,12 @@ class Run:
             if self.settled and self.transition is not None:  # given up before its thread came to it
                 self.trace.end(self.transition)
 
-    def fetch_payload(self) -> None:
+    def fetch(self) -> None:
+        """Read a large payload, and what the context of an async handler must have before it starts."""
         assert self._completion is not None
         self.ready.payload = self._completion.blobs.fetched(self.ready.payload)
+        for name in self.task.preloads:
+            getattr(self.context, name)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         args, kwargs = self.task.arguments.from_json(self.ready.payload)

@@ -76,7 +76,7 @@ class Lending:
 
         self.kind.run(with_a_caller())
 
-    def send(self, mine: Caller, **options: Any) -> Enqueuer[[str]]:
+    def send(self, mine: Caller, **options: Any) -> Enqueuer[[str], Any]:
         return self.desk.send.using(connection=mine.lent, queue=self.queue, **options)
 
     @property

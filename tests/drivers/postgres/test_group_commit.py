@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import pytest
@@ -106,7 +106,8 @@ def test_members_that_are_not_alike_share_a_commit_too(
         late = [threads.submit(later.enqueue, number) for number in range(20)]
         named = [threads.submit(jobs.enqueue, "named", {"number": number}, priority=number) for number in range(20)]
         eventually(lambda: len(database(jobs)._group._waiting) >= 40)
-    written = [future.result(20) for future in (*mail, *late, *named)]
+    futures: list[Future[Job]] = [*mail, *late, *named]
+    written = [future.result(20) for future in futures]
     assert [jobs.get(job.id) for job in written] == written
     assert commits(mine) < 25
 

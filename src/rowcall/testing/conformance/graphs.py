@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall import Context, Job, Rowcall
 from rowcall.domain.job import Chain
 from rowcall.operations.flows import Bound, Flow, Node
-from rowcall.task import ContextTask
+from rowcall.task import AsyncContextTask, ContextTask
 from rowcall.testing.conformance.notes import Note, Notes
 from rowcall.testing.conformance.store import Store
 
@@ -24,7 +24,7 @@ class Vertices(NamedTuple):
     """What the jobs of a graph call: they note their start and their end, and may go on with further steps."""
 
     in_thread: ContextTask[[int], int]
-    on_loop: ContextTask[[int], Coroutine[object, object, int]]
+    on_loop: AsyncContextTask[[int], int]
 
     def choose(self, chance: random.Random, further_steps: int = 0) -> Bound:
         using = chance.choice((self.in_thread.using, self.on_loop.using))

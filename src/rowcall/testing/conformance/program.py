@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from rowcall import Context, Limit, Rowcall
-from rowcall.task import ContextTask, Task
+from rowcall.task import BatchTask, ContextTask
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
@@ -21,7 +21,7 @@ LONGEST_HOLD_SECONDS = 60.0
 
 class Declaration(NamedTuple):
     lasting: ContextTask[[float], None]
-    many: Task[..., None]
+    many: BatchTask[None]
 
 
 def declare(jobs: Rowcall, notes: Notes) -> Declaration:

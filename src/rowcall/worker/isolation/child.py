@@ -150,6 +150,8 @@ def _called(task: Declaration, attempt: ChildAttempt) -> object:
     args, kwargs = task.arguments.from_json(attempt.ready.payload)
     if task.takes_context:
         args.insert(0, attempt.context)
+    for name in task.preloads:
+        getattr(attempt.context, name)
     running.set(attempt)
     result = task.function(*args, **kwargs)
     return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]

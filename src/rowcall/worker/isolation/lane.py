@@ -210,7 +210,7 @@ class ProcessLane:
         try:
             run.begin()
             if reference_of(run.ready.payload) is not None:
-                run.fetch_payload()
+                run.fetch()
             if not any(self._is_done_by(run, seat) for _ in range(CHILDREN_TRIED)):
                 run.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))
             if run.large_result is not None:

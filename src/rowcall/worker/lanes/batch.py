@@ -77,10 +77,10 @@ class Batch(Run):
         self.started_at = self.members[0].started_at
         self.trace = self.members[0].trace
 
-    def fetch_payload(self) -> None:
+    def fetch(self) -> None:
         for run in self.members:
             if reference_of(run.ready.payload) is not None:
-                self._for_itself(run, run.fetch_payload)
+                self._for_itself(run, run.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         items: list[object] = []

@@ -56,7 +56,7 @@ def _call(run: Run) -> None:
     try:
         given = run.start()
         if given is None:
-            run.fetch_payload()
+            run.fetch()
             given = run.arguments()
         if run.stopped_because is not None:
             raise asyncio.CancelledError
@@ -138,7 +138,7 @@ class AsyncLane:
             if run.timeout_seconds is not None:
                 timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
             if given is None:
-                await asyncio.get_running_loop().run_in_executor(None, run.fetch_payload)
+                await asyncio.get_running_loop().run_in_executor(None, run.fetch)
                 given = run.arguments()
             if run.stopped_because is not None:
                 raise asyncio.CancelledError

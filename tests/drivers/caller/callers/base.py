@@ -51,10 +51,10 @@ class Caller(ABC):
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A block inside the transaction, undone by an exception."""
 
-    async def enqueue(self, enqueuer: Enqueuer[Any], *args: object) -> Job:
+    async def enqueue(self, enqueuer: Enqueuer[Any, Any], *args: object) -> Job:
         return await enqueuer.aenqueue(*args) if self.is_async else enqueuer.enqueue(*args)
 
-    async def enqueue_many(self, enqueuer: Enqueuer[Any], rows: Iterable[Mapping[str, object]]) -> list[Job]:
+    async def enqueue_many(self, enqueuer: Enqueuer[Any, Any], rows: Iterable[Mapping[str, object]]) -> list[Job]:
         return await enqueuer.aenqueue_many(rows) if self.is_async else enqueuer.enqueue_many(rows)
 
     async def enqueue_by_name(self, jobs: Rowcall, task: str, arguments: Mapping[str, object], queue: str) -> Job:

@@ -133,7 +133,8 @@ class TestResults:
 
         async def both() -> list[object]:
             waits = [elsewhere.aresult(one, timeout=LONG) for one in (job, job.id)]
-            return await asyncio.gather(*waits, return_exceptions=True)
+            ended: list[object] = await asyncio.gather(*waits, return_exceptions=True)
+            return ended
 
         with ThreadPoolExecutor(2) as others:
             waiting = others.submit(elsewhere.result, job, timeout=LONG)
