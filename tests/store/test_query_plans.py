@@ -100,7 +100,7 @@ def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name
 def test_settling_goes_from_what_ended_to_each_row_by_its_id(database: sqlite3.Connection, name: str) -> None:
     plan = plan_of(database, getattr(SQL, name))
     assert lines_about(plan, "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
-    assert "SCAN json_each VIRTUAL TABLE INDEX 1:" in plan
+    assert any(line.endswith("VIRTUAL TABLE INDEX 1:") for line in plan)
 
 
 @pytest.mark.parametrize("name", ["live", "record_attempts"])

@@ -214,7 +214,13 @@ BLOCKER_FAILED_CODE = "BLOCKER:FAILED"
 BLOCKER_CANCELLED_CODE = "BLOCKER:CANCELLED"
 CHAIN_COMPLETED_CODE = "CHAIN:COMPLETED"
 
-SUCCESS = Transition(Move.SUCCEED, Status.SUCCEEDED, "succeeded")
+
+def _end(move: Move) -> tuple[Move, Status]:
+    """Return a move and where it leads from running."""
+    return move, target(Status.RUNNING, move)
+
+
+SUCCESS = Transition(*_end(Move.SUCCEED), "succeeded")
 
 
 def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0) -> Transition:
@@ -227,7 +233,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
         case Succeeded(result=None):
             return SUCCESS
         case Succeeded(result=result):
-            return Transition(Move.SUCCEED, Status.SUCCEEDED, "succeeded", result=result)
+            return Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
         case Raised(error=Control() as control):
             return _obey(tries, control, outcome)
         case Raised(error=error, code=code, detail=detail, traceback=traceback):
@@ -246,8 +252,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
             return _fail(code, detail, traceback)
         case Mismatched(detail=detail, grace_seconds=grace_seconds):
             return Transition(
-                Move.RELEASE,
-                Status.PENDING,
+                *_end(Move.RELEASE),
                 "released",
                 attempt_used=False,
                 attempt_recorded=True,
@@ -256,15 +261,14 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
                 hold_seconds=grace_seconds,
             )
         case Released(started=started):
-            return Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False, attempt_recorded=started)
+            return Transition(*_end(Move.RELEASE), "released", attempt_used=False, attempt_recorded=started)
         case Lost(started=False):
-            return Transition(Move.RECOVER, Status.PENDING, "lost", attempt_used=False)
+            return Transition(*_end(Move.RECOVER), "lost", attempt_used=False)
         case Lost():
             return _lose(tries)
         case CancelRequested(reason=reason):
             return Transition(
-                Move.CANCEL,
-                Status.CANCELLED,
+                *_end(Move.CANCEL),
                 "cancelled",
                 error_code=CANCELLED_BY_HAND_CODE,
                 error_detail=reason or None,
@@ -274,9 +278,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
 def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
     match control:
         case Snooze(delay_seconds=delay):
-            return Transition(
-                Move.SNOOZE, Status.SCHEDULED, "snoozed", delay, attempt_used=False, attempt_recorded=True
-            )
+            return Transition(*_end(Move.SNOOZE), "snoozed", delay, attempt_used=False, attempt_recorded=True)
         case Retry(delay_seconds=delay, reason=reason):
             return _retry_or_fail(
                 tries, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
@@ -285,8 +287,7 @@ def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
             return _fail(code, detail, raised.traceback)
         case Cancel(reason=reason):
             return Transition(
-                Move.CANCEL,
-                Status.CANCELLED,
+                *_end(Move.CANCEL),
                 "cancelled",
                 error_code=CANCELLED_BY_HANDLER_CODE,
                 error_detail=reason or None,
@@ -308,8 +309,7 @@ def _retry_or_fail(
         return _fail(code, detail, traceback)
     delay_seconds = delay_of(policy, tries.attempt, error, chance)
     return Transition(
-        Move.RETRY,
-        Status.SCHEDULED,
+        *_end(Move.RETRY),
         "failed",
         delay_seconds,
         attempt_recorded=True,
@@ -330,15 +330,11 @@ def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: fl
 
 
 def _fail(code: str, detail: str, traceback: str | None) -> Transition:
-    return Transition(
-        Move.FAIL, Status.FAILED, "failed", error_code=code, error_detail=detail or None, traceback=traceback
-    )
+    return Transition(*_end(Move.FAIL), "failed", error_code=code, error_detail=detail or None, traceback=traceback)
 
 
 def _lose(tries: Tries) -> Transition:
     detail = f"attempt {tries.attempt} of {tries.max_attempts} was lost with its worker"
     if tries.attempt >= tries.max_attempts:
-        return Transition(Move.LOSE, Status.FAILED, "lost", error_code=LOST_CODE, error_detail=detail)
-    return Transition(
-        Move.RECOVER, Status.PENDING, "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail
-    )
+        return Transition(*_end(Move.LOSE), "lost", error_code=LOST_CODE, error_detail=detail)
+    return Transition(*_end(Move.RECOVER), "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail)

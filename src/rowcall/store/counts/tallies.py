@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.job import FINISHED, Job
-from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition
+from rowcall.domain.job import FINISHED, Job, Status
+from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition, target
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.flows.contract import Touched
 
@@ -75,11 +75,11 @@ def times_of(job: Job, at_ms: int) -> tuple[int | None, int | None]:
 
 
 def cancelled_by_hand(job: Job, error_code: str) -> Tally:
-    return _change(job, 1, status="cancelled", error_code=error_code, outcome="cancelled")
+    return _change(job, 1, status=target(job.status, Move.CANCEL), error_code=error_code, outcome="cancelled")
 
 
 def completed_by_hand(job: Job) -> Tally:
-    return _change(job, 1, status="succeeded", error_code="", outcome=None)
+    return _change(job, 1, status=target(job.status, Move.COMPLETE), error_code="", outcome=None)
 
 
 def revived(job: Job) -> Tally:
@@ -88,8 +88,9 @@ def revived(job: Job) -> Tally:
 
 
 def expired(jobs: Sequence[Touched]) -> list[Tally]:
+    status = target(Status.PENDING, Move.EXPIRE)
     return [
-        Tally(queue=queue, type=kind, outcome="expired", status="cancelled", error_code=EXPIRED_CODE, jobs=count)
+        Tally(queue=queue, type=kind, outcome="expired", status=status, error_code=EXPIRED_CODE, jobs=count)
         for (queue, kind), count in Counter((job.queue, job.type) for job in jobs).items()
     ]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rowcall.domain.job import Status
-from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE, Move, target
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
@@ -15,6 +15,7 @@ from rowcall.store.statement import Plan
 SWEPT_AT_ONCE = 500
 MENDED_AT_ONCE = 500
 GONE_CODE = "JOB:DELETED"
+_CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 
 def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
@@ -45,28 +46,26 @@ def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) ->
 def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
     """End the jobs that cannot run any more; gives which of them were still waiting."""
     ended: list[int] = []
-    by_status: dict[str, dict[int, BlockedEnd]] = {Status.FAILED: {}, Status.CANCELLED: {}}
+    by_move: dict[Move, dict[int, BlockedEnd]] = {Move.BREAK: {}, Move.CANCEL: {}}
     for edge in edges:
-        status = Status.CANCELLED if edge.status == Status.CANCELLED else Status.FAILED
-        by_status[status].setdefault(edge.job_id, _end_of(edge, status))
-    for end, ends in by_status.items():
+        move = Move.CANCEL if edge.status == Status.CANCELLED else Move.BREAK
+        by_move[move].setdefault(edge.job_id, _end_of(edge, move))
+    for move, ends in by_move.items():
         if ends:
             touched = yield from dialect.end_blocked(list(ends.values()), now_ms)
             if touched:
-                yield from dialect.ask(TALLY, now_ms, broken(touched, end, _code_of(end)))
+                tallies = broken(touched, target(Status.BLOCKED, move), _CODES[move])
+                yield from dialect.ask(TALLY, now_ms, tallies)
             ended += [job.id for job in touched]
     return ended
 
 
-def _end_of(edge: EndedEdge, status: str) -> BlockedEnd:
+def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
     what = "chain" if edge.of_chain else "job"
     why = f" with {edge.error_code}" if edge.error_code else ""
-    how = "was cancelled" if status == Status.CANCELLED else "failed"
-    return BlockedEnd(edge.job_id, status, _code_of(status), f"{what} {edge.blocker_id} {how}{why}")
-
-
-def _code_of(status: str) -> str:
-    return BLOCKER_CANCELLED_CODE if status == Status.CANCELLED else BLOCKER_FAILED_CODE
+    how = "was cancelled" if move is Move.CANCEL else "failed"
+    detail = f"{what} {edge.blocker_id} {how}{why}"
+    return BlockedEnd(edge.job_id, target(Status.BLOCKED, move), _CODES[move], detail)
 
 
 def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
@@ -91,7 +90,7 @@ def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
             ended.append(_gone(edge))
         elif job_id in locked and (not edge.of_chain or same.get(edge.blocker_id) == last.get(edge.blocker_id)):
             status, code = locked[job_id]
-            if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
+            if status in FINISHED:
                 ended.append(EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, status, code))
             sure.append(edge)
     any_ready = yield from resolve(dialect, ended, now_ms)

@@ -6,7 +6,7 @@ import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
-from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE
+from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE, Move, target
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.actions import cancel_locked
 from rowcall.store.counts.queries import TALLY
@@ -59,7 +59,8 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
             [job.id for job in skipped], CHAIN_COMPLETED_CODE, "its chain was completed", now_ms
         )
         touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
-        yield from dialect.ask(TALLY, now_ms, broken(touched, Status.CANCELLED, CHAIN_COMPLETED_CODE))
+        tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
+        yield from dialect.ask(TALLY, now_ms, tallies)
     yield from dialect.complete_by_hand(last.id, result, now_ms)
     yield from refer_to(dialect, [result], [last.id])
     yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])

@@ -44,22 +44,19 @@ def heed(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Heeded]:
 
 def _instead(row: Settlement, asked: Asked) -> Settlement:
     transition = _cancelled(asked)
-    return Settlement(
-        row.id,
-        row.lease,
-        transition.status,
-        transition.attempt_status,
-        row.started_age_ms,
-        row.finished_age_ms,
-        None,
-        0,
-        0,
-        None,
-        transition.error_code,
-        transition.error_detail,
-        row.traceback,
-        0,
-        1,
+    return msgspec.structs.replace(
+        row,
+        status=transition.status,
+        attempt_status=transition.attempt_status,
+        delay_ms=None,
+        attempt_returned=0,
+        attempt_recorded=0,
+        result=None,
+        error_code=transition.error_code,
+        error_detail=transition.error_detail,
+        lost=0,
+        final=1,
+        hold_ms=None,
     )
 
 

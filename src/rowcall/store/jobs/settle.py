@@ -238,22 +238,22 @@ def settlement_of(ended: Ended) -> Settlement | Success:
         ages = (ended.started_age_ms, ended.finished_age_ms)
         return Success(ended.job_id, ended.lease, *ages, transition.result, begins)
     return Settlement(
-        ended.job_id,
-        ended.lease,
-        transition.status,
-        transition.attempt_status,
-        ended.started_age_ms,
-        ended.finished_age_ms,
-        round(transition.delay_seconds * 1000) if transition.move in (Move.RETRY, Move.SNOOZE) else None,
-        int(not transition.attempt_used),
-        int(transition.attempt_recorded),
-        transition.result,
-        transition.error_code,
-        transition.error_detail,
-        transition.traceback,
-        int(transition.move is Move.RECOVER),
-        int(transition.status in FINISHED),
-        None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
+        id=ended.job_id,
+        lease=ended.lease,
+        status=transition.status,
+        attempt_status=transition.attempt_status,
+        started_age_ms=ended.started_age_ms,
+        finished_age_ms=ended.finished_age_ms,
+        delay_ms=round(transition.delay_seconds * 1000) if transition.move in (Move.RETRY, Move.SNOOZE) else None,
+        attempt_returned=int(not transition.attempt_used),
+        attempt_recorded=int(transition.attempt_recorded),
+        result=transition.result,
+        error_code=transition.error_code,
+        error_detail=transition.error_detail,
+        traceback=transition.traceback,
+        lost=int(transition.move is Move.RECOVER),
+        final=int(transition.status in FINISHED),
+        hold_ms=None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
     )
 
 

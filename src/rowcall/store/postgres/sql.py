@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from rowcall.domain.lifecycle import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.words import (
     MOST_COUNT,
     MOST_LEASE,
     TABLES,
+    field,
+    fields,
     milliseconds_after,
     milliseconds_of,
     milliseconds_or_null,
@@ -94,7 +97,6 @@ _INSERT_PLAIN = f"""
         returning id, {milliseconds_of("created_at")}"""
 
 _BEGAN = "coalesce(job.claimed_at, job.created_at)"
-_IS_FINAL = "((select document from given) -> job.id::text ->> 14)::int = 1"
 
 
 # Groups are never joined with the table: on a table that was analyzed while it was nearly empty, the planner turns such
@@ -107,9 +109,7 @@ def _given(parameter: str) -> str:
     return f"((select {parameter}::text::bigint[]))[width_bucket(job.id, (select $2::text::bigint[]))]"
 
 
-def _field(number: int) -> str:
-    """A field of what was given for the row, as text."""
-    return f"(select document from given) -> job.id::text ->> {number}"
+_ended, _succeeded = fields(Settlement), fields(Success)
 
 
 def _started(age_ms: str) -> str:
@@ -268,10 +268,10 @@ class Sql:
 
     mark_progress = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set progress = ({_field(2)})::float8, progress_message = {_field(3)},
+        update <job> as job set progress = ({field(2)})::float8, progress_message = {field(3)},
           heartbeat_at = moment.now
         from (select <now> as now) as moment
-        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
+        where job.id = any ($2::text::bigint[]) and job.lease = ({field(1)})::bigint"""
 
     # jobs that a worker refused
     mismatched = f"""
@@ -311,13 +311,13 @@ class Sql:
     settle_with_results = f"""
         with given as materialized (select $3::text::jsonb as document)
         update <job> as job set status = <to:succeed>, lease = {NEXT_LEASE}, lease_until = null,
-          result = ({_field(4)})::jsonb,
-          chain_id = case when ({_field(5)})::int = 1 then job.id else job.chain_id end,
-          chain_index = case when ({_field(5)})::int = 1 then 0 else job.chain_index end,
-          started_at = {_started(f"({_field(2)})::bigint")},
-          finished_at = {_finished(f"({_field(3)})::bigint")}
+          result = {_succeeded.result}::jsonb,
+          chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
+          chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end,
+          started_at = {_started(_succeeded.started_age_ms)},
+          finished_at = {_finished(_succeeded.finished_age_ms)}
         from (select <now> as now) as moment
-        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint
+        where job.id = any ($2::text::bigint[]) and job.lease = {_succeeded.lease}
         returning job.id"""
     # locked until the commit: what is recorded of an attempt and what becomes of its job is written of the same rows
     live = """
@@ -327,31 +327,32 @@ class Sql:
         with given as materialized (select $3::text::jsonb as document)
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
-        select job.id, job.attempt, {_field(3)}, {_BEGAN},
-               case when {_field(15)} is null then {_started(f"({_field(4)})::bigint")} end,
-               {_finished(f"({_field(5)})::bigint")}, job.worker, {_field(10)}, {_field(11)}, {_field(12)},
-               moment.now + ({_field(6)})::bigint * interval '1 millisecond'
+        select job.id, job.attempt, {_ended.attempt_status}, {_BEGAN},
+               case when {_ended.hold_ms} is null then {_started(_ended.started_age_ms)} end,
+               {_finished(_ended.finished_age_ms)}, job.worker, {_ended.error_code},
+               {_ended.error_detail}, {_ended.traceback}, moment.now + {_ended.delay_ms} * interval '1 millisecond'
         from (select <now> as now) as moment, <job> as job
-        where job.id = any ($2::text::bigint[]) and ({_field(8)})::int = 1 and job.lease = ({_field(1)})::bigint"""
+        where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1 and job.lease = {_ended.lease}"""
     settle_others = f"""
         with given as materialized (select $3::text::jsonb as document)
-        update <job> as job set status = {_field(2)}, lease = {NEXT_LEASE}, lease_until = null,
-          attempt = greatest(0, job.attempt - ({_field(7)})::int),
-          lost = least(job.lost + ({_field(13)})::int, {MOST_COUNT}),
-          claimed_at = case when {_IS_FINAL} then job.claimed_at end,
-          started_at = case when {_IS_FINAL} then {_started(f"({_field(4)})::bigint")} end,
-          finished_at = case when {_IS_FINAL} then {_finished(f"({_field(5)})::bigint")} end,
-          run_at = coalesce(moment.now + ({_field(6)})::bigint * interval '1 millisecond', job.run_at),
-          expires_at = case when ({_field(7)})::int = 1 and ({_field(8)})::int = 1 and {_field(15)} is null then null
-                            else job.expires_at end,
-          held = case when {_field(15)} is null then job.held else 'mismatch' end,
-          held_until = case when {_field(15)} is null then case when ({_field(8)})::int = 0 then job.held_until end
+        update <job> as job set status = {_ended.status}, lease = {NEXT_LEASE}, lease_until = null,
+          attempt = greatest(0, job.attempt - {_ended.attempt_returned}),
+          lost = least(job.lost + {_ended.lost}, {MOST_COUNT}),
+          claimed_at = case when {_ended.final} = 1 then job.claimed_at end,
+          started_at = case when {_ended.final} = 1 then {_started(_ended.started_age_ms)} end,
+          finished_at = case when {_ended.final} = 1 then {_finished(_ended.finished_age_ms)} end,
+          run_at = coalesce(moment.now + {_ended.delay_ms} * interval '1 millisecond', job.run_at),
+          expires_at = case when {_ended.attempt_returned} = 1 and {_ended.attempt_recorded} = 1
+                            and {_ended.hold_ms} is null then null else job.expires_at end,
+          held = case when {_ended.hold_ms} is null then job.held else 'mismatch' end,
+          held_until = case when {_ended.hold_ms} is null
+                            then case when {_ended.attempt_recorded} = 0 then job.held_until end
                             when job.held_until > moment.now then job.held_until
-                            else moment.now + ({_field(15)})::bigint * interval '1 millisecond' end,
-          result = ({_field(9)})::jsonb, error_code = {_field(10)}, error_detail = {_field(11)},
-          traceback = {_field(12)}
+                            else moment.now + {_ended.hold_ms} * interval '1 millisecond' end,
+          result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
+          traceback = {_ended.traceback}
         from (select <now> as now) as moment
-        where job.id = any ($2::text::bigint[]) and job.lease = ({_field(1)})::bigint"""
+        where job.id = any ($2::text::bigint[]) and job.lease = {_ended.lease}"""
     concerned = """
         select exists (select from <edge> where state = 'open'), exists (select from <slot>),
           exists (select from <waiter>)"""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
+
+import msgspec
 
 from rowcall.store import rendering
 from rowcall.store.rendering import STATES, Words
@@ -107,3 +110,15 @@ def milliseconds_or_null(time: str) -> str:
 def milliseconds_after(time: str) -> str:
     """Return the first whole millisecond that is not before it."""
     return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"
+
+
+def field(place: int) -> str:
+    """Return a field, as text, of the array that the document in `given` has under the job's id."""
+    return f"(select document from given) -> job.id::text ->> {place}"
+
+
+def fields(struct: type[msgspec.Struct]) -> SimpleNamespace:
+    """Return `field` for each field of a struct, by its name; JSON is text."""
+    kinds = {name: "bigint" if "int" in str(kind) else "text" for name, kind in struct.__annotations__.items()}
+    places = enumerate(struct.__struct_fields__)
+    return SimpleNamespace(**{name: f"({field(place)})::{kinds[name]}" for place, name in places})

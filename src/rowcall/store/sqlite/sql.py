@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from rowcall.domain.lifecycle import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.sqlite.words import LARGEST, TABLES, next_of, render
+from rowcall.store.dialect import Settlement, Success
+from rowcall.store.sqlite.words import LARGEST, TABLES, given, next_of, render
 
 JOB_COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -184,14 +185,11 @@ class Sql:
     back_to_mark = "rollback to rowcall_settle"
     settle_successes = f"""
         update <job> set status = <to:succeed>, lease = {next_of("<job>.lease")}, lease_until = null,
-          started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at),
-          finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age), result = given.result,
-          chain_id = case when given.begins then <job>.id else chain_id end,
-          chain_index = case when given.begins then 0 else chain_index end
-        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
-                     json_extract(value, '$[2]') as started_age, json_extract(value, '$[3]') as finished_age,
-                     json_extract(value, '$[4]') as result, json_extract(value, '$[5]') as begins
-              from json_each(?2)) given
+          started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at),
+          finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms), result = given.result,
+          chain_id = case when given.begins_chain then <job>.id else chain_id end,
+          chain_index = case when given.begins_chain then 0 else chain_index end
+        from {given(Success, "?2")}
         where <job>.id = given.id and <job>.lease = given.lease"""
     # id, lease and both ages in one number: reading five values out of an array took half of the settle
     settle_packed = """
@@ -200,43 +198,34 @@ class Sql:
           finished_at = max(coalesce(claimed_at, created_at), <now> - (given.value & 1023))
         from json_each(?2) as given
         where <job>.id = given.value >> 32 and <job>.lease = ((given.value >> 20) & 4095)"""
-    record_attempts = """
+    record_attempts = f"""
         insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                                error_detail, traceback, next_run_at)
-        select job.id, job.attempt, json_extract(given.value, '$[3]'), coalesce(job.claimed_at, job.created_at),
-               case when json_extract(given.value, '$[15]') is null then
-                 coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[4]')),
+        select job.id, job.attempt, given.attempt_status, coalesce(job.claimed_at, job.created_at),
+               case when given.hold_ms is null then
+                 coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - given.started_age_ms),
                           job.started_at) end,
-               max(coalesce(job.claimed_at, job.created_at), <now> - json_extract(given.value, '$[5]')), job.worker,
-               json_extract(given.value, '$[10]'), json_extract(given.value, '$[11]'),
-               json_extract(given.value, '$[12]'), <now> + json_extract(given.value, '$[6]')
-        from json_each(?2) as given cross join <job> as job
-        where json_extract(given.value, '$[8]') and job.id = json_extract(given.value, '$[0]')
-          and job.lease = json_extract(given.value, '$[1]')"""
+               max(coalesce(job.claimed_at, job.created_at), <now> - given.finished_age_ms), job.worker,
+               given.error_code, given.error_detail, given.traceback, <now> + given.delay_ms
+        from {given(Settlement, "?2")} cross join <job> as job
+        where given.attempt_recorded and job.id = given.id and job.lease = given.lease"""
     settle_others = f"""
         update <job> set status = given.status, lease = {next_of("<job>.lease")}, lease_until = null,
-          attempt = max(0, attempt - given.returned), lost = min(<job>.lost + given.lost, {LARGEST}),
+          attempt = max(0, attempt - given.attempt_returned), lost = min(<job>.lost + given.lost, {LARGEST}),
           claimed_at = case when given.final then claimed_at end,
           started_at = case when given.final
-            then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age), started_at) end,
+            then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at) end,
           finished_at = case when given.final
-            then max(coalesce(claimed_at, created_at), <now> - given.finished_age) end,
-          run_at = coalesce(<now> + given.delay, run_at),
-          expires_at = case when given.returned and given.recorded and given.hold is null then null
-                            else expires_at end,
-          held = case when given.hold is null then held else 'mismatch' end,
-          held_until = case when given.hold is null then case when not given.recorded then held_until end
-                            when held_until > <now> then held_until else <now> + given.hold end,
-          result = given.result, error_code = given.code, error_detail = given.detail, traceback = given.traceback
-        from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease,
-                     json_extract(value, '$[2]') as status, json_extract(value, '$[4]') as started_age,
-                     json_extract(value, '$[5]') as finished_age, json_extract(value, '$[6]') as delay,
-                     json_extract(value, '$[7]') as returned, json_extract(value, '$[8]') as recorded,
-                     json_extract(value, '$[9]') as result, json_extract(value, '$[10]') as code,
-                     json_extract(value, '$[11]') as detail, json_extract(value, '$[12]') as traceback,
-                     json_extract(value, '$[13]') as lost, json_extract(value, '$[14]') as final,
-                     json_extract(value, '$[15]') as hold
-              from json_each(?2)) given
+            then max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms) end,
+          run_at = coalesce(<now> + given.delay_ms, run_at),
+          expires_at = case when given.attempt_returned and given.attempt_recorded and given.hold_ms is null
+                            then null else expires_at end,
+          held = case when given.hold_ms is null then held else 'mismatch' end,
+          held_until = case when given.hold_ms is null then case when not given.attempt_recorded then held_until end
+                            when held_until > <now> then held_until else <now> + given.hold_ms end,
+          result = given.result, error_code = given.error_code, error_detail = given.error_detail,
+          traceback = given.traceback
+        from {given(Settlement, "?2")}
         where <job>.id = given.id and <job>.lease = given.lease"""
     complete = f"""
         update <job> set status = <to:succeed>, lease = {next_of("lease")}, lease_until = null, result = ?4,

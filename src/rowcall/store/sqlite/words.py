@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+import msgspec
+
 from rowcall.store import rendering
 from rowcall.store.rendering import STATES, Words
 
@@ -67,3 +69,11 @@ def render(template: str, prefix: str) -> str:
 def next_of(column: str) -> str:
     """Return one more, except where plain SQL has put the highest number: such a job harms only itself."""
     return f"{column} + ({column} < {LARGEST})"
+
+
+def given(struct: type[msgspec.Struct], parameter: str) -> str:
+    """Return a table of the structs in a JSON array, with a column for each field."""
+    columns = ", ".join(
+        f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(struct.__struct_fields__)
+    )
+    return f"(select {columns} from json_each({parameter}) as given) as given"
