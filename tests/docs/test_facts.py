@@ -84,7 +84,8 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "looking.md": (Job, Attempt, Event, Page, Paused, WorkerInfo),
+    "inspecting.md": (Job, Attempt, Event, Page, WorkerInfo),
+    "controlling.md": (Paused,),
     "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
     "schedules.md": (Schedule,),
     "flows.md": (Chain, ChainPage),
@@ -134,8 +135,8 @@ def test_every_table_view_and_column_is_explained(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
         names = {row[0] for row in connection.execute("select name from sqlite_master where type in ('table', 'view')")}
         columns = {row[1] for row in connection.execute("pragma table_info(rowcall_job)")}
-    assert missing({name for name in names if name.startswith("rowcall_")}, read(DOCS / "looking.md")) == []
-    assert missing(columns, section(DOCS / "looking.md", "The tables")) == []
+    assert missing({name for name in names if name.startswith("rowcall_")}, read(DOCS / "tables.md")) == []
+    assert missing(columns, section(DOCS / "tables.md", "The tables")) == []
 
 
 def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres_url: str) -> None:
