@@ -16,7 +16,7 @@ from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.drivers.caller.connection import IdentityQuery
+from rowcall.drivers.caller.home import IdentityQuery
 from rowcall.drivers.database import MakePlan
 from rowcall.operations.blobs import Blobs
 from rowcall.operations.opening import open_store

@@ -53,7 +53,7 @@ def welcomed(url: Path | str) -> list[str]:
 
 def assert_refusals(printed: str) -> None:
     assert "neither the user nor the job" in printed
-    assert "Engine only makes connections: lend one of those" in printed
+    assert "Engine only makes connections: pass one of them" in printed
     assert "welcome: Expected `str`, got `null` - in `address`" in printed
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
-from rowcall.drivers.caller.connection import IdentityQuery, Loan
-from rowcall.drivers.caller.kinds import Lender
+from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
+from rowcall.drivers.caller.home import Home, IdentityQuery
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.store.statement import Plan
 
@@ -81,12 +81,12 @@ class Database(ABC, Generic[M, E]):
         plan_of_one: Callable[[M], Plan[E]],
         plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
         alike: Callable[[M], object],
-        lender: Lender,
+        home: Home,
     ) -> None:
         self._plan_of_one = plan_of_one
         self._plan_of_many = plan_of_many
         self._alike = alike
-        self._lender = lender
+        self._caller_connections = CallerConnections(home)
         self._reset()
 
     def _reset(self) -> None:
@@ -140,12 +140,12 @@ class Database(ABC, Generic[M, E]):
     async def awrite_shared(self, member: M) -> E:
         return await self._group.asubmit(member)
 
-    def caller_connection(self, connection: object, identity: IdentityQuery | None) -> Loan:
-        """A connection of the caller's, to run a plan inside the caller's own transaction.
+    def caller_connection(self, connection: object, identity: IdentityQuery | None) -> CallerConnection:
+        """Return a caller's connection, to run a plan inside the caller's own transaction.
 
-        `identity` is asked of it, and of our own, to tell whether it leads here.
+        `identity` is asked on it, and on a connection of this object, to check that both lead to the same database.
         """
-        return self._lender.lend(connection, identity)
+        return self._caller_connections.wrap(connection, identity)
 
     @abstractmethod
     def vacuum(self) -> int:

@@ -77,12 +77,12 @@ def test_anything_else_is_told_which_kinds_there_are(desk: Desk, what: object) -
     said = refusal(desk, what)
     for kind in EVERY_KIND:
         assert kind in said
-    assert said.endswith(f"not {type(what).__module__}.{type(what).__name__}")
+    assert said.endswith(f"got {type(what).__module__}.{type(what).__name__}")
 
 
 def test_cursors_are_no_connections(desk: Desk) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        assert refusal(desk, connection.cursor()).endswith("not sqlite3.Cursor")
+        assert refusal(desk, connection.cursor()).endswith("got sqlite3.Cursor")
 
 
 def test_cursors_of_psycopg_are_none_either(postgresql_desks: tuple[Desk, Desk]) -> None:
@@ -112,7 +112,7 @@ def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_desks
     for maker in makers:
         said = refusal(desk, maker)
         assert f"{type(maker).__module__}.{type(maker).__name__}" in said
-        assert "lend one of" in said
+        assert "pass one of" in said
 
 
 # --- the other method -----------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_an_unknown_alias_of_django_is_told_which_there_are(sqlite_desks: tuple[
 
     async def scenario(mine: Caller) -> None:
         said = refusal(lending.desk, "nothing")
-        assert "'nothing' is no alias" in said
+        assert "'nothing' is not an alias" in said
         assert "default" in said
         assert "other" in said
         assert "secret" not in refusal(lending.desk, "postgresql://me:secret@host/database")
@@ -176,7 +176,7 @@ def test_an_alias_without_django(tmp_path: Path) -> None:
         assert process.wait() == 0, process.output
         lines = process.output.splitlines()
     assert len(lines) == 2
-    assert "Django is not in use here" in lines[0]
+    assert "Django is not loaded" in lines[0]
     assert "secret" not in lines[1]
 
 

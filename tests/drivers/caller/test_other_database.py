@@ -61,7 +61,7 @@ def test_another_file_of_the_same_name(tmp_path: Path) -> None:
         closing(sqlite3.connect(tmp_path / "two" / "app.db")) as mine,
     ):
         two.migrate()
-        with pytest.raises(InvalidOption, match=rf"two/app\.db, and this queue is in {tmp_path}/one/app\.db"):
+        with pytest.raises(InvalidOption, match=rf"two/app\.db, but this queue is in {tmp_path}/one/app\.db"):
             one.enqueue("task", connection=mine)
         two.enqueue("task", connection=mine)
         mine.commit()
@@ -201,7 +201,7 @@ def test_a_transaction_that_has_failed_already(on_postgresql: Lending, known: bo
             await mine.enqueue(lending.send(mine), "undone")
         await fail_in(mine)
         for _ in range(2):
-            with pytest.raises(InvalidOption, match=r"^connection: is in a transaction that has failed already"):
+            with pytest.raises(InvalidOption, match=r"^connection: is in a transaction that has already failed"):
                 await mine.enqueue(lending.send(mine), "a")
         await mine.rollback()
         await mine.begin()

@@ -375,7 +375,7 @@ def test_a_refused_call_leaves_the_callers_transaction_as_it_was(jobs: Rowcall, 
 def test_a_transaction_that_has_failed_already(jobs: Rowcall, send: Send, mine: Connection) -> None:
     with pytest.raises(psycopg.errors.DivisionByZero):
         mine.execute("select 1 / 0")
-    with pytest.raises(InvalidOption, match=r"connection: is in a transaction that has failed already; roll it back"):
+    with pytest.raises(InvalidOption, match=r"connection: is in a transaction that has already failed; roll it back"):
         send.using(connection=mine).enqueue("a")
     mine.rollback()
     send.using(connection=mine).enqueue("b")
@@ -391,7 +391,7 @@ def test_a_closed_connection(send: Send, mine: Connection) -> None:
 
 def test_a_connection_that_was_cut(send: Send, mine: Connection, at_once: Connection) -> None:
     at_once.execute("select pg_terminate_backend(%s, 20000)", [mine.info.backend_pid])
-    with pytest.raises(StoreUnavailable, match="the lent connection: the connection was lost"):
+    with pytest.raises(StoreUnavailable, match="the caller's connection: the connection was lost"):
         send.using(connection=mine).enqueue("a")
     with pytest.raises(InvalidOption, match=r"connection: .*closed"):
         send.using(connection=mine).enqueue("a")
@@ -399,7 +399,7 @@ def test_a_connection_that_was_cut(send: Send, mine: Connection, at_once: Connec
 
 @pytest.mark.parametrize("connection", [5, object(), Rowcall, psycopg.connect])
 def test_another_kind_of_object_is_refused(send: Send, connection: object) -> None:
-    with pytest.raises(InvalidOption, match=r"connection: wants .*psycopg\.Connection.* not \w+\.\w+") as caught:
+    with pytest.raises(InvalidOption, match=r"connection: must be .*psycopg\.Connection.* got \w+\.\w+") as caught:
         send.using(connection=connection).enqueue("a")
     assert caught.value.option == "connection"
 
@@ -417,7 +417,7 @@ def test_a_connection_to_another_kind_of_database_is_refused(send: Send) -> None
 
 def test_a_connection_that_may_only_read(send: Send, mine: Connection) -> None:
     mine.read_only = True
-    with pytest.raises(StoreUnavailable, match="the lent connection is read-only"):
+    with pytest.raises(StoreUnavailable, match="the caller's connection is read-only"):
         send.using(connection=mine).enqueue("a")
 
 
@@ -434,12 +434,12 @@ def test_a_connection_whose_statements_are_cancelled(send: Send, mine: Connectio
     with at_once.transaction():
         at_once.execute("lock table rowcall_job")
         mine.execute("set local statement_timeout = 10")
-        with pytest.raises(StoreUnavailable, match="the lent connection: the server cancelled the statement"):
+        with pytest.raises(StoreUnavailable, match="the caller's connection: the server cancelled the statement"):
             send.using(connection=mine).enqueue("a")
 
 
 def test_values_that_only_the_table_refuses(jobs: Rowcall, mine: Connection) -> None:
-    with pytest.raises(DataRefused, match="the lent connection refuses the values"):
+    with pytest.raises(DataRefused, match="the caller's connection refuses the values"):
         jobs.put(NewJob(type="task", queue="q" * 300), "{}", connection=mine)
 
 

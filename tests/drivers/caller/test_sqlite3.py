@@ -238,20 +238,20 @@ def test_the_same_file_by_another_name_is_accepted(
 def test_another_kind_of_object_is_refused(send: Task[[str], None], connection: object) -> None:
     with pytest.raises(
         InvalidOption,  # the last where some test of this process has imported Django
-        match=r"connection: (wants one of sqlite3\.Connection, .*; not \w+\.\w+|.* alias|.*ImproperlyConfigured)",
+        match=r"connection: (must be one of sqlite3\.Connection, .*; got \w+\.\w+|.* alias|.*ImproperlyConfigured)",
     ):
         send.using(connection=connection).enqueue("a")
 
 
 def test_a_cursor_is_no_connection(send: Task[[str], None], path: Path) -> None:
-    with closing(sqlite3.connect(path)) as mine, pytest.raises(InvalidOption, match=r"not sqlite3\.Cursor"):
+    with closing(sqlite3.connect(path)) as mine, pytest.raises(InvalidOption, match=r"got sqlite3\.Cursor"):
         send.using(connection=mine.cursor()).enqueue("a")
 
 
 def test_a_closed_connection_is_refused(send: Task[[str], None], path: Path) -> None:
     mine = sqlite3.connect(path)
     mine.close()
-    with pytest.raises(InvalidOption, match=r"connection: cannot be used here: .*closed"):
+    with pytest.raises(InvalidOption, match=r"connection: cannot be used: .*closed"):
         send.using(connection=mine).enqueue("a")
 
 
@@ -345,7 +345,7 @@ def test_a_new_connection_at_the_same_address_is_checked_again(tmp_path: Path) -
             gc.collect()
             with (
                 closing(sqlite3.connect(tmp_path / "other.db")) as connection,
-                pytest.raises(InvalidOption, match=r"other\.db, and this queue is in"),
+                pytest.raises(InvalidOption, match=r"other\.db, but this queue is in"),
             ):
                 mine.enqueue("second", connection=connection)
         assert mine.stats().total == other.stats().total == 0

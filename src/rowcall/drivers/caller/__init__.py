@@ -1,1 +1,1 @@
-"""Run plans on connections that belong to the app (`connection=`): never begin, commit or roll back there."""
+"""Run plans on connections that belong to the app, inside the app's own transactions."""

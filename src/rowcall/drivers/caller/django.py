@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.utils.connection import ConnectionDoesNotExist
+from django.utils.connection import ConnectionDoesNotExist, ConnectionProxy
 
 from rowcall.domain.errors import InvalidOption
+from rowcall.drivers.caller.adapter import SyncAdapter
 from rowcall.drivers.caller.placeholders import counted
 from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.store.statement import Row, Statement
 
 
-class Django:
-    def __init__(self, connection: BaseDatabaseWrapper | str) -> None:
-        self._connection = _of_alias(connection) if isinstance(connection, str) else connection
-        if self._connection.vendor not in ("sqlite", "postgresql"):
-            raise InvalidOption("connection", f"is Django's for {self._connection.vendor}, which is not known here")
-        self._connection.ensure_connection()
-        if self._connection.in_atomic_block and self._connection.needs_rollback:
-            raise InvalidOption("connection", "is in a transaction that has failed already; leave its atomic block")
+class Django(SyncAdapter):
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+        if connection.vendor not in ("sqlite", "postgresql"):
+            raise InvalidOption("connection", f"is Django's for {connection.vendor}, which Rowcall does not support")
+        connection.ensure_connection()
+        if connection.in_atomic_block and connection.needs_rollback:
+            raise InvalidOption("connection", "is in a transaction that has already failed; leave its atomic block")
 
     @property
     def database(self) -> str:
@@ -27,7 +28,7 @@ class Django:
 
     @property
     def key(self) -> object:
-        return self._connection.connection  # Django's own outlives it, and may lead elsewhere afterwards
+        return self._connection.connection  # Django's wrapper outlives it, and may lead elsewhere later
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         text = counted(statement.sql)
@@ -36,10 +37,18 @@ class Django:
             return [] if cursor.description is None else [as_text(tuple(row)) for row in cursor.fetchall()]
 
 
-def _of_alias(alias: str) -> BaseDatabaseWrapper:
+def adapter(connection: object) -> Django | None:
+    if isinstance(connection, str):
+        return Django(_connection_of(connection))
+    if isinstance(connection, ConnectionProxy):
+        return Django(connections[connection._alias])
+    return Django(connection) if isinstance(connection, BaseDatabaseWrapper) else None
+
+
+def _connection_of(alias: str) -> BaseDatabaseWrapper:
     try:
         return connections[alias]
     except ConnectionDoesNotExist:
+        named = "this string" if "://" in alias else repr(alias)  # a URL may contain a password
         known = ", ".join(connections)
-        named = "this text" if "://" in alias else repr(alias)
-        raise InvalidOption("connection", f"{named} is no alias of Django's DATABASES (there are: {known})") from None
+        raise InvalidOption("connection", f"{named} is not an alias in Django's DATABASES ({known})") from None

@@ -1,4 +1,4 @@
-"""One text of SQL, in the words of drivers that number their parameters and of those that count them off."""
+"""Rewrite numbered placeholders (`$1`, `?1`) for drivers that take `%s` for each parameter in turn."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from rowcall.store.statement import Parameter
 
-# not what looks like one in the name of a schema, quoted or not
+# a schema's name, quoted or not, may contain what looks like a placeholder
 _NUMBERED = re.compile(r""""(?:[^"]|"")*"|(?<![\w$])[$?](\d+)""")
 
 
 class Counted(NamedTuple):
-    """`%s` for each parameter, and which of the numbered ones each of them is."""
+    """SQL with `%s`, and the number of the parameter that each `%s` stands for."""
 
     sql: str
     order: tuple[int, ...]

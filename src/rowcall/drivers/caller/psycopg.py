@@ -12,7 +12,7 @@ from psycopg.types.numeric import FloatDumper, Int8Dumper, IntLoader
 from psycopg.types.string import StrDumper, TextLoader
 
 from rowcall.domain.errors import InvalidOption
-from rowcall.drivers.caller.connection import Family
+from rowcall.drivers.caller.adapter import AsyncAdapter, SyncAdapter
 from rowcall.store.statement import Row, Statement
 
 _UNKNOWN, _FAILED = int(pq.TransactionStatus.UNKNOWN), int(pq.TransactionStatus.INERROR)
@@ -21,37 +21,37 @@ _LOADERS: dict[str, type[Loader]] = {"int8": IntLoader, "int4": IntLoader, "text
 _DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: StrDumper}
 
 
-def _our_types() -> AdaptersMap:
+def _standard_types() -> AdaptersMap:
     types = AdaptersMap(psycopg.adapters)
-    for loader_of, loader in _LOADERS.items():
-        types.register_loader(loader_of, loader)
-    for dumper_of, dumper in _DUMPERS.items():
-        types.register_dumper(dumper_of, dumper)
+    for name, loader in _LOADERS.items():
+        types.register_loader(name, loader)
+    for kind, dumper in _DUMPERS.items():
+        types.register_dumper(kind, dumper)
     return types
 
 
-_OUR_TYPES = _our_types()
+_TYPES = _standard_types()
 
 
 class _Cursor(psycopg.RawCursor[Row]):
-    """What the caller's connection makes of its types is the caller's affair."""
+    """Ignores how the caller's connection adapts types."""
 
     @property
     def adapters(self) -> AdaptersMap:
-        return _OUR_TYPES
+        return _TYPES
 
 
 class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
     @property
     def adapters(self) -> AdaptersMap:
-        return _OUR_TYPES
+        return _TYPES
 
 
-class Psycopg:
-    database: Family = "postgresql"
+class Psycopg(SyncAdapter):
+    database = "postgresql"
 
     def __init__(self, connection: psycopg.Connection[object]) -> None:
-        _check(connection)
+        _check(connection.pgconn)
         self._connection = connection
 
     @property
@@ -61,22 +61,19 @@ class Psycopg:
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _Cursor(self._connection, row_factory=tuple_row)
         cursor.execute(statement.sql, statement.parameters)
-        return cursor.fetchall()  # every statement that is run here gives rows; in a pipeline this waits for them
+        return cursor.fetchall()  # every statement that runs here returns rows; in a pipeline, this waits for them
 
 
-class PsycopgAsync:
-    database: Family = "postgresql"
+class PsycopgAsync(AsyncAdapter):
+    database = "postgresql"
 
     def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
-        _check(connection)
+        _check(connection.pgconn)
         self._connection = connection
 
     @property
     def key(self) -> object:
         return self._connection
-
-    async def ready(self) -> None:
-        pass
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _AsyncCursor(self._connection, row_factory=tuple_row)
@@ -84,10 +81,15 @@ class PsycopgAsync:
         return await cursor.fetchall()
 
 
-def _check(connection: psycopg.Connection[object] | psycopg.AsyncConnection[object]) -> None:
-    pgconn = connection.pgconn  # its numbers: the enums of connection.info are made anew for each question
-    status = pgconn.transaction_status
+def adapter(connection: object) -> Psycopg | PsycopgAsync | None:
+    if isinstance(connection, psycopg.Connection):
+        return Psycopg(connection)
+    return PsycopgAsync(connection) if isinstance(connection, psycopg.AsyncConnection) else None
+
+
+def _check(pgconn: pq.abc.PGconn) -> None:
+    status = pgconn.transaction_status  # numbers; connection.info would build an enum for each question
     if status == _UNKNOWN:
         raise InvalidOption("connection", "is closed")
     if status == _FAILED or pgconn.pipeline_status == _ABORTED:
-        raise InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
+        raise InvalidOption("connection", "is in a transaction that has already failed; roll it back first")

@@ -1,17 +1,19 @@
 """SQLAlchemy's connections and sessions, sync and async; SQLModel's sessions are among them.
 
-Always through `exec_driver_sql`: the driver's connection, taken before SQLAlchemy's first statement, is not in the
-transaction yet.
+Every statement goes through `exec_driver_sql`: before SQLAlchemy's first statement, the driver's connection is not in
+the transaction yet.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, cast
 
 import sqlalchemy
 from sqlalchemy import orm
 
 from rowcall.domain.errors import InvalidOption
+from rowcall.drivers.caller.adapter import AsyncAdapter, SyncAdapter
 from rowcall.drivers.caller.placeholders import counted
 from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.store.statement import Parameter, Row, Statement
@@ -25,18 +27,18 @@ _NUMBERED = {"pysqlite", "aiosqlite", "asyncpg"}
 _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
 
 
-class Alchemy:
-    """A session begins its transaction with the first statement, and not before: it may be the caller's to begin."""
+class Alchemy(SyncAdapter):
+    """A session begins its transaction with the first statement, never before: the caller may still begin it."""
 
-    def __init__(self, connection: sqlalchemy.Connection | Session) -> None:
-        self._lent = connection
-        self._connection = connection if isinstance(connection, sqlalchemy.Connection) else None
+    def __init__(self, given: sqlalchemy.Connection | Session) -> None:
+        self._given = given
+        self._connection = given if isinstance(given, sqlalchemy.Connection) else None
         if self._connection is not None:
             _check(self._connection)
 
     @property
     def database(self) -> str:
-        bind = self._lent if isinstance(self._lent, sqlalchemy.Connection) else self._lent.get_bind()
+        bind = self._given if isinstance(self._given, sqlalchemy.Connection) else self._given.get_bind()
         return bind.dialect.name
 
     @property
@@ -49,23 +51,26 @@ class Alchemy:
 
     def _resolved(self) -> sqlalchemy.Connection:
         if self._connection is None:
-            assert not isinstance(self._lent, sqlalchemy.Connection)
-            self._connection = self._lent.connection()
+            assert not isinstance(self._given, sqlalchemy.Connection)
+            self._connection = self._given.connection()
             _check(self._connection)
         return self._connection
 
 
-class AlchemyAsync:
-    def __init__(self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
-        self._lent = connection
-        self._connection: AsyncConnection | None = None
+class AlchemyAsync(AsyncAdapter):
+    def __init__(self, given: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
+        from sqlalchemy.ext.asyncio import AsyncConnection
+
+        self._given = given
+        self._connection = given if isinstance(given, AsyncConnection) else None
 
     @property
     def database(self) -> str:
-        from sqlalchemy.ext.asyncio import AsyncConnection
+        return (self._connection or self._session.get_bind()).dialect.name
 
-        bind = self._lent if isinstance(self._lent, AsyncConnection) else self._lent.get_bind()
-        return bind.dialect.name
+    @property
+    def _session(self) -> AsyncSession | async_scoped_session[AsyncSession]:
+        return cast("AsyncSession", self._given)
 
     @property
     def key(self) -> object:
@@ -73,20 +78,25 @@ class AlchemyAsync:
 
     async def ready(self) -> None:
         if self._connection is None:
-            self._connection = await self._resolved()
+            self._connection = await self._session.connection()
+        if self._connection.sync_connection is not None:
+            _check(self._connection.sync_connection)
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
         assert self._connection is not None
         driver = self._connection.dialect.driver
         return _rows(await self._connection.exec_driver_sql(*_arranged(statement, driver)))
 
-    async def _resolved(self) -> AsyncConnection:
-        from sqlalchemy.ext.asyncio import AsyncConnection
 
-        found = self._lent if isinstance(self._lent, AsyncConnection) else await self._lent.connection()
-        if found.sync_connection is not None:
-            _check(found.sync_connection)
-        return found
+def adapter(connection: object) -> Alchemy | AlchemyAsync | None:
+    if isinstance(connection, sqlalchemy.Connection | orm.Session | orm.scoped_session):
+        return Alchemy(connection)
+    if "sqlalchemy.ext.asyncio" in sys.modules:
+        from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+        if isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session):
+            return AlchemyAsync(connection)
+    return None
 
 
 def _check(connection: sqlalchemy.Connection) -> None:
@@ -94,7 +104,8 @@ def _check(connection: sqlalchemy.Connection) -> None:
         raise InvalidOption("connection", "is closed")
     driver = connection.dialect.driver
     if driver not in _NUMBERED | _COUNTED:
-        raise InvalidOption("connection", f"goes through {connection.dialect.name}+{driver}, which is not known here")
+        name = f"{connection.dialect.name}+{driver}"
+        raise InvalidOption("connection", f"uses the driver {name}, which Rowcall does not support")
 
 
 def _arranged(statement: Statement[object], driver: str) -> tuple[str, tuple[Parameter, ...]] | tuple[str]:

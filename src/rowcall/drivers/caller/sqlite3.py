@@ -1,4 +1,4 @@
-"""`sqlite3.Connection`, and `aiosqlite.Connection`, which is one in a thread of its own."""
+"""The standard library's `sqlite3.Connection`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rowcall.drivers import forking
-from rowcall.drivers.caller.connection import Family
+from rowcall.drivers.caller.adapter import SyncAdapter
 from rowcall.store.statement import Parameter, Row, Statement
 
-if TYPE_CHECKING:
-    import aiosqlite
 
-
-class Sqlite3:
-    database: Family = "sqlite"
+class Sqlite3(SyncAdapter):
+    database = "sqlite"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     @property
     def key(self) -> object:
-        """Return the file of its main database: the connection itself cannot be referred to weakly."""
+        """Return the file of its main database: the connection itself takes no weak reference."""
         return self._rows("pragma database_list")[0][2]
 
     def execute(self, statement: Statement[object]) -> list[Row]:
@@ -32,16 +28,16 @@ class Sqlite3:
         return found if self._connection.text_factory is str else [as_text(row) for row in found]
 
     def _rows(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[Row]:
-        with _Turn(self._connection):
+        with _OneThread(self._connection):
             cursor = sqlite3.Cursor(self._connection)  # a subclass may have replaced `cursor` and `execute`
             cursor.row_factory = None
             return cursor.execute(sql, parameters).fetchall()
 
 
-class _Turn:
-    """Lets one thread at a time use a connection: Python shares its prepared statements and its BEGINs among threads.
+class _OneThread:
+    """Let one thread at a time use a connection: its threads share prepared statements and BEGINs.
 
-    A lock is kept only while somebody uses it, because a connection cannot be referred to weakly.
+    A lock is kept only while a thread uses it, because a connection takes no weak reference.
     """
 
     __slots__ = ("_key", "_lock")
@@ -68,32 +64,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_use.clear)
 
 
-class Aiosqlite:
-    database: Family = "sqlite"
-
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        self._connection = connection
-
-    @property
-    def key(self) -> object:
-        return self._connection
-
-    async def ready(self) -> None:
-        pass
-
-    async def execute(self, statement: Statement[object]) -> list[Row]:
-        if self._connection.row_factory in (None, sqlite3.Row):
-            found = await self._connection.execute_fetchall(statement.sql, statement.parameters)
-            return [as_text(tuple(row)) for row in found]
-        cursor = await self._connection.cursor()
-        cursor.row_factory = None
-        try:
-            await cursor.execute(statement.sql, statement.parameters)
-            return [as_text(tuple(row)) for row in await cursor.fetchall()]
-        finally:
-            await cursor.close()
-
-
 def as_text(row: Row) -> Row:
-    # no column of ours is a blob: bytes come from the caller's text_factory
+    # no column of Rowcall's tables is a blob: bytes come from the caller's text_factory
     return tuple(value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else value for value in row)

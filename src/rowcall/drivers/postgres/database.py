@@ -21,9 +21,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.connection import IdentityQuery
-from rowcall.drivers.caller.guards import PostgresGuard
-from rowcall.drivers.caller.kinds import Lender
+from rowcall.drivers.caller.home import IdentityQuery, PostgresHome
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import Entry
 from rowcall.drivers.postgres.connection import (
@@ -71,12 +69,10 @@ class PostgresDatabase(Database[M, E]):
         self._server = config.server
         self._config = config
         self._hint = hint
-        guard = PostgresGuard(
-            self.name,
-            self._own_identity,
-            lambda error: of_any_driver(error, "the lent connection"),
+        home = PostgresHome(
+            self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
-        super().__init__(plan_of_one, plan_of_many, alike, Lender(guard))
+        super().__init__(plan_of_one, plan_of_many, alike, home)
         _open_databases.add(self)
 
     def _reset(self) -> None:

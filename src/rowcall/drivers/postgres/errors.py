@@ -55,7 +55,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
         return Conflict(f"{name}: the tables have changed meanwhile ({said})", "Nothing was written; call again")
     match error:
         case errors.InFailedSqlTransaction() | errors.PipelineAborted():
-            return InvalidOption("connection", "is in a transaction that has failed already; roll it back first")
+            return InvalidOption("connection", "is in a transaction that has already failed; roll it back first")
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: somebody else changed the same rows ({said})", "Nothing was written; call again")
         case errors.UniqueViolation() if (error.diag.constraint_name or "").endswith(_COUNTED):

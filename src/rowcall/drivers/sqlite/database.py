@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
-from rowcall.drivers.caller.guards import SqliteGuard
-from rowcall.drivers.caller.kinds import Lender
+from rowcall.drivers.caller.home import SqliteHome
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import Entry
 from rowcall.drivers.runner import run
@@ -51,7 +50,7 @@ class SqliteDatabase(Database[M, E]):
     ) -> None:
         self._config = config
         self.path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
-        super().__init__(plan_of_one, plan_of_many, alike, Lender(SqliteGuard(self.path)))
+        super().__init__(plan_of_one, plan_of_many, alike, SqliteHome(self.path))
         _open_databases.add(self)
 
     def _reset(self) -> None:
