@@ -22,7 +22,7 @@ from rowcall.operations.blobs import Blobs
 from rowcall.operations.opening import open_store
 from rowcall.operations.transaction import Ground, Transaction, joined
 from rowcall.store.dialect import Dialect
-from rowcall.store.schedules.contract import Entry
+from rowcall.store.schedules.queries import DeclaredSchedule
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Queue:
         """The declared tasks by name, and by each of their aliases."""
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
-        self.declared_schedules: dict[str, Entry] = {}
+        self.declared_schedules: dict[str, DeclaredSchedule] = {}
         self.limits = KnownLimits()
         self.blobs = Blobs(self)
         self.failures = Failures(config.scrub, config.traceback_limit)

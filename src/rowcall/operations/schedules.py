@@ -25,7 +25,7 @@ from rowcall.store.dialect import NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs import inspect
 from rowcall.store.schedules import ticks as plans
-from rowcall.store.schedules.contract import Entry, ScheduleRow
+from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan
 from rowcall.task import BaseTask
 
@@ -38,7 +38,7 @@ def publish_schedules(core: Queue) -> None:
     if core.declared_schedules:
         entries = list(core.declared_schedules.values())
         core.write(lambda: plans.put_all(core.dialect, entries, core.now_ms()))
-    if not has_cron() and any(row.timing.cron is not None for row in core.read(core.dialect.schedules())):
+    if not has_cron() and any(row.timing.cron is not None for row in core.read(plans.schedules(core.dialect))):
         logger.warning("there are cron lines, which this worker cannot read: pip install 'rowcall[cron]'")
 
 
@@ -113,10 +113,10 @@ class Schedules(Enqueueing):
 
     def schedules(self) -> list[Schedule]:
         """All schedules that are written down, by name."""
-        return [_shown(row) for row in self.read(self.dialect.schedules())]
+        return [_shown(row) for row in self.read(plans.schedules(self.dialect))]
 
     async def aschedules(self) -> list[Schedule]:
-        return [_shown(row) for row in await self.aread(self.dialect.schedules())]
+        return [_shown(row) for row in await self.aread(plans.schedules(self.dialect))]
 
     def remove_schedule(self, name: str) -> None:
         """Forget a schedule; jobs that it made stay. `ScheduleNotFound` if there is none."""
@@ -161,7 +161,7 @@ class Schedules(Enqueueing):
         queue: str | None,
         priority: int | None,
         timing: Timing,
-    ) -> Entry:
+    ) -> DeclaredSchedule:
         """A schedule as it is written; refused ones say why."""
         kind = self._task_name(task)
         given = checked({"queue": queue, "priority": priority}, ENQUEUE_OPTIONS)
@@ -174,7 +174,7 @@ class Schedules(Enqueueing):
             problem = f"{len(payload):,} characters are more than a schedule can hold ({self.blobs.inline_length:,})"
             raise InvalidArguments(kind, f"{problem}; keep the data elsewhere and pass where it is")
         job = with_key(Order(job=job, payload=payload)).job
-        entry = Entry(name=_name(name), task=kind, payload=payload, options=_options(job), timing=timing)
+        entry = DeclaredSchedule(name=_name(name), task=kind, payload=payload, options=_options(job), timing=timing)
         declared = self.declared_schedules.get(entry.name)
         if declared is not None and not plans.alike(declared, entry):
             raise InvalidOption("name", f"a schedule {name!r} is declared already, and differs; give one another name")

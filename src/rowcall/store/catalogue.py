@@ -10,12 +10,13 @@ from typing import TypeVar, cast
 import msgspec
 
 from rowcall.store.counts import queries as counts
+from rowcall.store.schedules import queries as schedules
 from rowcall.store.statement import Change, Kind, Parameter, Plan, Query, Statement
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
 
-TOPICS: Mapping[str, ModuleType] = {"counts": counts}
+TOPICS: Mapping[str, ModuleType] = {"counts": counts, "schedules": schedules}
 
 
 def as_json(value: object) -> str:

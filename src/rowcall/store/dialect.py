@@ -30,7 +30,6 @@ from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
-from rowcall.store.schedules.contract import Schedules
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 from rowcall.store.steered import Steered
 
@@ -266,7 +265,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Flows, Limiting, Schedules, Steered, Protocol):
+class Dialect(Flows, Limiting, Steered, Protocol):
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run a query of the catalogue and return its rows as values. How to add one: see `rowcall.store.statement`."""
 

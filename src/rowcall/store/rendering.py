@@ -15,6 +15,10 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<ms:column>`, `<ms_or_null:column>` | a time as milliseconds; null for infinity |
 | `id <in_ids:2>` | whether the id is in the list of ids in parameter 2 |
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
+| `<text_of:column>` | a JSON column as text |
+| `<same:a, b>` | whether both are equal, or both null |
+| `<indexed:job_ready>` | the index to use, where a database must be told |
+| `<for_update>`, `<skip_locked>` | lock the rows; leave out those that another transaction has locked |
 | `<least:a, b>`, `<greatest:a, b>` | the smaller, the larger of the values |
 """
 

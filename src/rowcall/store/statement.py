@@ -79,6 +79,11 @@ def no_row(row: Row) -> Row:
     return row
 
 
+def always_notify(rows: list[Row]) -> bool:
+    """Notify idle workers whatever came: a `hint`."""
+    return True
+
+
 def number_from_row(row: Row) -> int:
     return int(cast("int", row[0]))  # a sum comes as Decimal from PostgreSQL
 

@@ -48,7 +48,6 @@ from rowcall.store.postgres.rows import (
     somebody_listens,
     survey_from_row,
 )
-from rowcall.store.postgres.schedules_sql import SchedulesSql
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.postgres.sql import Sql
 from rowcall.store.postgres.steer_sql import SteerSql
@@ -57,7 +56,6 @@ from rowcall.store.postgres.waiting import PostgresWaiting
 from rowcall.store.postgres.waiting_sql import WaitingSql
 from rowcall.store.postgres.words import channel_of, render
 from rowcall.store.speech import only, plain
-from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.statement import Change, Plan, Row, Statement, execute, fetch, first, no_row
 
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
@@ -68,7 +66,7 @@ def catalogue(prefix: str) -> Catalogue:
     return Catalogue("postgres", (counts,), partial(render, prefix=prefix), array, _COUNT_CHANGES)
 
 
-class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedules, PostgresSteering, PostgresWaiting):
+class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, PostgresSteering, PostgresWaiting):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -77,7 +75,6 @@ class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, SpokenSchedu
         self._sql = Sql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
         self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)

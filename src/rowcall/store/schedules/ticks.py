@@ -1,4 +1,4 @@
-"""Schedules tick: the jobs of a tick and the time of the next are written together, or neither is."""
+"""Schedules tick: the jobs of a tick and the time of the next tick are written in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.flows.enqueue import Order, place_orders
-from rowcall.store.schedules.contract import Entry, ScheduleRow
+from rowcall.store.schedules.queries import (
+    DUE_SCHEDULES,
+    LOCK_SCHEDULE,
+    MOVE_ON,
+    PAUSE_SCHEDULE,
+    PUT_SCHEDULE,
+    REMOVE_SCHEDULE,
+    RESUME_SCHEDULE,
+    SCHEDULES,
+    STOP_SCHEDULE,
+    DeclaredSchedule,
+    ScheduleRow,
+)
 from rowcall.store.statement import Plan
 
 SCHEDULES_AT_ONCE = 100
@@ -24,11 +36,11 @@ _EARLIEST_MS, _SOME_TIME_MS, _LATEST_MS = 100_000_000_000, 1_700_000_000_000, 25
 
 
 def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
-    """Enqueue what is due of every schedule; gives whether anything was."""
-    rows = yield from dialect.due_schedules(SCHEDULES_AT_ONCE, now_ms, lines=has_cron())
+    """Enqueue the due ticks of every schedule; return whether any was due."""
+    rows = yield from dialect.ask(DUE_SCHEDULES, now_ms, SCHEDULES_AT_ONCE, int(has_cron()))
     left = TICKS_AT_ONCE
-    for place, row in enumerate(rows):
-        left -= yield from _tick(dialect, row, max(1, left // (len(rows) - place)), now_ms)
+    for number, row in enumerate(rows):
+        left -= yield from _tick(dialect, row, max(1, left // (len(rows) - number)), now_ms)
     return bool(rows)
 
 
@@ -40,18 +52,18 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
         due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
         _check_times([*(at_ms + job.delay_ms for at_ms in due.ticks), due.following_ms])
     except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
-        yield from dialect.stop_schedule(row.name, f"{type(error).__name__}: {error}")
+        yield from dialect.ask(STOP_SCHEDULE, row.name, f"{type(error).__name__}: {error}")
         return 0
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
         ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
         last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms)).job_id
-    yield from dialect.move_on(row.name, due.following_ms, *last)
+    yield from dialect.ask(MOVE_ON, row.name, due.following_ms, *last)
     return len(due.ticks)
 
 
 class Made(NamedTuple):
-    """The job of a tick, or where its key is taken, the one that has it."""
+    """The job of a tick, or the job that already has its key."""
 
     job_id: int
     duplicate: bool = False
@@ -63,7 +75,7 @@ def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor:
     else:
         (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
         if placed.existing is not None:
-            if actor is not None:  # a person did it, and it is to be seen
+            if actor is not None:  # a person did it: show that on the job
                 yield from dialect.record_event(placed.existing.id, event, actor, row.name, now_ms)
             return Made(placed.existing.id, duplicate=True)
         inserted = placed.inserted
@@ -72,8 +84,8 @@ def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor:
     return Made(inserted.id)
 
 
-def job_of(row: Entry) -> NewJob:
-    """What a job of the schedule is written with; `ValueError` where no table would take it."""
+def job_of(row: DeclaredSchedule) -> NewJob:
+    """Return the job that the schedule enqueues; `ValueError` where no table could hold it."""
     options = msgspec.json.decode(row.options, type=dict[str, object])
     job = msgspec.convert({"queue": "default", **options, "type": row.task}, NewJob)
     complaint = name_complaint(job.type) or queue_complaint(job.queue)
@@ -88,28 +100,40 @@ def job_of(row: Entry) -> NewJob:
         msgspec.json.decode(job.tags, type=list[str])
     if any("\0" in text for text in (job.retry, job.tags, job.trace_context, job.key, job.limits) if text is not None):
         raise ValueError("a text holds a NUL character")
-    if job.unique is not None and job.unique.on_duplicate == "raise":  # there is nobody to tell
+    if job.unique is not None and job.unique.on_duplicate == "raise":  # there is no caller to raise it to
         return msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="return"))
     return job
 
 
 def _check_times(times: Iterable[int | None]) -> None:
     if not all(_EARLIEST_MS < at_ms <= _LATEST_MS for at_ms in times if at_ms is not None):
-        raise ValueError("it leads to times that no job can have")
+        raise ValueError("a time is out of range")
 
 
-def put_all(dialect: Dialect, entries: Iterable[Entry], now_ms: int | None) -> Plan[None]:
-    """Write those that are not there as they are declared; in one order, so that nobody waits in a circle."""
+def schedules(dialect: Dialect) -> Plan[list[ScheduleRow]]:
+    """Return all schedules, by name."""
+    return dialect.ask(SCHEDULES)
+
+
+def put_all(dialect: Dialect, declared: Iterable[DeclaredSchedule], now_ms: int | None) -> Plan[None]:
+    """Write the schedules that are new or changed; in one order, so that two writers cannot deadlock."""
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
-    kept = {row.name: row for row in (yield from dialect.schedules())}
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        row = kept.get(entry.name)
-        if row is None or row.problem is not None or not alike(row, entry):
-            yield from dialect.put_schedule(entry, next_tick(entry.timing, now_ms), now_ms)
+    kept = {row.name: row for row in (yield from schedules(dialect))}
+    for declaration in sorted(declared, key=lambda declaration: declaration.name):
+        row = kept.get(declaration.name)
+        if row is None or row.problem is not None or not alike(row, declaration):
+            yield from _put(dialect, declaration, now_ms)
 
 
-def alike(one: Entry, other: Entry) -> bool:
-    """Whether they say the same; a database may have written their JSON in another way."""
+def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int) -> Plan[None]:
+    one, timing = declaration, declaration.timing
+    first_ms = next_tick(timing, now_ms)
+    given = (one.name, one.task, one.payload, one.options, timing.cron, timing.every_ms, timing.zone, timing.catch_up)
+    yield from dialect.ask(PUT_SCHEDULE, *given, first_ms)
+
+
+def alike(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
+    """Return whether both say the same; a database may format their JSON differently."""
     return (
         (one.task, one.timing) == (other.task, other.timing)
         and value_from_row(one.payload) == value_from_row(other.payload)
@@ -117,19 +141,19 @@ def alike(one: Entry, other: Entry) -> bool:
     )
 
 
-def put(dialect: Dialect, entry: Entry, now_ms: int | None) -> Plan[ScheduleRow]:
+def put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int | None) -> Plan[ScheduleRow]:
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
-    yield from dialect.put_schedule(entry, next_tick(entry.timing, now_ms), now_ms)
-    return (yield from _locked(dialect, entry.name))
+    yield from _put(dialect, declaration, now_ms)
+    return (yield from _locked(dialect, declaration.name))
 
 
 def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[Made]:
-    """Enqueue one more, even if it is paused; its times stay as they are."""
+    """Enqueue one job of the schedule, even if it is paused; its ticks do not change."""
     row = yield from _locked(dialect, name)
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
     made = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
-    yield from dialect.move_on(name, row.next_run_at_ms, None, made.job_id)
+    yield from dialect.ask(MOVE_ON, name, row.next_run_at_ms, None, made.job_id)
     return made
 
 
@@ -137,28 +161,27 @@ def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[S
     row = yield from _locked(dialect, name)
     if row.paused:
         return row
-    yield from dialect.pause_schedule(name, actor, now_ms)
+    yield from dialect.ask(PAUSE_SCHEDULE, name, actor)
     return (yield from _locked(dialect, name))
 
 
 def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
-    """It goes on with the next tick from now: what a pause kept from running was not missed."""
+    """Continue with the next tick from now on; ticks during the pause are not made up for."""
     row = yield from _locked(dialect, name)
     if not row.paused and row.problem is None:
         return row
     check_timing(row.timing)
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
-    yield from dialect.resume_schedule(name, next_tick(row.timing, now_ms), actor, now_ms)
+    yield from dialect.ask(RESUME_SCHEDULE, name, next_tick(row.timing, now_ms), actor)
     return (yield from _locked(dialect, name))
 
 
 def remove(dialect: Dialect, name: str) -> Plan[None]:
-    if not (yield from dialect.remove_schedule(name)):
+    if not (yield from dialect.ask(REMOVE_SCHEDULE, name)):
         raise ScheduleNotFound(name)
 
 
 def _locked(dialect: Dialect, name: str) -> Plan[ScheduleRow]:
-    row = yield from dialect.lock_schedule(name)
-    if row is None:
-        raise ScheduleNotFound(name)
-    return row
+    for row in (yield from dialect.ask(LOCK_SCHEDULE, name)):
+        return row
+    raise ScheduleNotFound(name)

@@ -34,7 +34,6 @@ from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
 from rowcall.store.speech import only, plain
 from rowcall.store.spoken_blobs import SpokenBlobs
-from rowcall.store.spoken_schedules import SpokenSchedules
 from rowcall.store.spoken_steering import SpokenSteering
 from rowcall.store.sqlite import counts
 from rowcall.store.sqlite.blobs_sql import BlobsSql
@@ -43,7 +42,6 @@ from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.sqlite.limits import SqliteLimits
 from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
-from rowcall.store.sqlite.schedules_sql import SchedulesSql
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
 from rowcall.store.sqlite.steer_sql import SteerSql
@@ -59,7 +57,7 @@ def catalogue(prefix: str) -> Catalogue:
     return Catalogue("sqlite", (counts,), partial(render, prefix=prefix))
 
 
-class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, SpokenSteering, SqliteWaiting):
+class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, SqliteWaiting):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -68,7 +66,6 @@ class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSchedules, Spo
         self._sql = Sql(prefix)
         self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._schedules = SchedulesSql(prefix)
         self._steering = SteerSql(prefix)
         self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes

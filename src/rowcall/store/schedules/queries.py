@@ -1,0 +1,125 @@
+"""Schedules as they are kept: one row each.
+
+The contract
+------------
+* **Once.** `DUE_SCHEDULES` returns a schedule to one ticker only, until its transaction ends; another ticker gets the
+  others meanwhile. `MOVE_ON` follows in the same transaction as the jobs of the ticks.
+* **Kept.** `PUT_SCHEDULE` leaves the next tick alone where line, period and zone are unchanged, and never changes
+  whether the schedule is paused.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from rowcall.domain.schedule import Timing
+from rowcall.store.statement import Int, Ms, Now, Query, Row, Text, always_notify
+
+
+class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is declared. `options` are the options of its jobs, as JSON."""
+
+    name: str
+    task: str
+    payload: str
+    options: str
+    timing: Timing
+
+
+class ScheduleRow(DeclaredSchedule, frozen=True, kw_only=True):
+    """A schedule as it is kept. `actor` is who paused it; one with a `problem` does not tick."""
+
+    paused: bool
+    actor: str | None
+    next_run_at_ms: int | None
+    last_run_at_ms: int | None
+    last_job_id: int | None
+    problem: str | None
+
+
+def schedule_from_row(row: Row) -> ScheduleRow:
+    (
+        name, task, payload, options, cron, every_ms, zone, catch_up, paused, actor, next_run_at, last_run_at,
+        last_job_id, problem,
+    ) = row  # fmt: skip
+    return ScheduleRow(
+        name=cast("str", name),
+        task=cast("str", task),
+        payload=cast("str", payload),
+        options=cast("str", options),
+        timing=Timing(
+            cron=cast("str | None", cron),
+            every_ms=cast("int | None", every_ms),
+            zone=cast("str", zone),
+            catch_up=cast("str", catch_up),
+        ),
+        paused=bool(paused),
+        actor=cast("str | None", actor),
+        next_run_at_ms=cast("int | None", next_run_at),
+        last_run_at_ms=cast("int | None", last_run_at),
+        last_job_id=cast("int | None", last_job_id),
+        problem=cast("str | None", problem),
+    )
+
+
+_SELECT = """
+    select name, task, <text_of:payload>, <text_of:options>, cron, every_ms, zone, catch_up, paused, actor,
+           <ms_or_null:next_run_at>, <ms:last_run_at>, last_job_id, problem
+    from <schedule>"""
+
+SCHEDULES = Query("schedules", (), schedule_from_row, text=f"{_SELECT} order by name")
+LOCK_SCHEDULE = Query("lock_schedule", (Text,), schedule_from_row, text=f"{_SELECT} where name = <text:1> <for_update>")
+# now, at most how many, and whether cron lines can be read
+DUE_SCHEDULES = Query(
+    "due_schedules",
+    (Now, Int, Int),
+    schedule_from_row,
+    text=f"""{_SELECT} <indexed:schedule_due>
+    where paused = 0 and next_run_at is not null and next_run_at <= (select <now>) and (cron is null or <int:3> <> 0)
+    order by next_run_at limit <int:2> <for_update> <skip_locked>""",
+)
+# name, next tick, and the last tick and its job unless they are null
+MOVE_ON = Query(
+    "move_on",
+    (Text, Ms, Ms, Int),
+    text="""
+    update <schedule> set next_run_at = <time:2>, last_run_at = coalesce(<time:3>, last_run_at),
+      last_job_id = coalesce(<bigint:4>, last_job_id)
+    where name = <text:1>""",
+)
+STOP_SCHEDULE = Query(
+    "stop_schedule",
+    (Text, Text),
+    text="update <schedule> set next_run_at = null, problem = <text:2> where name = <text:1>",
+)
+# waiting workers may have to wake sooner than they planned
+PUT_SCHEDULE = Query(
+    "put_schedule",
+    (Text, Text, Text, Text, Text, Int, Text, Text, Ms),
+    text="""
+    insert into <schedule> as schedule
+      (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at)
+    values (<text:1>, <text:2>, <json:3>, <json:4>, <text:5>, <bigint:6>, <text:7>, <text:8>, <time:9>)
+    on conflict (name) do update set task = excluded.task, payload = excluded.payload, options = excluded.options,
+      cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up,
+      problem = null,
+      next_run_at = case
+        when <same:schedule.cron, excluded.cron> and <same:schedule.every_ms, excluded.every_ms>
+          and schedule.zone = excluded.zone
+        then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end""",
+    hint=always_notify,
+)
+PAUSE_SCHEDULE = Query(
+    "pause_schedule", (Text, Text), text="update <schedule> set paused = 1, actor = <text:2> where name = <text:1>"
+)
+RESUME_SCHEDULE = Query(
+    "resume_schedule",
+    (Text, Ms, Text),
+    text="""
+    update <schedule> set paused = 0, actor = <text:3>, next_run_at = <time:2>, problem = null
+    where name = <text:1>""",
+    hint=always_notify,
+)
+REMOVE_SCHEDULE = Query("remove_schedule", (Text,), text="delete from <schedule> where name = <text:1> returning name")
