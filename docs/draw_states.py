@@ -9,7 +9,7 @@ from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import TABLE, Move, Rule
 
 PAGE = Path(__file__).with_name("states.md")
-BEGIN = "<!-- drawn from rowcall.domain.lifecycle by docs/draw_states.py; `make docs` draws it anew -->"
+BEGIN = "<!-- drawn from rowcall.domain.lifecycle by docs/draw_states.py; `make docs` draws it again -->"
 END = "<!-- end of the drawing -->"
 
 
@@ -36,7 +36,7 @@ def table(rules: Iterable[Rule]) -> str:
 
 
 def drawn(page: str) -> str:
-    """The page with its drawing made anew."""
+    """Return the page with a new drawing."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -14,6 +14,7 @@ PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")
+_INLINE_CODE = re.compile(r"`[^`\n]+`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FILE_NAME = re.compile(r"# (\w+\.py)\n")
@@ -79,6 +80,12 @@ def blocks(page: Path) -> Iterator[Block]:
 def prose(page: Path) -> str:
     """The page without its blocks."""
     return _FENCE.sub("", read(page))
+
+
+def without_code(page: Path) -> str:
+    """Return the page with its blocks and its code in lines left empty; the lines keep their numbers."""
+    text = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), read(page))
+    return _INLINE_CODE.sub("", text)
 
 
 def links(page: Path) -> list[str]:
