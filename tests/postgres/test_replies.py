@@ -14,8 +14,8 @@ from rowcall import Rowcall, StoreUnavailable
 from rowcall.drivers.postgres import connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
-from rowcall.worker.loop import rounds
-from rowcall.worker.loop.outcomes import Outcomes
+from rowcall.worker.loop import ownership
+from rowcall.worker.loop.settler import Settler
 from tests.postgres.support import ATTEMPTS, Site, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended
@@ -98,7 +98,7 @@ def test_a_claim_whose_commit_arrives_late_is_given_back(
     site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
-    monkeypatch.setattr(rounds, "DECIDED_SECONDS", 5.0)
+    monkeypatch.setattr(ownership, "DECIDED_SECONDS", 5.0)
     ran: list[str] = []
 
     @jobs.task
@@ -153,14 +153,14 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
     def quick() -> None:
         ran["quick"] += 1
 
-    make_sure = Outcomes.make_sure
+    make_sure = Settler.make_sure
 
-    def make_sure_late(outcomes: Outcomes, worker: str) -> None:
+    def make_sure_late(settler: Settler, worker: str) -> None:
         gate.set()
-        eventually(lambda: outcomes._dispatcher.has_ended)
-        make_sure(outcomes, worker)
+        eventually(lambda: settler._dispatcher.has_ended)
+        make_sure(settler, worker)
 
-    monkeypatch.setattr(Outcomes, "make_sure", make_sure_late)
+    monkeypatch.setattr(Settler, "make_sure", make_sure_late)
     swallowed = wire.swallow_commit_of(b"{2}")  # the claim of the second job
     held.enqueue()
     with jobs.worker(concurrency=2):
@@ -190,7 +190,7 @@ def test_what_it_settled_without_knowing_is_told_as_done(
     assert attempts(site) == {(1, "succeeded"): 50}
     said = [record.getMessage() for record in caplog.records]
     assert len([text for text in said if "out of reach" in text]) == 1
-    assert [text for text in said if "its outcome is dropped" in text] == []
+    assert [text for text in said if "dropped the outcome" in text] == []
 
 
 def attempts(site: Site) -> Counter[tuple[int, str]]:

@@ -17,7 +17,7 @@ from rowcall.base.clock import SystemClock
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.registrar import Identity
 
 ROOT = Path(__file__).parents[2]
@@ -130,11 +130,11 @@ def outcomes(jobs: Rowcall, job: Job) -> list[str]:
     return [attempt.status for attempt in jobs.attempts(job.id)]
 
 
-def claimed(jobs: Rowcall, count: int) -> list[Run]:
+def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     """Runs for a dispatcher without a worker."""
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
     return [
-        Run(ready, jobs.tasks[ready.type], Identity("w", None), taken.look.now_ms, jobs.clock, buffered=False)
+        Attempt(ready, jobs.tasks[ready.type], Identity("w", None), taken.look.now_ms, jobs.clock, buffered=False)
         for ready in taken.started
     ]
 

@@ -10,7 +10,7 @@ from rowcall import InvalidOption, Rowcall
 from rowcall.domain.lifecycle import CancelRequested, Released
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker.support import Place, claimed
@@ -21,8 +21,8 @@ def dispatcher(jobs: Rowcall) -> Dispatcher:
     return Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
 
 
-def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:
-    ended: list[Run] = []
+def ended_of(dispatcher: Dispatcher, count: int) -> list[Attempt]:
+    ended: list[Attempt] = []
 
     def all_ended() -> bool:
         dispatcher.give_up_overdue()
@@ -30,7 +30,7 @@ def ended_of(dispatcher: Dispatcher, count: int) -> list[Run]:
         return len(ended) == count
 
     eventually(all_ended)
-    return sorted(ended, key=lambda run: run.ready.id)
+    return sorted(ended, key=lambda attempt: attempt.ready.id)
 
 
 def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher: Dispatcher) -> None:
@@ -41,12 +41,12 @@ def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher:
     first, second, third = claimed(jobs, 3)
     dispatcher.accept([first], [], [second])
     assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (0, {"take": 1}, True)
-    assert {run.ready.id for run in dispatcher.running()} == {first.ready.id, second.ready.id}
+    assert {attempt.ready.id for attempt in dispatcher.running()} == {first.ready.id, second.ready.id}
     deadline = dispatcher.seconds_to_deadline()
     assert deadline is not None
     assert 0 < deadline <= 600
     dispatcher.accept([], [], [third])
-    assert [run.transition is not None for run in ended_of(dispatcher, 3)] == [True] * 3
+    assert [attempt.transition is not None for attempt in ended_of(dispatcher, 3)] == [True] * 3
     assert (dispatcher.free_slots, dispatcher.rides()) == (1, {})
 
 
@@ -66,7 +66,9 @@ def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: R
     assert first.transition.move == "cancel"
     assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (1, {}, False)
     dispatcher.accept([second], [], [third])
-    assert [run.transition.move for run in ended_of(dispatcher, 2) if run.transition is not None] == ["succeed"] * 2
+    assert [attempt.transition.move for attempt in ended_of(dispatcher, 2) if attempt.transition is not None] == [
+        "succeed"
+    ] * 2
     assert seen == [[1, 2]]
 
 

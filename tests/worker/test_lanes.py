@@ -11,7 +11,7 @@ import pytest
 from rowcall import Backoff, Context, Rowcall, current
 from rowcall.domain.lifecycle import Released
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import lanes
 from rowcall.worker.lanes.lanes import AsyncLane
 from rowcall.worker.registrar import Identity
@@ -152,32 +152,34 @@ def test_current_is_the_job_that_runs_here(jobs: Rowcall) -> None:
 def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall) -> None:
     """Start and stop can both be waiting when the event loop comes round."""
     ran: list[str] = []
-    finished: list[Run] = []
+    finished: list[Attempt] = []
 
     @jobs.task
     async def handler() -> None:
         ran.append("handler")
 
     handler.enqueue()
-    run = claimed_run(jobs)
+    attempt = claimed_attempt(jobs)
 
     async def start_and_cancel() -> None:
         lane = AsyncLane(asyncio.get_running_loop())
-        lane.connect(finished.append, lambda run: None)
-        lane.start(run)
-        run.stop(Released())
-        lane.cancel(run)
+        lane.connect(finished.append, lambda attempt: None)
+        lane.start(attempt)
+        attempt.stop(Released())
+        lane.cancel(attempt)
         for _ in range(10):
             await asyncio.sleep(0)
 
     asyncio.run(start_and_cancel())
-    assert finished == [run]
-    assert run.transition is not None
-    assert run.transition.attempt_status == "released"
+    assert finished == [attempt]
+    assert attempt.transition is not None
+    assert attempt.transition.attempt_status == "released"
     assert ran == []
 
 
-def claimed_run(jobs: Rowcall) -> Run:
+def claimed_attempt(jobs: Rowcall) -> Attempt:
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
     (ready,) = taken.started
-    return Run(ready, jobs.tasks[ready.type], Identity("by hand", None), taken.look.now_ms, jobs.clock, buffered=False)
+    return Attempt(
+        ready, jobs.tasks[ready.type], Identity("by hand", None), taken.look.now_ms, jobs.clock, buffered=False
+    )

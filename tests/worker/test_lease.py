@@ -13,7 +13,7 @@ from rowcall.base.clock import SystemClock
 from rowcall.domain.lifecycle import Released
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
 from tests.worker.support import all_ended, claimed, ended
@@ -57,7 +57,7 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=2), None))
     lease = Lease(15, jobs.clock)  # never renewed
     first, second = (
-        Run(ready, jobs.tasks[kind], Identity("w", None), taken.look.now_ms, jobs.clock, lease=lease)
+        Attempt(ready, jobs.tasks[kind], Identity("w", None), taken.look.now_ms, jobs.clock, lease=lease)
         for ready in taken.started
     )
     dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
@@ -66,12 +66,12 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
     else:
         dispatcher.accept([first], [second])
     eventually(lambda: not (dispatcher.busy or dispatcher.buffered))
-    runs = dispatcher.take_ended()
-    assert {run.ready.id for run in runs} == {job.id for job in made}
-    for run in runs:
-        assert run.transition is not None
-        assert (run.transition.move, run.transition.attempt_recorded) == ("release", False)
-        assert run.started_at == 0
+    attempts = dispatcher.take_ended()
+    assert {attempt.ready.id for attempt in attempts} == {job.id for job in made}
+    for attempt in attempts:
+        assert attempt.transition is not None
+        assert (attempt.transition.move, attempt.transition.attempt_recorded) == ("release", False)
+        assert attempt.started_at == 0
     assert called == []
     dispatcher.close()
 
@@ -84,13 +84,13 @@ def test_a_run_that_was_told_to_stop_before_its_thread_came_to_it_is_not_called(
         called.append(1)
 
     late.enqueue()
-    (run,) = claimed(jobs, 1)
-    run.stop(Released())
+    (attempt,) = claimed(jobs, 1)
+    attempt.stop(Released())
     dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)
-    dispatcher.accept([run], [])
+    dispatcher.accept([attempt], [])
     eventually(lambda: dispatcher.has_ended)
-    assert run.transition is not None
-    assert run.transition.move == "release"
+    assert attempt.transition is not None
+    assert attempt.transition.move == "release"
     assert called == []
     dispatcher.close()
 

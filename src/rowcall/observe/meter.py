@@ -83,11 +83,11 @@ class Numbers:
         self.ran = Durations()
         self.waited = Durations()
 
-    def add(self, run: Ended, outcome: str) -> None:
+    def add(self, attempt: Ended, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        if run.started_at:  # else it only lay in the buffer, and is given back
-            self.ran.add(run.finished_at - run.started_at)
-            self.waited.add(max(0, run.waited_ms) / 1000)
+        if attempt.started_at:  # else it only lay in the buffer, and is given back
+            self.ran.add(attempt.finished_at - attempt.started_at)
+            self.waited.add(max(0, attempt.waited_ms) / 1000)
 
 
 class Meter:
@@ -98,17 +98,19 @@ class Meter:
         self._bounded = Bounded()
         self._kept: dict[Pair, Numbers] = {}
 
-    def add(self, runs: Sequence[Ended], settled: set[int]) -> None:
+    def add(self, attempts: Sequence[Ended], settled: set[int]) -> None:
         """Those that are not in `settled` were somebody else's by then."""
         with self._lock:
-            for run in runs:
-                self._of(run.ready).add(run, _outcome(run.transition) if run.ready.id in settled else DROPPED)
+            for attempt in attempts:
+                self._of(attempt.ready).add(
+                    attempt, _outcome(attempt.transition) if attempt.ready.id in settled else DROPPED
+                )
 
-    def add_completed(self, runs: Iterable[Ended]) -> None:
+    def add_completed(self, attempts: Iterable[Ended]) -> None:
         """Those that their handlers completed in transactions of their own."""
         with self._lock:
-            for run in runs:
-                self._of(run.ready).add(run, SUCCEEDED)
+            for attempt in attempts:
+                self._of(attempt.ready).add(attempt, SUCCEEDED)
 
     def _of(self, ready: Ready) -> Numbers:
         pair = (ready.queue, ready.type)

@@ -13,7 +13,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
-from rowcall.domain.errors import Control, InvalidArguments, TooLarge, WrongState
+from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
 from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import (
     SUCCESS,
@@ -52,7 +52,7 @@ class LeaseInDoubt(Exception):
     """The worker was out of touch for its whole lease: the job is released, not begun."""
 
 
-class Run:
+class Attempt:
     # what few runs ever change stands here once, and costs a run nothing
     started_at = 0.0
     finished_at = 0.0
@@ -70,9 +70,9 @@ class Run:
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
-    members: Sequence[Run] | None = None
+    members: Sequence[Attempt] | None = None
     """Of a batch: the runs that one call serves."""
-    batch: Run | None = None
+    batch: Attempt | None = None
     """The batch that serves this run, if any."""
     _context: Context | None = None
 
@@ -98,6 +98,11 @@ class Run:
         self._clock = clock
         self._completion = completion
         self._lease = lease
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """The job's id and the lease of this attempt."""
+        return self.ready.id, self.ready.lease
 
     @property
     def waited_ms(self) -> int:
@@ -268,8 +273,7 @@ class Run:
         try:
             self._fail(error)
         except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
-            outcome = self.task.failures.unfit(broken)
-            self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
+            self._end_without_policy(self.task.failures.unfit(broken))
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self._clock.monotonic()
@@ -300,6 +304,14 @@ class Run:
             self._completion.refused.add(self.ready.id)
         return Mismatched(unfit.detail, grace_seconds)
 
+    def fail_refused(self, error: DataRefused) -> None:
+        """The database refuses what the handler returned or raised."""
+        self._end_without_policy(Unfit(error.error_code, self.task.failures.detail(str(error))))
+
+    def release_unstarted(self) -> None:
+        self.settled = True
+        self._end_without_policy(Released(started=False))
+
     def give_up(self, outcome: Stop) -> None:
         """Settle an attempt whose handler has not ended, or will never begin."""
         self.finished_at = self._clock.monotonic()
@@ -325,13 +337,19 @@ class Run:
             self.stopped_because = because
         self.cancelled = True
 
+    def _end_without_policy(self, outcome: Outcome) -> None:
+        self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
+
     def _decide(self, outcome: Outcome) -> Transition:
         tries = Tries(self.ready.attempt, self.ready.max_attempts)
         return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=self._clock.chance())
 
 
-def attempt_of(run: Run) -> tuple[int, int]:
-    return run.ready.id, run.ready.lease
+def clear_started(attempts: list[Attempt]) -> None:
+    """Remove settled attempts from the liveness file: recovery need not know any more whether they had begun."""
+    for identity in {attempt.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
+        if identity.liveness_file is not None:
+            identity.liveness_file.free([attempt.place for attempt in attempts if attempt.identity is identity])
 
 
 def _is_chosen(error: Raised | Reported) -> bool:

@@ -23,8 +23,8 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.lanes import AsyncLane
-from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.loop.trouble import Outage
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
@@ -91,7 +91,7 @@ class Worker:
             logger.warning("worker %s stops; %s up to %g s to finish", self.name, have, grace)
         self._stop_asked.set()
         if self._loop is not None:
-            self._loop.stopping = True
+            self._loop.stop_claiming()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = threading.Timer(grace, self._force)
@@ -257,9 +257,9 @@ class Worker:
             logger.critical("all %d slots are held by handlers past their time-out", self._settings.concurrency)
             self._forced = True
         if not (self._stop_asked.is_set() or self.exhausted):
-            return until_idle and loop.idle
-        loop.stopping = True
-        loop.release_buffered()
+            return until_idle and loop.is_idle
+        loop.stop_claiming()
+        loop.release_unstarted()
         if self._forced:
             self._dispatcher.abandon_all(Released())
         busy = self._dispatcher.busy  # asked first: a run has ended before it is no longer running
@@ -269,7 +269,7 @@ class Worker:
 
     def _is_overdue(self, loop: Loop) -> bool:
         """Whether the last words cannot be written: nothing is lost by leaving, as others will find the jobs."""
-        if not self._forced or not loop.out_of_reach:
+        if not self._forced or not loop.is_out_of_reach:
             return False
         self._forced_at = self._forced_at or self.clock.timer()
         overdue = self.clock.timer() - self._forced_at > LAST_WORDS_SECONDS
@@ -302,7 +302,7 @@ class Worker:
 
     def _declared_lost(self) -> None:
         if self._loop is not None:
-            self._loop.lost = True
+            self._loop.declare_lost()
             self._ring()
 
     def _ring(self) -> None:

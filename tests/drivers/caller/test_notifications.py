@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.worker.loop import rounds
+from rowcall.worker.loop import known_work
 from tests.connected import database_with_tables, empty
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.nursery import Child, Line, Nursery
@@ -82,7 +82,7 @@ def test_on_postgresql(with_tables: str, nursery: Nursery, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ON_SQLITE)
 def test_on_sqlite(tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Only the write to the file can tell the worker: by itself it would look in some hours."""
-    monkeypatch.setattr(rounds, "LONGEST_WAIT_SECONDS", HOURS)
+    monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:
         ran: list[str] = []

@@ -34,13 +34,13 @@ from rowcall.worker.isolation.child_attempt import ChildAttempt
 from rowcall.worker.isolation.child_log import forward_log
 from rowcall.worker.isolation.exceptions import told
 from rowcall.worker.isolation.messages import (
+    AboutAttempt,
     Answered,
     Begun,
     Hello,
     Order,
     Prepared,
     Returned,
-    SaidOfRun,
     ToWorker,
     Unfitting,
     line_of,
@@ -115,8 +115,8 @@ class Child:
         raise SystemExit(TERMINATED)  # the handler may clean up
 
     def _run(self, order: Order) -> None:
-        def say(word: SaidOfRun) -> None:
-            word.run = (order.ready.id, order.ready.lease)
+        def say(word: AboutAttempt) -> None:
+            word.attempt = (order.ready.id, order.ready.lease)
             self.send(word)
 
         say(Begun())
@@ -157,7 +157,7 @@ def _called(task: Declaration, attempt: ChildAttempt) -> object:
     return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]
 
 
-def _returned(task: str, result: object, attempt: ChildAttempt) -> SaidOfRun:
+def _returned(task: str, result: object, attempt: ChildAttempt) -> AboutAttempt:
     try:
         return Returned(result_to_json(task, result), attempt.saw_cancelled)
     except InvalidArguments as error:

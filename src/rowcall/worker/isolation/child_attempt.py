@@ -18,11 +18,11 @@ from rowcall.operations.flows import Bound, step_job
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.exceptions import likeness
-from rowcall.worker.isolation.messages import Answered, Asked, NotCompleted, Order, Progressed, SaidOfRun
+from rowcall.worker.isolation.messages import AboutAttempt, Answered, Asked, NotCompleted, Order, Progressed
 
 
 class ChildAttempt:
-    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[SaidOfRun], None]) -> None:
+    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[AboutAttempt], None]) -> None:
         self.ready = order.ready
         self.cancelled = False
         self.saw_cancelled = False

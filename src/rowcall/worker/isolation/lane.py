@@ -21,7 +21,7 @@ from rowcall.domain.lifecycle import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations.flows import Bound
 from rowcall.store.dialect import NewJob
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.isolation.child_process import DIED_CODE, GRACE_SECONDS, ChildProcess
 from rowcall.worker.isolation.exceptions import likeness, told
 from rowcall.worker.isolation.messages import (
@@ -32,7 +32,7 @@ from rowcall.worker.isolation.messages import (
     Hello,
     Logged,
     NotCompleted,
-    OfRun,
+    OfAttempt,
     Order,
     Prepared,
     Progressed,
@@ -41,7 +41,7 @@ from rowcall.worker.isolation.messages import (
     Unfitting,
 )
 
-Finished = Callable[[Run], Run | None]
+Finished = Callable[[Attempt], Attempt | None]
 
 CHILDREN_TRIED = 3
 
@@ -59,8 +59,8 @@ class ProcessLane:
         self,
         clock: Clock,
         finished: Finished,
-        began: Callable[[Run], None],
-        gone: Callable[[Run], None],
+        began: Callable[[Attempt], None],
+        gone: Callable[[Attempt], None],
         most: int,
         tasks: Iterable[Declaration],
         app: str | None,
@@ -72,23 +72,23 @@ class ProcessLane:
         self._most = most
         homes = {home_of(task.function): None for task in tasks if task.lane is Lane.PROCESS}
         self._hello = Hello(list(sys.path), app, list(homes))
-        self._waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._in_flight = 0
-        self._untaken: set[Run] = set()
+        self._untaken: set[Attempt] = set()
         self._seats = 0
         self._children: set[ChildProcess] = set()
-        self._child_of: dict[Run, ChildProcess] = {}
-        self._dropped: dict[ChildProcess, Run] = {}
+        self._child_of: dict[Attempt, ChildProcess] = {}
+        self._dropped: dict[ChildProcess, Attempt] = {}
         self._closed = False
         self._nursery = ThreadPoolExecutor(1, thread_name_prefix="rowcall-nursery")
 
-    def start(self, run: Run) -> None:
+    def start(self, attempt: Attempt) -> None:
         with self._lock:
             self._in_flight += 1
-            self._untaken.add(run)
+            self._untaken.add(attempt)
         self.warm_up()
-        self._waiting.put(run)
+        self._waiting.put(attempt)
 
     def warm_up(self) -> None:
         """Have one child more than there is work for."""
@@ -98,32 +98,32 @@ class ProcessLane:
         for _ in range(missing):
             threading.Thread(target=self._serve, name="rowcall-process", daemon=True).start()
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, attempt: Attempt) -> None:
         """End a run that was told to stop: it is over when its process is, and at once if it waits for one."""
         with self._lock:  # so that its child is given to no other run meanwhile
-            if (child := self._child_of.get(run)) is not None:
+            if (child := self._child_of.get(attempt)) is not None:
                 child.terminate()
-        if self._take(run):
-            run.fail(CancelledError())
-            self._end(run)
+        if self._take(attempt):
+            attempt.fail(CancelledError())
+            self._end(attempt)
 
-    def drop(self, run: Run) -> None:
+    def drop(self, attempt: Attempt) -> None:
         """End a run that was told to stop; it is over at once, whatever its process does in its last moments.
 
         `gone` is called when the process has ended.
         """
         with self._lock:
-            if (child := self._child_of.get(run)) is not None:
-                self._dropped[child] = run
+            if (child := self._child_of.get(attempt)) is not None:
+                self._dropped[child] = attempt
                 child.terminate()
                 child.let_go()
                 return
-        self._gone(run)
+        self._gone(attempt)
 
-    def kill(self, run: Run) -> None:
+    def kill(self, attempt: Attempt) -> None:
         """End a run that has had its time to stop."""
         with self._lock:
-            if (child := self._child_of.get(run)) is not None:
+            if (child := self._child_of.get(attempt)) is not None:
                 child.kill()
 
     def close(self) -> None:
@@ -144,27 +144,27 @@ class ProcessLane:
     def _serve(self) -> None:
         seat = Seat()
         seat.child = self._new_child()
-        while (run := self._waiting.get()) is not None:
+        while (attempt := self._waiting.get()) is not None:
             seat.child = self._usable(seat.child)  # before it is taken: until then it can be cancelled
-            if self._take(run):
-                contextvars.copy_context().run(self._call, run, seat)
-                self._end(run)
+            if self._take(attempt):
+                contextvars.copy_context().run(self._call, attempt, seat)
+                self._end(attempt)
             seat.child = self._usable(seat.child)
 
-    def _take(self, run: Run) -> bool:
+    def _take(self, attempt: Attempt) -> bool:
         """Gives whether nobody has taken it before: whoever does ends it."""
         with self._lock:
-            if run not in self._untaken:
+            if attempt not in self._untaken:
                 return False
-            self._untaken.remove(run)
+            self._untaken.remove(attempt)
             return True
 
-    def _end(self, run: Run) -> None:
-        run_next = self._finished(run)
+    def _end(self, attempt: Attempt) -> None:
+        next_attempt = self._finished(attempt)
         with self._lock:
             self._in_flight -= 1
-        if run_next is not None:
-            self.start(run_next)  # it waits for its child where it can still be taken back
+        if next_attempt is not None:
+            self.start(next_attempt)  # it waits for its child where it can still be taken back
 
     def _usable(self, child: ChildProcess | None) -> ChildProcess | None:
         """The child itself, or one in its place."""
@@ -206,74 +206,74 @@ class ProcessLane:
         if dropped is not None:
             self._gone(dropped)
 
-    def _call(self, run: Run, seat: Seat) -> None:
+    def _call(self, attempt: Attempt, seat: Seat) -> None:
         try:
-            run.begin()
-            if reference_of(run.ready.payload) is not None:
-                run.fetch()
-            if not any(self._is_done_by(run, seat) for _ in range(CHILDREN_TRIED)):
-                run.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))
-            if run.large_result is not None:
-                run.end(run.put_large_result())
+            attempt.begin()
+            if reference_of(attempt.ready.payload) is not None:
+                attempt.fetch()
+            if not any(self._is_done_by(attempt, seat) for _ in range(CHILDREN_TRIED)):
+                attempt.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))
+            if attempt.large_result is not None:
+                attempt.end(attempt.put_large_result())
         except BaseException as error:
-            run.fail(error)
-        if run.trace is not None:
-            run.end_trace()
+            attempt.fail(error)
+        if attempt.trace is not None:
+            attempt.end_trace()
 
-    def _is_done_by(self, run: Run, seat: Seat) -> bool:
+    def _is_done_by(self, attempt: Attempt, seat: Seat) -> bool:
         """Gives whether it has ended in any way; not if the child died while it was idle, and never began."""
         child = seat.child = self._usable(seat.child)
         if child is None:
             return False
         with self._lock:
-            self._child_of[run] = child
+            self._child_of[attempt] = child
         try:
-            if run.stopped_because is not None:  # asked after it can be found: whoever stops it later finds it
+            if attempt.stopped_because is not None:  # asked after it can be found: whoever stops it later finds it
                 raise CancelledError
-            self._began(run)
-            child.send(_order(run))
-            return self._converse(run, child)
+            self._began(attempt)
+            child.send(_order(attempt))
+            return self._converse(attempt, child)
         finally:
             with self._lock:
-                del self._child_of[run]
+                del self._child_of[attempt]
 
-    def _converse(self, run: Run, child: ChildProcess) -> bool:
+    def _converse(self, attempt: Attempt, child: ChildProcess) -> bool:
         has_begun = False
         for word in child.words():
-            if isinstance(word, OfRun) and word.run != (run.ready.id, run.ready.lease):
+            if isinstance(word, OfAttempt) and word.attempt != (attempt.ready.id, attempt.ready.lease):
                 continue
             if isinstance(word, Begun):
                 has_begun = True
-            elif self._hear(run, child, word):
+            elif self._hear(attempt, child, word):
                 return True
-        if run.stopped_because is not None:
+        if attempt.stopped_because is not None:
             raise CancelledError
         if has_begun:
-            run.fail(Reported(*child.ending().outcome(run.task.options.memory_limit)))
+            attempt.fail(Reported(*child.ending().outcome(attempt.task.options.memory_limit)))
         else:
             child.kill()  # it has hung up: do not wait until it is buried to see that
         return has_begun
 
-    def _hear(self, run: Run, child: ChildProcess, word: ToWorker) -> bool:
+    def _hear(self, attempt: Attempt, child: ChildProcess, word: ToWorker) -> bool:
         """Gives whether it was the last word about this run."""
         match word:
             case Progressed(share=share, message=message):
-                run.report(share, message)
+                attempt.report(share, message)
             case Asked() as asked:
-                child.send(_answer(run, asked))
+                child.send(_answer(attempt, asked))
             case NotCompleted():
-                run.completed = False
+                attempt.completed = False
             case Returned(result=result, saw_cancelled=saw_cancelled):
-                run.saw_cancelled = run.saw_cancelled or saw_cancelled
-                run.succeed(None if result is None else msgspec.Raw(result.encode()))
+                attempt.saw_cancelled = attempt.saw_cancelled or saw_cancelled
+                attempt.succeed(None if result is None else msgspec.Raw(result.encode()))
                 return True
             case Unfitting(code=code, detail=detail):
-                run.fail(Unfit(code, run.task.failures.detail(detail)))
+                attempt.fail(Unfit(code, attempt.task.failures.detail(detail)))
                 return True
             case Failed() as failed:
                 if failed.out_of_memory:
                     child.terminate()  # what it holds may never be given back
-                run.fail(_raised(run, failed))
+                attempt.fail(_raised(attempt, failed))
                 return True
             case _:
                 self._hear_aside(word)
@@ -284,39 +284,39 @@ class ProcessLane:
             logger.log(word.level, "%s", word.message, extra=word.fields)
 
 
-def _answer(run: Run, asked: Asked) -> Answered:
+def _answer(attempt: Attempt, asked: Asked) -> Answered:
     try:
         match asked:
             case Asked(what="previous"):
-                return Answered(run.previous())
+                return Answered(attempt.previous())
             case Asked(what="blockers"):
-                return Answered(run.blockers())
+                return Answered(attempt.blockers())
             case Asked(what="complete"):
-                run.completed = True
+                attempt.completed = True
                 return Answered()
             case Asked(job=None):
-                run.continue_with(asked.task, (), payload_from_row(asked.payload))
+                attempt.continue_with(asked.task, (), payload_from_row(asked.payload))
             case Asked(job=NewJob() as job):
-                run.continue_with(Bound(job, asked.payload), (), {})
+                attempt.continue_with(Bound(job, asked.payload), (), {})
     except Exception as error:
-        return Answered(failed=told(error, run.task.failures, is_declared=True))
-    return Answered(then=run.then)
+        return Answered(failed=told(error, attempt.task.failures, is_declared=True))
+    return Answered(then=attempt.then)
 
 
-def _raised(run: Run, failed: Failed) -> Raised:
-    failures, error = run.task.failures, likeness(failed)
+def _raised(attempt: Attempt, failed: Failed) -> Raised:
+    failures, error = attempt.task.failures, likeness(failed)
     code = None if failed.is_declared else failures.own_code(error)
     return failures.told(error, code or failed.code, failed.detail, failed.traceback)
 
 
-def _order(run: Run) -> Order:
-    task = run.task
+def _order(attempt: Attempt) -> Order:
+    task = attempt.task
     return Order(
         task=task.name,
         home=home_of(task.function),
-        ready=run.ready,
-        worker=run.identity.name,
-        claimed_at_ms=run.claimed_at_ms,
+        ready=attempt.ready,
+        worker=attempt.identity.name,
+        claimed_at_ms=attempt.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),
     )

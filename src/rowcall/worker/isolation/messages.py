@@ -41,18 +41,18 @@ class Prepared(msgspec.Struct, tag=True):
     """The child's first words: all is imported."""
 
 
-class OfRun(msgspec.Struct, kw_only=True):
+class OfAttempt(msgspec.Struct, kw_only=True):
     """What is said of one run, which may come too late: from a process that a handler has left behind."""
 
-    run: tuple[int, int] | None = None
+    attempt: tuple[int, int] | None = None
     """Job and lease."""
 
 
-class Begun(OfRun, tag=True):
+class Begun(OfAttempt, tag=True):
     """The child has the order: from here on its death is the handler's."""
 
 
-class Progressed(OfRun, tag=True):
+class Progressed(OfAttempt, tag=True):
     share: float
     message: str | None
 
@@ -63,7 +63,7 @@ class Logged(msgspec.Struct, tag=True):
     fields: dict[str, object]
 
 
-class Asked(OfRun, tag=True):
+class Asked(OfAttempt, tag=True):
     """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`.
 
     `complete` says that the handler is about to complete its job in a transaction of its own: the worker knows before
@@ -76,25 +76,25 @@ class Asked(OfRun, tag=True):
     payload: str = ""
 
 
-class NotCompleted(OfRun, tag=True):
+class NotCompleted(OfAttempt, tag=True):
     """What was announced by `complete` has failed."""
 
 
-class Returned(OfRun, tag=True):
+class Returned(OfAttempt, tag=True):
     """The handler's result, as JSON."""
 
     result: str | None
     saw_cancelled: bool
 
 
-class Unfitting(OfRun, tag=True):
+class Unfitting(OfAttempt, tag=True):
     """Arguments or a result that no further attempt could mend."""
 
     code: str
     detail: str
 
 
-class Failed(OfRun, tag=True):
+class Failed(OfAttempt, tag=True):
     """The handler's exception, told: nothing is scrubbed or cut yet."""
 
     code: str
@@ -120,8 +120,8 @@ class Control(msgspec.Struct):
 
 
 ToChild = Hello | Order | Answered
-SaidOfRun = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
-ToWorker = Prepared | Logged | SaidOfRun
+AboutAttempt = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
+ToWorker = Prepared | Logged | AboutAttempt
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

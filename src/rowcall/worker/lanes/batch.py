@@ -10,7 +10,7 @@ from rowcall.context import Context
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
 from rowcall.domain.lifecycle import Outcome, Raised, Reported, Succeeded, Unfit
-from rowcall.worker.attempt import Run, Stop
+from rowcall.worker.attempt import Attempt, Stop
 
 LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"
 
@@ -19,30 +19,30 @@ class NothingFits(Exception):
     """No item of the batch is left to call the handler with."""
 
 
-class Batch(Run):
+class Batch(Attempt):
     """It stands in its slot for all of its members, from when the first of them was claimed."""
 
-    members: list[Run]
+    members: list[Attempt]
 
-    def __init__(self, first: Run, now: float) -> None:
+    def __init__(self, first: Attempt, now: float) -> None:
         self.ready = first.ready
         self.task = first.task
         self.marked = True
         self.timeout_seconds = first.timeout_seconds
         self.members = [first]
         self.due_at = now + first.task.options.batch_wait_seconds
-        self._called: list[Run] = []
+        self._called: list[Attempt] = []
         first.batch = self
 
     @property
     def room(self) -> int:
         return (self.task.options.batch or 1) - len(self.members)
 
-    def add(self, run: Run) -> None:
-        run.batch = self
-        self.members.append(run)
-        if run.timeout_seconds is not None:
-            self.timeout_seconds = min(run.timeout_seconds, self.timeout_seconds or run.timeout_seconds)
+    def add(self, attempt: Attempt) -> None:
+        attempt.batch = self
+        self.members.append(attempt)
+        if attempt.timeout_seconds is not None:
+            self.timeout_seconds = min(attempt.timeout_seconds, self.timeout_seconds or attempt.timeout_seconds)
 
     @property
     def context(self) -> Context:
@@ -61,45 +61,45 @@ class Batch(Run):
         return self._called[0].claimed_job()
 
     def claimed_jobs(self) -> list[Job]:
-        return [run.claimed_job() for run in self._called]
+        return [attempt.claimed_job() for attempt in self._called]
 
     # its beginning
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         self.begin()
-        if any(reference_of(run.ready.payload) is not None for run in self.members):
+        if any(reference_of(attempt.ready.payload) is not None for attempt in self.members):
             return None
         return self.arguments()
 
     def begin(self) -> None:
-        for run in self.members:
-            run.begin()
+        for attempt in self.members:
+            attempt.begin()
         self.started_at = self.members[0].started_at
         self.trace = self.members[0].trace
 
     def fetch(self) -> None:
-        for run in self.members:
-            if reference_of(run.ready.payload) is not None:
-                self._for_itself(run, run.fetch)
+        for attempt in self.members:
+            if reference_of(attempt.ready.payload) is not None:
+                self._for_itself(attempt, attempt.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         items: list[object] = []
         self._called = []
-        for run in self.members:
-            if run.stopped_because is not None and self.stopped_because is None:  # cancelled while it waited
-                run.fail(CancelledError())
-            if run.transition is None and self._for_itself(run, partial(_put_item, run, items)):
-                self._called.append(run)
+        for attempt in self.members:
+            if attempt.stopped_because is not None and self.stopped_because is None:  # cancelled while it waited
+                attempt.fail(CancelledError())
+            if attempt.transition is None and self._for_itself(attempt, partial(_put_item, attempt, items)):
+                self._called.append(attempt)
         if not items:
             raise NothingFits
         return ([self.context, items] if self.task.takes_context else [items]), {}
 
-    def _for_itself(self, run: Run, act: Callable[[], None]) -> bool:
+    def _for_itself(self, attempt: Attempt, act: Callable[[], None]) -> bool:
         """What fails for one member is that one's failure alone."""
         try:
             act()
         except Exception as error:
-            run.fail(error)
+            attempt.fail(error)
             return False
         return True
 
@@ -108,13 +108,13 @@ class Batch(Run):
     def succeed(self, result: object) -> None:
         if self.settled:
             return
-        for run, ended in zip(self._called, self._results(result), strict=True):
-            run.saw_cancelled = run.saw_cancelled or self.saw_cancelled
+        for attempt, ended in zip(self._called, self._results(result), strict=True):
+            attempt.saw_cancelled = attempt.saw_cancelled or self.saw_cancelled
             if isinstance(ended, BaseException | Unfit):
-                run.fail(ended)
+                attempt.fail(ended)
             else:
-                run.succeed(ended)
-        if any(run.large_result is not None for run in self._called):
+                attempt.succeed(ended)
+        if any(attempt.large_result is not None for attempt in self._called):
             self.large_result = ""
 
     def _results(self, result: object) -> Sequence[object]:
@@ -131,40 +131,40 @@ class Batch(Run):
     def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         if self.settled:
             return
-        for run in self.members:
-            if run.transition is None:
-                run.large_result = None
-                run.fail(error)
+        for attempt in self.members:
+            if attempt.transition is None:
+                attempt.large_result = None
+                attempt.fail(error)
 
     def put_large_result(self) -> Outcome:
-        for run in self._called:
-            if run.large_result is not None:
-                run.end(run.put_large_result())
+        for attempt in self._called:
+            if attempt.large_result is not None:
+                attempt.end(attempt.put_large_result())
         return Succeeded()
 
     def end(self, outcome: Outcome) -> None:
         self.large_result = None
 
     def give_up(self, outcome: Stop) -> None:
-        for run in self.members:
-            if run.transition is None:
-                run.give_up(outcome)
+        for attempt in self.members:
+            if attempt.transition is None:
+                attempt.give_up(outcome)
 
     def stop(self, because: Stop) -> None:
         super().stop(because)
-        for run in self.members:
-            if run.stopped_because is None:
-                run.stop(because)
+        for attempt in self.members:
+            if attempt.stopped_because is None:
+                attempt.stop(because)
 
     def end_trace(self) -> None:
-        for run in reversed(self.members):
-            run.end_trace()
+        for attempt in reversed(self.members):
+            attempt.end_trace()
 
     # what its context does
 
     def report(self, share: float, message: str | None) -> None:
-        for run in self._called:
-            run.report(share, message)
+        for attempt in self._called:
+            attempt.report(share, message)
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         raise RuntimeError("ctx.continue_with goes on from one job, and this handler has a batch of them")
@@ -182,5 +182,5 @@ class Batch(Run):
         self.complete(result, connection)
 
 
-def _put_item(run: Run, items: list[object]) -> None:
-    items += run.task.arguments.from_json(run.ready.payload)[0]
+def _put_item(attempt: Attempt, items: list[object]) -> None:
+    items += attempt.task.arguments.from_json(attempt.ready.payload)[0]

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from rowcall.declare.declaration import Declaration
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch
 
 
@@ -36,35 +36,37 @@ class Gathering:
     def due_times(self) -> list[float]:
         return [batch.due_at for batch in self._open.values()]
 
-    def put(self, started: Iterable[Run], riding: Sequence[Run], now: float) -> tuple[list[Run], list[Batch]]:
+    def put(
+        self, started: Iterable[Attempt], riding: Sequence[Attempt], now: float
+    ) -> tuple[list[Attempt], list[Batch]]:
         """Let those of batch tasks join a batch; gives what starts now, full batches included, and what was opened."""
-        ready: list[Run] = []
+        ready: list[Attempt] = []
         opened: list[Batch] = []
-        riders: defaultdict[str, deque[Run]] = defaultdict(deque)
-        for run in riding:
-            riders[run.task.name].append(run)
+        riders: defaultdict[str, deque[Attempt]] = defaultdict(deque)
+        for attempt in riding:
+            riders[attempt.task.name].append(attempt)
         for name in [*self._open]:
             self._fill(name, riders[name], now, ready, opened)
-        for run in started:
-            if run.task.options.batch is None:
-                ready.append(run)
+        for attempt in started:
+            if attempt.task.options.batch is None:
+                ready.append(attempt)
             else:
-                riders[run.task.name].appendleft(run)
-                self._fill(run.task.name, riders[run.task.name], now, ready, opened)
+                riders[attempt.task.name].appendleft(attempt)
+                self._fill(attempt.task.name, riders[attempt.task.name], now, ready, opened)
         for name, left in riders.items():
             while left:  # their batch is gone meanwhile
                 self._fill(name, left, now, ready, opened)
         return ready, opened
 
-    def _fill(self, name: str, riders: deque[Run], now: float, ready: list[Run], opened: list[Batch]) -> None:
+    def _fill(self, name: str, riders: deque[Attempt], now: float, ready: list[Attempt], opened: list[Batch]) -> None:
         """Let them join one batch: the one that waits, or else a new one."""
         batch = self._open.get(name)
         while riders and (batch is None or batch.room > 0):
-            run = riders.popleft()
+            attempt = riders.popleft()
             if batch is not None:
-                batch.add(run)
+                batch.add(attempt)
             else:
-                batch = self._open[name] = Batch(run, now)
+                batch = self._open[name] = Batch(attempt, now)
                 opened.append(batch)
         if batch is not None and batch.room == 0:
             del self._open[name]
@@ -81,12 +83,12 @@ class Gathering:
         self._open.clear()
         return batches
 
-    def take_out(self, run: Run) -> Batch | None:
+    def take_out(self, attempt: Attempt) -> Batch | None:
         """The batch that a run has waited for, and waits for no longer; None if it did not."""
-        batch = self._open.get(run.task.name)
-        if batch is None or run.batch is not batch:
+        batch = self._open.get(attempt.task.name)
+        if batch is None or attempt.batch is not batch:
             return None
-        batch.members.remove(run)
+        batch.members.remove(attempt)
         if not batch.members:
-            del self._open[run.task.name]
+            del self._open[attempt.task.name]
         return batch

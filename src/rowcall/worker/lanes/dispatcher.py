@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.domain.lifecycle import Released, TimedOut
-from rowcall.worker.attempt import Run, Stop, attempt_of
+from rowcall.worker.attempt import Attempt, Stop
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lanes.batch_gathering import Gathering
 from rowcall.worker.lanes.lanes import AsyncLane, ThreadLane
-from rowcall.worker.loop.attempt_log import tell_abandoned
+from rowcall.worker.loop.attempt_log import log_abandoned
 from rowcall.worker.loop.buffer_size import MOST_BUFFERED
 from rowcall.worker.registrar import Identity
 
@@ -43,15 +43,15 @@ class Dispatcher:
         self._concurrency = concurrency
         self._ring = ring
         self._lock = threading.Lock()
-        self._buffer: deque[Run] = deque()
-        self._running: set[Run] = set()
-        self._ended: deque[Run] = deque()
+        self._buffer: deque[Attempt] = deque()
+        self._running: set[Attempt] = set()
+        self._ended: deque[Attempt] = deque()
         self._in_queue: Counter[str] = Counter()
-        self._deadlines: list[tuple[float, int, Run]] = []
+        self._deadlines: list[tuple[float, int, Attempt]] = []
         self._tie = itertools.count()
-        self._abandoned: set[Run] = set()
-        self._lingering: set[Run] = set()
-        self._late: deque[Run] = deque()
+        self._abandoned: set[Attempt] = set()
+        self._lingering: set[Attempt] = set()
+        self._late: deque[Attempt] = deque()
         self.identity = Identity("", None)
         self.anything = threading.Event()
         """Set when something was accepted; whoever looks after what runs clears it when nothing does."""
@@ -106,7 +106,7 @@ class Dispatcher:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)
             file.reserve(held + claimed)
 
-    def accept(self, started: Sequence[Run], buffered: Sequence[Run], riding: Sequence[Run] = ()) -> None:
+    def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], riding: Sequence[Attempt] = ()) -> None:
         if not self.anything.is_set():
             self.anything.set()
         if self.batches:
@@ -114,21 +114,23 @@ class Dispatcher:
         with self._lock:
             self._running.update(started)
             if self._limited_queues:
-                self._in_queue.update(run.ready.queue for run in (*started, *buffered) if run.members is None)
+                self._in_queue.update(
+                    attempt.ready.queue for attempt in (*started, *buffered) if attempt.members is None
+                )
             self._buffer.extend(buffered)
-        for run in started:
-            self._start(run)
+        for attempt in started:
+            self._start(attempt)
         self._fill_slots()
 
     def _fill_slots(self) -> None:
-        while (run_next := self._next_into_free_slot()) is not None:
-            self._start(run_next)
+        while (next_attempt := self._next_into_free_slot()) is not None:
+            self._start(next_attempt)
 
     @property
     def has_ended(self) -> bool:
         return bool(self._ended or self._late)
 
-    def take_ended(self) -> list[Run]:
+    def take_ended(self) -> list[Attempt]:
         ended = []
         while self._ended:
             ended.append(self._ended.popleft())
@@ -149,52 +151,55 @@ class Dispatcher:
             late += self._attempts([self._late.popleft()])
         return late
 
-    def _attempts(self, runs: Iterable[Run]) -> list[tuple[int, int]]:
+    def _attempts(self, attempts: Iterable[Attempt]) -> list[tuple[int, int]]:
         """Leave out what was claimed under a former name: its ids may be those of other jobs by now."""
-        members = (member for run in runs for member in run.members or (run,))
-        return [attempt_of(member) for member in members if member.identity is self.identity]
+        members = (member for attempt in attempts for member in attempt.members or (attempt,))
+        return [member.fence for member in members if member.identity is self.identity]
 
-    def take_buffered(self) -> list[Run]:
+    def take_buffered(self) -> list[Attempt]:
         """Empty the buffer: what was never started is given back."""
         with self._lock:
-            runs = list(self._buffer)
+            attempts = list(self._buffer)
             self._buffer.clear()
             if self._limited_queues:
-                self._in_queue.subtract(run.ready.queue for run in runs)
-        return runs
+                self._in_queue.subtract(attempt.ready.queue for attempt in attempts)
+        return attempts
 
-    def take_gathered(self) -> list[Run]:
+    def take_unstarted(self) -> list[Attempt]:
+        return [*self.take_buffered(), *self.take_gathered()]
+
+    def take_gathered(self) -> list[Attempt]:
         """Empty the batches that wait for more: what was never started is given back."""
         with self._lock:
             batches = self._gathering.take_all()
             self._give_up_slots(batches)
-        return [run for batch in batches for run in batch.members]
+        return [attempt for batch in batches for attempt in batch.members]
 
     def _give_up_slots(self, batches: Sequence[Batch]) -> None:
         self._running.difference_update(batches)
         if self._limited_queues:
             self._in_queue.subtract(batch.ready.queue for batch in batches)
 
-    def running(self) -> list[Run]:
+    def running(self) -> list[Attempt]:
         with self._lock:
             return self._members()
 
-    def held(self) -> list[Run]:
+    def held(self) -> list[Attempt]:
         """All that runs, waits for its turn or has ended since the last time that was asked."""
         with self._lock:
             return [*self._members(), *self._buffer, *self._ended]
 
-    def _members(self) -> list[Run]:
-        return [member for run in self._running for member in run.members or (run,)]
+    def _members(self) -> list[Attempt]:
+        return [member for attempt in self._running for member in attempt.members or (attempt,)]
 
-    def unmarked(self, older_than_seconds: float) -> list[Run]:
+    def unmarked(self, older_than_seconds: float) -> list[Attempt]:
         """Runs out of the buffer that go on for long enough for their rows to say so."""
         limit = self._clock.monotonic() - older_than_seconds
         return [
-            run
-            for run in self.running()
+            attempt
+            for attempt in self.running()
             # a completed one's row may be locked by its own handler
-            if not (run.marked or run.settled or run.completed) and 0 < run.started_at < limit
+            if not (attempt.marked or attempt.settled or attempt.completed) and 0 < attempt.started_at < limit
         ]
 
     # time-outs: the loop's thread watches those of threads, the event loop its own
@@ -214,92 +219,92 @@ class Dispatcher:
             with self._lock:
                 if not self._deadlines or self._deadlines[0][0] > self._timer():
                     return
-                run = heapq.heappop(self._deadlines)[2]
-            if not run.settled and run.timeout_seconds is not None:
-                outcome = TimedOut(run.timeout_seconds)
-                run.stop(outcome)
-                if run.task.lane is Lane.PROCESS:
+                attempt = heapq.heappop(self._deadlines)[2]
+            if not attempt.settled and attempt.timeout_seconds is not None:
+                outcome = TimedOut(attempt.timeout_seconds)
+                attempt.stop(outcome)
+                if attempt.task.lane is Lane.PROCESS:
                     with self._lock:
-                        self._lingering.add(run)
-                    self._child_processes().drop(run)
+                        self._lingering.add(attempt)
+                    self._child_processes().drop(attempt)
                 else:
-                    self.abandon(run, outcome)
+                    self.abandon(attempt, outcome)
 
-    def overdue(self, run: Run) -> None:
+    def overdue(self, attempt: Attempt) -> None:
         """An async handler that was cancelled for its time-out, and goes on all the same."""
-        if run.timeout_seconds is not None:
-            self.abandon(run, TimedOut(run.timeout_seconds))
+        if attempt.timeout_seconds is not None:
+            self.abandon(attempt, TimedOut(attempt.timeout_seconds))
 
-    def abandon(self, run: Run, outcome: TimedOut | Released) -> None:
+    def abandon(self, attempt: Attempt, outcome: TimedOut | Released) -> None:
         """Settle a run whose handler goes on; its slot stays taken until the handler ends."""
         with self._lock:
-            if run.settled or run not in self._running:
+            if attempt.settled or attempt not in self._running:
                 return
-            run.settled = True
-            self._abandoned.add(run)
-        if run.task.lane is Lane.PROCESS:
-            self._child_processes().kill(run)  # before its job is anybody else's
-        run.give_up(outcome)
+            attempt.settled = True
+            self._abandoned.add(attempt)
+        if attempt.task.lane is Lane.PROCESS:
+            self._child_processes().kill(attempt)  # before its job is anybody else's
+        attempt.give_up(outcome)
         if isinstance(outcome, TimedOut):
-            tell_abandoned(run)
-        self._put_ended(run)
+            log_abandoned(attempt)
+        self._put_ended(attempt)
         self._ring()
 
     def abandon_all(self, outcome: Released) -> None:
         with self._lock:
-            runs = list(self._running)
-        for run in runs:
-            self.abandon(run, outcome)
+            attempts = list(self._running)
+        for attempt in attempts:
+            self.abandon(attempt, outcome)
 
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
         with self._lock:
-            runs = list(self._running)
-        for run in runs:
-            self.cancel(run, Released())
+            attempts = list(self._running)
+        for attempt in attempts:
+            self.cancel(attempt, Released())
 
-    def cancel(self, run: Run, because: Stop) -> None:
+    def cancel(self, attempt: Attempt, because: Stop) -> None:
         """Ask one handler to end, unless it was asked before: an async one is cancelled, a process is terminated at
         once and killed after a grace period, a thread can only look at `ctx.cancelled`. A batch is asked to end when
         nobody waits for any of its jobs. What waits for its turn never begins.
         """
-        if self._take_out_of_buffer(run) or self._take_out_of_batch(run):
-            run.stop(because)
-            run.give_up(because)
-            self._put_ended(run)
+        if self._take_out_of_buffer(attempt) or self._take_out_of_batch(attempt):
+            attempt.stop(because)
+            attempt.give_up(because)
+            self._put_ended(attempt)
             self._fill_slots()
             self._ring()
             return
-        if run.stopped_because is not None:
+        if attempt.stopped_because is not None:
             return
-        run.stop(because)
-        if run.batch is not None:
-            if all(member.stopped_because is not None for member in run.batch.members or ()):
-                self.cancel(run.batch, because)
+        attempt.stop(because)
+        if attempt.batch is not None:
+            if all(member.stopped_because is not None for member in attempt.batch.members or ()):
+                self.cancel(attempt.batch, because)
             return
-        match run.task.lane:
+        match attempt.task.lane:
             case Lane.LOOP:
-                self._loop.cancel(run)
+                self._loop.cancel(attempt)
             case Lane.PROCESS:
-                self._child_processes().cancel(run)
+                self._child_processes().cancel(attempt)
 
-    def _take_out_of_buffer(self, run: Run) -> bool:
+    def _take_out_of_buffer(self, attempt: Attempt) -> bool:
         with self._lock:
-            if run not in self._buffer:
+            if attempt not in self._buffer:
                 return False
-            self._buffer.remove(run)
+            self._buffer.remove(attempt)
             if self._limited_queues:
-                self._in_queue[run.ready.queue] -= 1
-            run.settled = True
+                self._in_queue[attempt.ready.queue] -= 1
+            attempt.settled = True
         return True
 
-    def _take_out_of_batch(self, run: Run) -> bool:
+    def _take_out_of_batch(self, attempt: Attempt) -> bool:
         """Whether it waited for a batch that has not begun."""
         with self._lock:
-            batch = self._gathering.take_out(run)
+            batch = self._gathering.take_out(attempt)
             if batch is None:
                 return False
-            run.settled = True
+            attempt.settled = True
             if not batch.members:
                 self._give_up_slots([batch])
         return True
@@ -317,48 +322,48 @@ class Dispatcher:
 
     # what the lanes tell
 
-    def finished(self, run: Run) -> Run | None:
+    def finished(self, attempt: Attempt) -> Attempt | None:
         """A handler has ended. Gives the next run for the same lane, if there is one."""
         with self._lock:
-            if run.settled:
-                self._abandoned.discard(run)
-                self._late.append(run)
+            if attempt.settled:
+                self._abandoned.discard(attempt)
+                self._late.append(attempt)
             else:
-                run.settled = True
-                if run.members is None:
-                    self._ended.append(run)
+                attempt.settled = True
+                if attempt.members is None:
+                    self._ended.append(attempt)
                 else:
-                    self._put_ended(run)
-            self._running.discard(run)
+                    self._put_ended(attempt)
+            self._running.discard(attempt)
             if self._limited_queues:
-                self._in_queue[run.ready.queue] -= 1
-            run_next = self._pop_buffered()
-            quiet = run_next is not None and len(self._buffer) > self.quiet_above
+                self._in_queue[attempt.ready.queue] -= 1
+            next_attempt = self._pop_buffered()
+            quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
         if not quiet:
             self._ring()
-        if run_next is None:
+        if next_attempt is None:
             return None
-        self._watch(run_next)
-        if run_next.task.lane is run.task.lane:
-            return run_next
-        self._hand_over(run_next)
+        self._watch(next_attempt)
+        if next_attempt.task.lane is attempt.task.lane:
+            return next_attempt
+        self._hand_over(next_attempt)
         return None
 
-    def _process_gone(self, run: Run) -> None:
+    def _process_gone(self, attempt: Attempt) -> None:
         """The process of a run that was past its time has ended."""
         with self._lock:
-            self._lingering.discard(run)
-            self._late.append(run)
+            self._lingering.discard(attempt)
+            self._late.append(attempt)
         self._ring()
 
-    def _put_ended(self, run: Run) -> None:
-        for member in run.members or (run,):
+    def _put_ended(self, attempt: Attempt) -> None:
+        for member in attempt.members or (attempt,):
             member.settled = True
             self._ended.append(member)
 
     # batches
 
-    def _gather(self, started: Sequence[Run], riding: Sequence[Run]) -> list[Run]:
+    def _gather(self, started: Sequence[Attempt], riding: Sequence[Attempt]) -> list[Attempt]:
         """Put those of batch tasks into the batch that waits for them; gives what starts now."""
         with self._lock:
             ready, opened = self._gathering.put(started, riding, self._timer())
@@ -373,33 +378,33 @@ class Dispatcher:
         for batch in due:
             self._start(batch)
 
-    def _next_into_free_slot(self) -> Run | None:
+    def _next_into_free_slot(self) -> Attempt | None:
         with self._lock:
-            run = self._pop_buffered() if len(self._running) < self._concurrency else None
-        if run is not None:
-            self._watch(run)
-        return run
+            attempt = self._pop_buffered() if len(self._running) < self._concurrency else None
+        if attempt is not None:
+            self._watch(attempt)
+        return attempt
 
-    def _pop_buffered(self) -> Run | None:
+    def _pop_buffered(self) -> Attempt | None:
         if not self._buffer:
             return None
-        run = self._buffer.popleft()
-        self._running.add(run)
-        return run
+        attempt = self._buffer.popleft()
+        self._running.add(attempt)
+        return attempt
 
-    def _start(self, run: Run) -> None:
-        if run.marked:
-            self._watch(run)
-        self._hand_over(run)
+    def _start(self, attempt: Attempt) -> None:
+        if attempt.marked:
+            self._watch(attempt)
+        self._hand_over(attempt)
 
-    def _hand_over(self, run: Run) -> None:
-        match run.task.lane:
+    def _hand_over(self, attempt: Attempt) -> None:
+        match attempt.task.lane:
             case Lane.LOOP:
-                self._loop.start(run)
+                self._loop.start(attempt)
             case Lane.THREAD:
-                self._threads.start(run)
+                self._threads.start(attempt)
             case Lane.PROCESS:
-                self._child_processes().start(run)
+                self._child_processes().start(attempt)
 
     def _child_processes(self) -> ProcessLane:
         with self._lock:
@@ -415,18 +420,18 @@ class Dispatcher:
                 )
             return self._processes
 
-    def _watch(self, run: Run) -> None:
+    def _watch(self, attempt: Attempt) -> None:
         """The event loop watches its own runs, and a process may still have to be started."""
-        if run.timeout_seconds is not None and run.task.lane is Lane.THREAD:
-            self._watch_now(run)
+        if attempt.timeout_seconds is not None and attempt.task.lane is Lane.THREAD:
+            self._watch_now(attempt)
 
-    def _watch_now(self, run: Run) -> None:
-        if run.timeout_seconds is not None:
+    def _watch_now(self, attempt: Attempt) -> None:
+        if attempt.timeout_seconds is not None:
             with self._lock:
                 if len(self._deadlines) > 2 * self._concurrency + MOST_BUFFERED:
                     self._deadlines = [entry for entry in self._deadlines if not entry[2].settled]
                     heapq.heapify(self._deadlines)
-                entry = (self._timer() + run.timeout_seconds, next(self._tie), run)
+                entry = (self._timer() + attempt.timeout_seconds, next(self._tie), attempt)
                 heapq.heappush(self._deadlines, entry)
                 is_first = self._deadlines[0] is entry
             if is_first:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from rowcall.context import running
 from rowcall.domain.lifecycle import TimedOut
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 
-Finished = Callable[[Run], Run | None]
+Finished = Callable[[Attempt], Attempt | None]
 
 CANCEL_AGAIN_SECONDS = 1.0
 RUNS_BETWEEN_BREATHS = 16
@@ -26,24 +26,24 @@ class ThreadLane:
 
     def __init__(self, finished: Finished) -> None:
         self._finished = finished
-        self._waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._threads = 0
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
 
-    def start(self, run: Run) -> None:
+    def start(self, attempt: Attempt) -> None:
         if not self._idle.acquire(blocking=False):
             with self._lock:
                 self._threads += 1
             threading.Thread(target=self._work, name=f"rowcall-handler-{self._threads}", daemon=True).start()
-        self._waiting.put(run)
+        self._waiting.put(attempt)
 
     def _work(self) -> None:
-        while (run := self._waiting.get()) is not None:
-            run_next: Run | None = run
-            while run_next is not None:
-                contextvars.copy_context().run(_call, run_next)
-                run_next = self._finished(run_next)
+        while (attempt := self._waiting.get()) is not None:
+            next_attempt: Attempt | None = attempt
+            while next_attempt is not None:
+                contextvars.copy_context().run(_call, next_attempt)
+                next_attempt = self._finished(next_attempt)
             self._idle.release()
 
     def close(self) -> None:
@@ -51,24 +51,24 @@ class ThreadLane:
             self._waiting.put(None)
 
 
-def _call(run: Run) -> None:
-    running.set(run)
+def _call(attempt: Attempt) -> None:
+    running.set(attempt)
     try:
-        given = run.start()
+        given = attempt.start()
         if given is None:
-            run.fetch()
-            given = run.arguments()
-        if run.stopped_because is not None:
+            attempt.fetch()
+            given = attempt.arguments()
+        if attempt.stopped_because is not None:
             raise asyncio.CancelledError
         args, kwargs = given
-        result = run.task.function(*args, **kwargs)
-        run.succeed(result)
-        if run.large_result is not None:
-            run.end(run.put_large_result())
+        result = attempt.task.function(*args, **kwargs)
+        attempt.succeed(result)
+        if attempt.large_result is not None:
+            attempt.end(attempt.put_large_result())
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
-        run.fail(error)
-    if run.trace is not None:
-        run.end_trace()
+        attempt.fail(error)
+    if attempt.trace is not None:
+        attempt.end_trace()
 
 
 class AsyncLane:
@@ -77,100 +77,100 @@ class AsyncLane:
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self._loop = loop
         self._owned = loop is None
-        self._incoming: deque[Run] = deque()
+        self._incoming: deque[Attempt] = deque()
         self._base = contextvars.copy_context()
         self._lock = threading.Lock()
-        self._finished: Finished = lambda run: None
-        self._overdue: Callable[[Run], None] = lambda run: None
+        self._finished: Finished = lambda attempt: None
+        self._overdue: Callable[[Attempt], None] = lambda attempt: None
 
-    def connect(self, finished: Finished, overdue: Callable[[Run], None]) -> None:
+    def connect(self, finished: Finished, overdue: Callable[[Attempt], None]) -> None:
         self._finished = finished
         self._overdue = overdue
 
-    def start(self, run: Run) -> None:
+    def start(self, attempt: Attempt) -> None:
         """From any thread."""
-        self._incoming.append(run)
+        self._incoming.append(attempt)
         with self._lock:
             loop = self._loop or self._start_loop()
         loop.call_soon_threadsafe(self._start_incoming)
 
-    def cancel(self, run: Run) -> None:
-        if self._loop is not None and run.task.is_async:
+    def cancel(self, attempt: Attempt) -> None:
+        if self._loop is not None and attempt.task.is_async:
             with contextlib.suppress(RuntimeError):  # the caller's loop is closed, and the handler gone with it
-                self._loop.call_soon_threadsafe(self._cancel_task, run)
+                self._loop.call_soon_threadsafe(self._cancel_task, attempt)
 
     def _start_incoming(self) -> None:
         while self._incoming:
             self._begin(self._incoming.popleft())
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, attempt: Attempt) -> None:
         assert self._loop is not None
-        self._loop.create_task(self._run_in_turn(run), context=self._base.copy())
+        self._loop.create_task(self._run_in_turn(attempt), context=self._base.copy())
 
-    async def _run_in_turn(self, run: Run) -> None:
+    async def _run_in_turn(self, attempt: Attempt) -> None:
         """One run after the other in one task, as long as each leaves it as it was found."""
         task = asyncio.current_task()
         assert task is not None
         ran = 0
         while True:
-            run.async_task = task
-            running.set(run)
+            attempt.async_task = task
+            running.set(attempt)
             context = contextvars.copy_context()
-            await self._call(run)
+            await self._call(attempt)
             # the task holds the run: a circle would be left to the collector
-            run.async_task = None
-            run_next = self._finished(run)
-            if run_next is None:
+            attempt.async_task = None
+            next_attempt = self._finished(attempt)
+            if next_attempt is None:
                 return
-            if run.stopped_because is not None or task.cancelling() or contextvars.copy_context() != context:
+            if attempt.stopped_because is not None or task.cancelling() or contextvars.copy_context() != context:
                 # cancelled, or with variables of its own: the next one begins in a task that knows nothing of that
-                self._begin(run_next)
+                self._begin(next_attempt)
                 return
-            run = run_next
+            attempt = next_attempt
             ran += 1
             if ran % RUNS_BETWEEN_BREATHS == 0:
                 await asyncio.sleep(0)  # handlers that never wait must not keep the loop from everybody else
 
-    async def _call(self, run: Run) -> None:
+    async def _call(self, attempt: Attempt) -> None:
         timer: asyncio.TimerHandle | None = None
         try:
-            given = run.start()
-            if run.timeout_seconds is not None:
-                timer = asyncio.get_running_loop().call_later(run.timeout_seconds, self._time_out, run, 0.0)
+            given = attempt.start()
+            if attempt.timeout_seconds is not None:
+                timer = asyncio.get_running_loop().call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)
             if given is None:
-                await asyncio.get_running_loop().run_in_executor(None, run.fetch)
-                given = run.arguments()
-            if run.stopped_because is not None:
+                await asyncio.get_running_loop().run_in_executor(None, attempt.fetch)
+                given = attempt.arguments()
+            if attempt.stopped_because is not None:
                 raise asyncio.CancelledError
             args, kwargs = given
-            result = await run.task.function(*args, **kwargs)  # type: ignore[misc]
-            run.succeed(result)
-            if run.large_result is not None:
-                run.end(await asyncio.get_running_loop().run_in_executor(None, run.put_large_result))
+            result = await attempt.task.function(*args, **kwargs)  # type: ignore[misc]
+            attempt.succeed(result)
+            if attempt.large_result is not None:
+                attempt.end(await asyncio.get_running_loop().run_in_executor(None, attempt.put_large_result))
         except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
-            run.fail(error)
+            attempt.fail(error)
         if timer is not None:
             timer.cancel()
-        if run.trace is not None:
-            run.end_trace()
+        if attempt.trace is not None:
+            attempt.end_trace()
 
-    def _time_out(self, run: Run, waited_seconds: float) -> None:
+    def _time_out(self, attempt: Attempt, waited_seconds: float) -> None:
         """Cancel the handler, and again while it goes on; after some patience settle without it."""
-        if run.async_task is None or run.async_task.done() or run.timeout_seconds is None:
+        if attempt.async_task is None or attempt.async_task.done() or attempt.timeout_seconds is None:
             return
-        if run.stopped_because is None:
-            run.stop(TimedOut(run.timeout_seconds))
+        if attempt.stopped_because is None:
+            attempt.stop(TimedOut(attempt.timeout_seconds))
         if waited_seconds >= CANCEL_PATIENCE_SECONDS:
-            self._overdue(run)
-        run.async_task.cancel()
+            self._overdue(attempt)
+        attempt.async_task.cancel()
         assert self._loop is not None
-        self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, run, waited_seconds + CANCEL_AGAIN_SECONDS)
+        self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, attempt, waited_seconds + CANCEL_AGAIN_SECONDS)
 
-    def _cancel_task(self, run: Run) -> None:
+    def _cancel_task(self, attempt: Attempt) -> None:
         # a task cancelled before its first step would never say that it has ended; _call looks by itself
-        if run.async_task is not None and run.started_at and not run.async_task.done():
-            run.saw_cancelled = True
-            run.async_task.cancel()
+        if attempt.async_task is not None and attempt.started_at and not attempt.async_task.done():
+            attempt.saw_cancelled = True
+            attempt.async_task.cancel()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         self._loop = loop = _new_event_loop()

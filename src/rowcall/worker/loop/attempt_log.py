@@ -1,4 +1,4 @@
-"""What the log says about attempts that did not simply succeed."""
+"""Logs the attempts that did not simply succeed, with the job's fields on the record."""
 
 from __future__ import annotations
 
@@ -9,71 +9,67 @@ import msgspec
 from rowcall.base.text import one_line
 from rowcall.context import logger
 from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, Transition
-from rowcall.worker.attempt import Run
+from rowcall.worker.attempt import Attempt
 
 
-def tell(run: Run) -> None:
-    """A line for an attempt that failed, with the job's fields on the record."""
-    transition = run.transition
+def log_settled(attempt: Attempt) -> None:
+    """Log an attempt that failed or was cancelled."""
+    transition, ready = attempt.transition, attempt.ready
     if transition is None:
         return
-    ready = run.ready
+    number = f"attempt {ready.attempt} of {ready.max_attempts}"
     match transition.move:
         case Move.RETRY:
-            after = f"the next one comes in {transition.delay_seconds:g} s"
-            _log(run, logging.WARNING, f"attempt {ready.attempt} of {ready.max_attempts} failed, {after}", transition)
+            _warn(attempt, f"{number} failed, the next one comes in {transition.delay_seconds:g} s", transition)
         case Move.FAIL:
-            _log(run, logging.ERROR, f"failed for good at attempt {ready.attempt} of {ready.max_attempts}", transition)
+            _log(attempt, logging.ERROR, f"failed for good at {number}", transition)
         case Move.RELEASE if transition.hold_seconds is not None:
             waits = f"it waits up to {transition.hold_seconds:g} s for a worker that its arguments fit"
-            _log(run, logging.WARNING, f"does not fit this worker's version of the task; {waits}", transition)
+            _warn(attempt, f"does not fit this worker's version of the task; {waits}", transition)
         case Move.CANCEL:
             by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"
-            _log(run, logging.INFO, f"was cancelled {by}", transition)
-        case Move.RELEASE if (failure := run.failed_while_stopping) is not None:
-            said = msgspec.structs.replace(transition, error_code=failure.code, error_detail=failure.detail)
-            _log(run, logging.WARNING, "failed after it was told to stop; released", said)
+            _log(attempt, logging.INFO, f"was cancelled {by}", transition)
+        case Move.RELEASE if (failure := attempt.failed_while_stopping) is not None:
+            failed = msgspec.structs.replace(transition, error_code=failure.code, error_detail=failure.detail)
+            _warn(attempt, "failed after it was told to stop; released", failed)
 
 
-def tell_ended_outside(run: Run) -> None:
-    _log(run, logging.WARNING, "its attempt was ended from outside; its handler is told to stop", None)
+def log_completed(attempt: Attempt) -> None:
+    """Log a handler that failed after it had completed its job."""
+    if attempt.transition is not None and not attempt.ended_completed:
+        _warn(attempt, "completed by its handler, which failed afterwards", attempt.transition)
 
 
-def tell_abandoned(run: Run) -> None:
+def log_ended_outside(attempt: Attempt) -> None:
+    _warn(attempt, "its attempt was ended from outside; its handler is told to stop")
+
+
+def log_abandoned(attempt: Attempt) -> None:
     what = "its handler goes on past its timeout, and keeps its slots in the worker and under limits until it ends"
-    for member in run.members or (run,):
-        _log(member, logging.WARNING, what, None)
+    for member in attempt.members or (attempt,):
+        _warn(member, what)
 
 
-def tell_dropped(run: Run) -> None:
-    _log(run, logging.WARNING, "this attempt was given to somebody else meanwhile; its outcome is dropped", None)
+def log_dropped(attempt: Attempt) -> None:
+    _warn(attempt, "dropped the outcome of this attempt: the job was recovered or changed meanwhile")
 
 
-def tell_completed(run: Run) -> None:
-    """A line for a handler that ended badly after it had completed its job for good."""
-    if run.transition is not None and not run.ended_completed:
-        _log(run, logging.WARNING, "completed by its handler, which failed afterwards", run.transition)
+def log_left_open(attempt: Attempt) -> None:
+    what = "cannot settle yet: another transaction locks its row"
+    if attempt.completed:
+        what = "cannot settle yet: its handler returned and left open the transaction in which it completed the job"
+    _warn(attempt, what)
 
 
-def tell_left_open(run: Run) -> None:
-    what = "its row is locked by somebody else's transaction, so what came of it cannot be written yet"
-    if run.completed:
-        what = "its handler returned and left the transaction open in which it completed the job"
-    _log(run, logging.WARNING, what, None)
+def _warn(attempt: Attempt, what: str, transition: Transition | None = None) -> None:
+    _log(attempt, logging.WARNING, what, transition)
 
 
-def _log(run: Run, level: int, what: str, transition: Transition | None) -> None:
-    ready = run.ready
-    reason = ""
+def _log(attempt: Attempt, level: int, what: str, transition: Transition | None) -> None:
+    reason, code = "", None
     if transition is not None and transition.error_code:
+        code = transition.error_code
         detail = f": {transition.error_detail}" if transition.error_detail else ""
-        reason = one_line(f" ({transition.error_code}{detail})")
-    logger.log(
-        level,
-        "job %d (%s): %s%s",
-        ready.id,
-        one_line(ready.type),
-        what,
-        reason,
-        extra={**run.log_fields, "error_code": transition.error_code if transition is not None else None},
-    )
+        reason = one_line(f" ({code}{detail})")
+    extra = {**attempt.log_fields, "error_code": code}
+    logger.log(level, "job %d (%s): %s%s", attempt.ready.id, one_line(attempt.ready.type), what, reason, extra=extra)

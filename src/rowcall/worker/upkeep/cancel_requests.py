@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.domain.lifecycle import CancelRequested, Lost
 from rowcall.queue import Queue
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import tell_ended_outside
+from rowcall.worker.loop.attempt_log import log_ended_outside
 from rowcall.worker.service import Background
 
 CHECK_SECONDS = 0.4
@@ -30,15 +30,19 @@ class CancelRequests:
         """Check once. Cancel the handlers whose jobs have a cancel request, and those whose attempts are no longer
         current: the job was completed, recovered, retried or deleted from outside.
         """
-        runs = {(run.ready.id, run.ready.lease): run for run in self._dispatcher.held() if not run.settled}
-        if not runs:
+        attempts = {
+            (attempt.ready.id, attempt.ready.lease): attempt
+            for attempt in self._dispatcher.held()
+            if not attempt.settled
+        }
+        if not attempts:
             return
-        for one in self._core.read(self._core.dialect.interrupted(list(runs))):
-            run = runs[one.id, one.lease]
-            if run.settled:
+        for one in self._core.read(self._core.dialect.interrupted(list(attempts))):
+            attempt = attempts[one.id, one.lease]
+            if attempt.settled:
                 continue  # it has ended since
             if one.is_current:
-                self._dispatcher.cancel(run, CancelRequested(one.reason))
-            elif not run.completed and not isinstance(run.stopped_because, Lost):
-                tell_ended_outside(run)
-                self._dispatcher.cancel(run, Lost())
+                self._dispatcher.cancel(attempt, CancelRequested(one.reason))
+            elif not attempt.completed and not isinstance(attempt.stopped_because, Lost):
+                log_ended_outside(attempt)
+                self._dispatcher.cancel(attempt, Lost())

@@ -1,0 +1,137 @@
+"""Asks for jobs in a round, and hands the claimed ones to the dispatcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rowcall.context import logger
+from rowcall.queue import Queue
+from rowcall.store.dialect import Look, Ready
+from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.unreadable import Unreadable
+from rowcall.wake.waker import Waker
+from rowcall.worker.attempt import Attempt
+from rowcall.worker.completion import Completion
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.room import Room
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.settings import Settings
+
+OFFERS_AT_ONCE = 500
+
+
+class Claims:
+    """An offer is a job whose arguments another worker refused, and which fits this one."""
+
+    def __init__(
+        self,
+        core: Queue,
+        settings: Settings,
+        dispatcher: Dispatcher,
+        registrar: Registrar,
+        completion: Completion,
+        room: Room,
+        waker: Waker,
+    ) -> None:
+        self._core = core
+        self._queues = settings.queues
+        self._dispatcher = dispatcher
+        self._registrar = registrar
+        self._completion = completion
+        self._room = room
+        self._waker = waker
+        self._turn = 0
+        self._unknown_tasks: set[str] = set()
+        self._offers: Sequence[int] = ()
+        self._asked_offers: Sequence[int] = ()
+        self._passed_over: Sequence[int] = ()
+
+    def appetite(self) -> Appetite:
+        slots, buffer = self._room.free()
+        queues, in_flight = self._queues, self._dispatcher.in_flight
+        self._asked_offers = offers = self._offers  # another thread may replace them during the round
+        return Appetite(
+            worker=self._registrar.name,
+            slots=slots,
+            buffer=buffer,
+            types=self._core.tasks.keys(),
+            queues=queues
+            and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
+            first_queue=self._turn,
+            batches=self._dispatcher.batches,
+            rides={} if self._room.stopping else self._dispatcher.rides(),
+            limits=self._core.limits.declared,
+            aliases=self._core.aliases,
+            offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
+        )
+
+    def accept(self, taken: Taken) -> None:
+        """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
+        self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
+        self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
+        attempt_at = self._attempts_at(taken.look.now_ms)
+        self._dispatcher.accept(
+            [attempt_at(ready, False) for ready in taken.started],
+            [attempt_at(ready, True) for ready in taken.buffered],
+            [attempt_at(ready, ready.bufferable) for ready in taken.riding],
+        )
+
+    def unreadable(self, unreadable: Sequence[Unreadable], now_ms: int) -> list[Attempt]:
+        """Return attempts for jobs that failed when they were claimed, because their rows cannot be read."""
+        attempt_at = self._attempts_at(now_ms)
+        attempts = [attempt_at(one.job, False) for one in unreadable]
+        for attempt, one in zip(attempts, unreadable, strict=True):
+            attempt.transition = one.transition
+        return attempts
+
+    def _attempts_at(self, now_ms: int) -> Callable[[Ready, bool], Attempt]:
+        """Return a function that makes an attempt of a claimed job; its second argument says whether it is buffered."""
+        core, identity, completion = self._core, self._registrar.current, self._completion
+        lease = self._registrar.lease
+        clock, tasks, tracing = core.clock, core.tasks, core.tracing
+
+        def attempt_at(ready: Ready, buffered: bool) -> Attempt:
+            task = tasks[ready.type]
+            return Attempt(ready, task, identity, now_ms, clock, completion, tracing, buffered, lease)
+
+        return attempt_at
+
+    def warn_of_unknown(self, look: Look) -> None:
+        for queue, task in look.ready:
+            if task in self._core.tasks or task in self._unknown_tasks:
+                continue
+            if self._queues is None or queue in self._queues:
+                self._unknown_tasks.add(task)
+                logger.warning(
+                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
+                    queue,
+                    task,
+                )
+
+    # offers
+
+    def offer(self, job_ids: Sequence[int]) -> None:
+        """Called by another thread, again and again, with all offers."""
+        self._offers, self._passed_over = job_ids, ()
+        self._waker.wake()
+
+    @property
+    def any_offer(self) -> bool:
+        """Whether there is an offer, and room for it."""
+        return bool(self._offers) and sum(self._room.free()) > 0
+
+    def note_offers(self, appetite: Appetite, taken: Taken) -> None:
+        """A round has used the offers of `appetite`."""
+        if self._offers is self._asked_offers:
+            self._offers = self._offers[len(appetite.offers) :]
+        self._passed_over = [*self._passed_over, *taken.passed_over]
+
+    def offer_again(self) -> None:
+        """An attempt that ended may have made room for offers that were passed over."""
+        if self._passed_over:
+            self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
+            self._passed_over = ()
+
+    def drop_offers(self) -> None:
+        self._offers = self._passed_over = ()
+        self._completion.refused.clear()

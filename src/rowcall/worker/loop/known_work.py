@@ -1,0 +1,85 @@
+"""What the loop knows about due jobs, from its last round or check, and how long it may wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from rowcall.base.clock import Clock, jittered
+from rowcall.store.dialect import Look
+from rowcall.store.jobs.claim import Taken
+
+LONGEST_WAIT_SECONDS = 5.0
+FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS = 0.05, 1.0
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.003, 0.05
+SWEEP_SECONDS = 1.0
+
+
+class KnownWork:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timer = clock.timer
+        self._look: Look | None = None
+        self._looked_at = 0.0
+        self._swept_at = 0.0
+        self._stuck_seconds = 0.0
+        self._retry_seconds = 0.0
+        self._retry_at = math.inf
+        self._fruitless: set[tuple[str, str]] = set()
+        self.maybe_any = True
+        """Whether a round may find a job to claim."""
+        self.is_checked = False
+        """Whether there was a check since the last round."""
+
+    def note_check(self, look: Look) -> None:
+        self._look, self._looked_at = look, self._timer()
+
+    def note_round(self, taken: Taken) -> None:
+        self.is_checked = False
+        self.note_check(taken.look)
+        self._swept_at = self._timer()
+        self._stuck_seconds = _backed_off(self._stuck_seconds, FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS, taken.stuck)
+        # another claimer had the limit of some jobs: that is over in a moment
+        self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, taken.left)
+        self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if taken.left else math.inf
+
+    def note_fruitless(self, ready: Iterable[tuple[str, str]]) -> None:
+        """Remember what is ready and could not be claimed, such as a name that is not valid: no reason to hurry."""
+        self._fruitless = set(ready)
+
+    def is_fruitless(self, queue: str, task: str) -> bool:
+        return (queue, task) in self._fruitless
+
+    @property
+    def is_old(self) -> bool:
+        return self._timer() - self._looked_at >= LONGEST_WAIT_SECONDS
+
+    @property
+    def waits_for_limit(self) -> bool:
+        return self._retry_at != math.inf
+
+    def seconds_to_due(self) -> float:
+        """Return the time until something falls due by itself, by the database's clock, or has to be tried again."""
+        retry_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._retry_at - self._timer()))
+        if self._look is None:
+            return retry_in
+        # an edge stays unsure for as long as another transaction locks its blocker
+        sweep_in = SWEEP_SECONDS - (self._timer() - self._swept_at) if self._look.edges_unsure else LONGEST_WAIT_SECONDS
+        if self._look.next_at_ms is None:
+            return min(retry_in, max(0.0, sweep_in))
+        stuck_in = self._stuck_seconds - (self._timer() - self._looked_at)
+        return min(retry_in, max(0.0, stuck_in, min(self._seconds_until(self._look.next_at_ms), sweep_in)))
+
+    def seconds_to_schedule(self) -> float:
+        """Return the time until a schedule or a rate limit needs a round."""
+        at_ms = self._look.wake_at_ms if self._look is not None else None
+        return LONGEST_WAIT_SECONDS if at_ms is None else min(LONGEST_WAIT_SECONDS, self._seconds_until(at_ms))
+
+    def _seconds_until(self, at_ms: int) -> float:
+        assert self._look is not None
+        since = self._timer() - self._looked_at
+        return max(0.0, (at_ms - self._look.now_ms) / 1000 - since, self._stuck_seconds - since)
+
+
+def _backed_off(seconds: float, first: float, last: float, again: bool) -> float:
+    return min(max(first, seconds * 2), last) if again else 0.0

@@ -1,0 +1,74 @@
+"""How many jobs the loop may claim now."""
+
+from __future__ import annotations
+
+from rowcall.base.clock import Clock
+from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED, Pace
+
+STALE_SECONDS = 5 * AHEAD_SECONDS
+LEAST_REACH = 16
+
+
+class Room:
+    """Free slots, and room in the buffer for jobs that are claimed ahead of need."""
+
+    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
+        self._dispatcher = dispatcher
+        self._timer = clock.timer
+        self._pace = Pace()
+        self._reach = MOST_BUFFERED
+        self._busy_since: float | None = None
+        self._moved_at = 0.0
+        self.slot_wanted = False
+        """Whether a job that must not be buffered waits for a free slot: nothing else is claimed before it."""
+        self.stopping = False
+
+    def free(self) -> tuple[int, int]:
+        """Return the number of free slots, and the room in the buffer."""
+        if self.stopping:
+            return 0, 0
+        slots = self._dispatcher.free_slots
+        if self.slot_wanted and slots <= 0:
+            return 0, 0
+        return slots, max(0, min(self._reach, self._pace.buffer_size - self._dispatcher.buffered))
+
+    @property
+    def any(self) -> bool:
+        return not self.stopping and sum(self.free()) + sum(self._dispatcher.rides().values()) > 0
+
+    @property
+    def enough_to_do(self) -> bool:
+        """Whether the lanes are busy for long enough, so that a larger group of outcomes can gather."""
+        if self.slot_wanted:
+            return self._dispatcher.free_slots <= 0
+        return self._dispatcher.buffered > self.enough_buffered
+
+    @property
+    def enough_buffered(self) -> int:
+        return self._pace.buffer_size // 2
+
+    def is_stale(self, *, any_ended: bool) -> bool:
+        """Return whether buffered jobs wait behind something slow: other workers may have slots for them."""
+        if any_ended or not self._dispatcher.buffered:
+            self._moved_at = self._timer()
+            return False
+        return self._timer() - self._moved_at > STALE_SECONDS
+
+    def note_finished(self, attempts: int) -> None:
+        if self._busy_since is not None:
+            now = self._timer()
+            self._pace.observe(finished=attempts, busy_seconds=now - self._busy_since)
+            self._busy_since = now if self._dispatcher.busy else None
+
+    def note_claimed(self, appetite: Appetite, taken: Taken) -> None:
+        if appetite.room > 0:
+            self.slot_wanted = taken.slot_wanted
+            # where the buffer ends early, do not read far beyond its end
+            near = max(LEAST_REACH, 2 * len(taken.buffered))
+            self._reach = near if taken.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
+        if taken.started or taken.buffered or taken.riding:
+            self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
+            if self._busy_since is None:
+                self._busy_since = self._timer()
