@@ -7,6 +7,7 @@ from contextlib import closing
 
 from rowcall import Retention, Rowcall
 from rowcall.operations.blobs import LOOKED_AT_ONCE, collect_blobs
+from rowcall.store.blobs.queries import UNREFERRED_BLOBS
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.worker.upkeep.pruning import Pruning
 from tests.blobs.conftest import Open
@@ -63,7 +64,7 @@ def test_what_is_put_between_the_look_and_the_removal_stays(open_queue: Open) ->
     shelves.age()
     store = jobs.blobs._store
     (digest,) = store.digests(DAY)
-    assert jobs.read(jobs.dialect.unreferred_blobs([digest])) == [digest]
+    assert jobs.read(jobs.dialect.ask(UNREFERRED_BLOBS, [digest])) == [digest]
     job = other.enqueue("task", {"text": TEXT})
     store.delete(digest, DAY)
     assert other.get(job.id).payload == {"text": TEXT}

@@ -42,7 +42,10 @@ else:
     import psycopg
     mine = psycopg.connect(sys.argv[1], autocommit=True)
 jobs.lend(mine)
-jobs.lent_dialect.refer_to_blobs = die
+from rowcall.store.blobs import references
+references.REFER_TO_BLOBS = None
+ask = jobs.lent_dialect.ask
+jobs.lent_dialect.ask = lambda query, *values: ask(query, *values) if query is not None else die()
 shout.using(connection=mine).enqueue(TEXT)
 """
 WHILE_A_FILE_IS_WRITTEN = "os.rename = die; shout.enqueue(TEXT)"

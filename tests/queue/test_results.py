@@ -19,6 +19,8 @@ from rowcall.operations import result_waiting as waiting_room
 from rowcall.operations.retention import tidy_up
 from rowcall.store.jobs.claim import Appetite, round_of_work
 from rowcall.store.jobs.settle import Ended
+from rowcall.store.results.queries import REGISTER_WAITER
+from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker
@@ -180,7 +182,7 @@ class TestOnAServer:
             eventually(lambda: connection.execute(WAITERS).fetchall() == [], message="no row")
 
     def test_who_has_died_is_forgotten_after_a_minute(self, jobs: Rowcall, clock: FakeClock, url: str) -> None:
-        jobs.write(lambda: jobs.dialect.wait_for("dead", [1, 2], jobs.now_ms()))
+        jobs.write(lambda: jobs.dialect.ask(REGISTER_WAITER, jobs.now_ms(), "dead", [1, 2]))
         with connected(url) as connection, closing(jobs.database.connect()) as own:
             clock.advance(59)
             tidy_up(jobs, own)
@@ -206,7 +208,7 @@ class TestOnAServer:
         with connected(url, autocommit=False) as connection:
             connection.execute("select from rowcall_job for update")
             connection.commit()
-        assert jobs.read(jobs.dialect.awaited_ends([job.id])).unsure == {job.id}
+        assert jobs.read(ends(jobs.dialect, [job.id])).unsure == {job.id}
         asked = 0
         read = jobs.database.read
 
@@ -225,7 +227,7 @@ class TestOnAServer:
         worker = StoreWorker(jobs, "w")
         ready = worker.start_one()
         told = self._statements(jobs, ready.id, ready.lease)
-        jobs.write(lambda: jobs.dialect.wait_for("somebody", [99], jobs.now_ms()))
+        jobs.write(lambda: jobs.dialect.ask(REGISTER_WAITER, jobs.now_ms(), "somebody", [99]))
         assert self._statements(jobs, ready.id, ready.lease) == told + 1
 
     def _statements(self, jobs: Rowcall, job_id: int, lease: int) -> int:

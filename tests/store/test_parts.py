@@ -8,13 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rowcall.store.postgres import blobs_sql as postgres_blobs
 from rowcall.store.postgres import limits_sql as postgres_limits
-from rowcall.store.postgres import steer_sql as postgres_steering
-from rowcall.store.postgres import waiting_sql as postgres_waiting
-from rowcall.store.sqlite import blobs_sql as sqlite_blobs
 from rowcall.store.sqlite import limits_sql as sqlite_limits
-from rowcall.store.sqlite import steer_sql as sqlite_steering
 from tests.store.databases import migrated, parameters_of
 from tests.store.postgres.databases import migrated as migrated_server
 
@@ -30,15 +25,10 @@ class Part(NamedTuple):
 
 
 ON_SQLITE = {
-    "blobs": Part(sqlite_blobs.statements(), sqlite_blobs.BlobsSql),
     "limits": Part(sqlite_limits.statements(), sqlite_limits.LimitsSql),
-    "steering": Part(sqlite_steering.statements(), sqlite_steering.SteerSql),
 }
 ON_POSTGRESQL = {
-    "blobs": Part(postgres_blobs.statements(), postgres_blobs.BlobsSql),
     "limits": Part(postgres_limits.statements(), postgres_limits.LimitsSql),
-    "steering": Part(postgres_steering.statements(), postgres_steering.SteerSql),
-    "waiting": Part(postgres_waiting.statements(), postgres_waiting.WaitingSql),
 }
 
 

@@ -13,12 +13,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
 from rowcall.operations import by_hand
-from rowcall.store.dialect import Ready
+from rowcall.store.control import actions
+from rowcall.store.control.queries import Rerun
+from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.jobs import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.statement import Plan
-from rowcall.store.steered import Rerun
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row
@@ -57,12 +58,12 @@ def one_attempt_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_manual_retry_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = SqliteDialect.rerun
+    right = actions.rerun_locked
 
-    def wrong(self: SqliteDialect, jobs: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
-        return right(self, [job._replace(more_attempts=0) for job in jobs], now_ms)
+    def wrong(dialect: Dialect, jobs: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
+        return right(dialect, [job._replace(more_attempts=0) for job in jobs], now_ms)
 
-    monkeypatch.setattr(SqliteDialect, "rerun", wrong)
+    monkeypatch.setattr(actions, "rerun_locked", wrong)
 
 
 def recovery_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,9 @@ import pytest
 
 from rowcall import Context, Rowcall
 from rowcall.domain.lifecycle import CancelRequested, Lost, Move
+from rowcall.store.control.queries import INTERRUPTED
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
-from rowcall.store.sqlite.dialect import SqliteDialect
-from rowcall.store.statement import Plan
-from rowcall.store.steered import Interrupted
+from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, Stop
 from rowcall.worker.completion import Completion
@@ -27,16 +26,17 @@ from tests.worker.support import Place, ended, some_beats
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The questions whether attempts are to go on, by the ids of their jobs."""
     ids: list[int] = []
-    ask = SqliteDialect.interrupted
+    ask = jobs.dialect.ask
 
-    def noted(dialect: SqliteDialect, attempts: Sequence[tuple[int, int]]) -> Plan[list[Interrupted]]:
-        ids.extend(job_id for job_id, _ in attempts)
-        return ask(dialect, attempts)
+    def noted(query: Query[object], *values: Sequence[tuple[int, int]]) -> Plan[list[object]]:
+        if query is INTERRUPTED:
+            ids.extend(job_id for job_id, _ in values[0])
+        return ask(query, *values)
 
-    monkeypatch.setattr(SqliteDialect, "interrupted", noted)
+    monkeypatch.setattr(jobs.dialect, "ask", noted)
     monkeypatch.setattr(cancel_requests, "CHECK_SECONDS", 0.02)
     return ids
 

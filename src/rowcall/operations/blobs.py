@@ -17,6 +17,7 @@ from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.operations.blob_table import BlobTable
+from rowcall.store.blobs.queries import BLOB_PINS, JOBS_REFERRING, UNREFERRED_BLOBS
 from rowcall.store.blobs.references import pinned, unpin
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
@@ -119,7 +120,7 @@ class Blobs:
             if stopping():
                 break
             self._look_at_pins(digests)
-            for digest in self._core.read(self._core.dialect.unreferred_blobs(digests)):
+            for digest in self._core.read(self._core.dialect.ask(UNREFERRED_BLOBS, digests)):
                 self._store.delete(digest, grace_seconds)
                 removed += 1
         return removed
@@ -127,8 +128,8 @@ class Blobs:
     def _look_at_pins(self, digests: Sequence[str]) -> None:
         """Learn what became of calls that were cut off between their statements."""
         core = self._core
-        for pin in core.read(core.dialect.blob_pins(digests)):
-            job_ids = core.read(core.dialect.jobs_referring(pin.reference))
+        for pin in core.read(core.dialect.ask(BLOB_PINS, digests)):
+            job_ids = core.read(core.dialect.ask(JOBS_REFERRING, pin.reference))
             core.write(lambda pin=pin, job_ids=job_ids: unpin(core.dialect, pin, job_ids))  # type: ignore[misc]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowcall.base.clock import Clock
 from rowcall.drivers.sqlite.database import SqliteDatabase
+from rowcall.store.results.queries import REGISTER_WAITER, REMOVE_WAITER
 from rowcall.wake.sqlite_waiter import SqliteWaiter
 from rowcall.wake.waiter import Wakeup
 from rowcall.wake.waker import Waker
@@ -83,11 +84,11 @@ class ServerOutlook:
     def announce(self, joined: Collection[int], left: Collection[int], all_of_them: Collection[int]) -> None:
         core, name = self._core, self._name
         if left:
-            core.database.write(lambda: core.dialect.wait_no_more(name, sorted(left)))
+            core.database.write(lambda: core.dialect.ask(REMOVE_WAITER, name, sorted(left)))
         if time.monotonic() - self._said_at > SAID_AGAIN_SECONDS:
             self._said_at, joined = time.monotonic(), all_of_them
         if joined:
-            core.database.write(lambda: core.dialect.wait_for(name, sorted(joined), core.now_ms()))
+            core.database.write(lambda: core.dialect.ask(REGISTER_WAITER, core.now_ms(), name, sorted(joined)))
 
     def wait(self, seconds: float) -> Collection[int] | None:
         if not self._words and not self._waker.wait(seconds):

@@ -10,6 +10,7 @@ from rowcall.domain.job import Paused, what_is_paused
 from rowcall.operations.control import actor_of
 from rowcall.operations.job_filters import checked_pause
 from rowcall.queue import Queue
+from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 
 
 class Pausing(Queue):
@@ -25,12 +26,12 @@ class Pausing(Queue):
         """
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
-        return _told(self.write(lambda: self.dialect.pause(kind, name, who, self.now_ms())))
+        return _told(self.write(lambda: self.dialect.ask(PAUSE, self.now_ms(), kind, name, who))[0])
 
     async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
-        return _told(await self.awrite(lambda: self.dialect.pause(kind, name, who, self.now_ms())))
+        return _told((await self.awrite(lambda: self.dialect.ask(PAUSE, self.now_ms(), kind, name, who)))[0])
 
     def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """Resume a queue or a task, and return whether it was paused.
@@ -39,21 +40,21 @@ class Pausing(Queue):
         """
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
-        was_paused = self.write(lambda: self.dialect.resume(kind, name))
+        was_paused = bool(self.write(lambda: self.dialect.ask(RESUME, kind, name)))
         return _told_of_resuming(kind, name, who, was_paused)
 
     async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         kind, name = checked_pause(queue, task)
         who = actor_of(actor)
-        was_paused = await self.awrite(lambda: self.dialect.resume(kind, name))
+        was_paused = bool(await self.awrite(lambda: self.dialect.ask(RESUME, kind, name)))
         return _told_of_resuming(kind, name, who, was_paused)
 
     def paused(self) -> builtins.list[Paused]:
         """The queues and tasks that are paused now, since when, and by whom."""
-        return self.read(self.dialect.paused())
+        return self.read(self.dialect.ask(PAUSED))
 
     async def apaused(self) -> builtins.list[Paused]:
-        return await self.aread(self.dialect.paused())
+        return await self.aread(self.dialect.ask(PAUSED))
 
 
 def _told(paused: Paused) -> Paused:

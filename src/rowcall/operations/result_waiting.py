@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError, StoreUnavailable
 from rowcall.operations.end_watch import Outlook, outlook_for
+from rowcall.store.results.waiting import ends
 from rowcall.wake.waker import Waker
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class WaitingRoom:
 
     def _look(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
         core = self._core
-        return core.database.read(core.dialect.awaited_ends(sorted(job_ids))) if job_ids else (set(), set())
+        return core.database.read(ends(core.dialect, job_ids)) if job_ids else (set(), set())
 
     def _resolve(self, job_ids: Collection[int]) -> None:
         with self._lock:

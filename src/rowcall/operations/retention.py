@@ -26,6 +26,7 @@ from rowcall.store.counts.queries import (
 )
 from rowcall.store.flows.blockers import mend
 from rowcall.store.limits.held_jobs import drop_stale
+from rowcall.store.results.queries import PRUNE_WAITERS
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
@@ -134,11 +135,11 @@ class Pruner:
 
 def tidy_up(core: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Fold what was counted, make hours of old minutes, forget what is older still, and starts that no limit counts."""
-    steps: list[MakePlan[int]] = [
+    steps: list[MakePlan[object]] = [
         lambda: folding.fold(core.dialect, everything=False, now_ms=core.now_ms()),
         lambda: folding.thin_out(core.dialect, core.now_ms()),
         lambda: folding.forget(core.dialect, core.now_ms()),
-        lambda: core.dialect.forget_waiters(core.now_ms()),
+        lambda: core.dialect.ask(PRUNE_WAITERS, core.now_ms()),
         lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
         lambda: drop_stale(core.dialect),
         lambda: mend(core.dialect, core.now_ms()),

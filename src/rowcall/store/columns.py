@@ -1,7 +1,8 @@
-"""The columns of a job: values made of its row, alike for every database. Times are milliseconds, JSON is text."""
+"""The columns of a job, and the one builder of `Job`. Databases return times in milliseconds and JSON as text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import cast
 
@@ -9,6 +10,21 @@ from rowcall.base.times import time_of
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.statement import Row
+
+_COLUMNS = (
+    "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
+    " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
+    " chain_id, chain_index, expires_at, timeout, retry, lease"
+)
+_JSON = ("payload", "result", "tags")
+
+
+def job_columns(time: Callable[[str], str], json: Callable[[str], str]) -> str:
+    """Return the columns of a table called `job`, in the order that `job_from_row` expects."""
+    return ", ".join(
+        time(f"job.{name}") if name.endswith("_at") else json(f"job.{name}") if name in _JSON else f"job.{name}"
+        for name in _COLUMNS.split(", ")
+    )
 
 
 def job_from_row(row: Row) -> Job:

@@ -16,12 +16,11 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from rowcall.domain.blobs import Reference
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.flows.contract import Flows, Touched
@@ -31,7 +30,6 @@ from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
 from rowcall.store.new_job import NewJob as NewJob
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
-from rowcall.store.steered import Steered
 
 R = TypeVar("R")
 
@@ -240,23 +238,6 @@ class Version(NamedTuple):
             raise SchemaMismatch(self.found, newest, RESTORE_ADVICE, problem)
 
 
-class Pin(NamedTuple):
-    """A blob that a job is about to refer to, or does already: `reference` is what its row would hold."""
-
-    token: str
-    digest: str
-    reference: str
-
-
-class Ends(NamedTuple):
-    """Of jobs that somebody waits for: those that have finished or are gone, and those that a transaction may be about
-    to finish that knew of nobody who waits.
-    """
-
-    over: set[int]
-    unsure: set[int]
-
-
 class Survey(msgspec.Struct, frozen=True):
     """Who is there, and whether some jobs have no owner any more."""
 
@@ -265,7 +246,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Flows, Limiting, Steered, Protocol):
+class Dialect(Flows, Limiting, Protocol):
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run a query of the catalogue and return its rows as values. How to add one: see `rowcall.store.statement`."""
 
@@ -387,33 +368,3 @@ class Dialect(Flows, Limiting, Steered, Protocol):
     def timeline(self, job_id: int) -> Plan[list[Event]]: ...
     def workers(self) -> Plan[list[WorkerInfo]]: ...
     def delete(self, job_id: int) -> Plan[None]: ...
-    def record_event(
-        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
-    ) -> Plan[None]: ...
-
-    # blobs: what is put into their store is put there before any row refers to it
-    def refer_to_blobs(self, references: Sequence[tuple[str, int]]) -> Plan[None]:
-        """Write down which jobs need which digests; twice is once."""
-
-    def pin_blobs(self, token: str, references: Sequence[Reference]) -> Plan[None]:
-        """A single plain statement: it may be the first in a transaction of the caller's, or one by itself."""
-
-    def unpin_blobs(self, token: str) -> Plan[None]: ...
-    def blob_pins(self, digests: Sequence[str]) -> Plan[list[Pin]]: ...
-    def jobs_referring(self, reference: str) -> Plan[list[int]]:
-        """Jobs whose payload or result is that reference. It reads the whole table: for what hardly ever happens."""
-
-    def unreferred_blobs(self, digests: Sequence[str]) -> Plan[list[str]]:
-        """Those of the digests that no job needs, as far as is committed."""
-
-    # waiting for the end of jobs: where writers have to tell, they tell those who wrote down that they wait
-    def wait_for(self, waiter: str, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
-        """Wait for these for a minute more."""
-
-    def wait_no_more(self, waiter: str, job_ids: Sequence[int]) -> Plan[None]: ...
-    def forget_waiters(self, now_ms: int | None) -> Plan[int]:
-        """Those that did not say so again in time; gives how many."""
-
-    def awaited_ends(self, job_ids: Sequence[int]) -> Plan[Ends]: ...
-    def tell_waiters(self, job_ids: Collection[int] | None) -> Plan[None]:
-        """Of the end of these jobs, or of any that is over by now: heard once the transaction is committed."""

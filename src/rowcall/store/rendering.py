@@ -13,7 +13,12 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<text:2>`, `<int:2>`, `<bigint:2>`, `<real:2>`, `<json:2>` | parameter 2, of that type |
 | `<time:2>` | parameter 2, milliseconds, as a time of the database |
 | `<ms:column>`, `<ms_or_null:column>` | a time as milliseconds; null for infinity |
-| `id <in_ids:2>` | whether the id is in the list of ids in parameter 2 |
+| `<interval:2>` | parameter 2, milliseconds, to add to a time |
+| `<job_columns>` | the columns of a table called `job` that `job_from_row` expects |
+| `<next:job.lease>` | one more, but never beyond what the column takes |
+| `<for_update>` | the row lock, where there are many writers |
+| `id <in_ids:2>`, `name <in_texts:2>` | whether the value is in the list in parameter 2 |
+| `from <ids:2>`, `from <texts:2>` | the list in parameter 2, as `given.id`, `given.item` |
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
 | `<text_of:column>` | a JSON column as text |
 | `<same:a, b>` | whether both are equal, or both null |

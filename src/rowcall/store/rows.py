@@ -11,7 +11,7 @@ from rowcall.domain.job import Attempt, Event, WorkerInfo
 from rowcall.store.columns import job_from_row as job_from_row
 from rowcall.store.columns import milliseconds as milliseconds
 from rowcall.store.columns import text, time
-from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Pin, Ready, Version
+from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Ready, Version
 from rowcall.store.flows.contract import Touched
 from rowcall.store.statement import Row
 
@@ -144,14 +144,6 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
 
 def number_from_row(row: Row) -> int:
     return cast("int", row[0])
-
-
-def bytes_from_row(row: Row) -> bytes:
-    return cast("bytes", row[0])
-
-
-def pin_from_row(row: Row) -> Pin:
-    return Pin(*cast("tuple[str, str, str]", row))
 
 
 def end_from_row(row: Row) -> tuple[int, int]:

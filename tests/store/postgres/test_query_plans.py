@@ -14,10 +14,11 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.drivers.postgres.connection import _PLANNER
+from rowcall.store.control.actions import rerun_locked
+from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
 from rowcall.store.dialect import Settlement, Success
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Row, Statement, fetch
-from rowcall.store.steered import Rerun
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
 
@@ -108,18 +109,18 @@ CASES = {
         lambda size: statements_of(DIALECT.mark_started([(job, 2, 5) for job in ids(size)], None)), [BY_ID]
     ),
     "which were asked to end": Case(
-        lambda size: statements_of(DIALECT.asked_to_cancel([(job, 2) for job in ids(size)])), [BY_ID]
+        lambda size: statements_of(DIALECT.ask(LOCK_ATTEMPTS, [(job, 2) for job in ids(size)])), [BY_ID]
     ),
     "which are not to go on": Case(
-        lambda size: statements_of(DIALECT.interrupted([(job, 2) for job in ids(size)])), [BY_ID], writes=False
+        lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 2) for job in ids(size)])), [BY_ID], writes=False
     ),
-    "ask to cancel": Case(lambda size: statements_of(DIALECT.ask_to_cancel(ids(size))), [BY_ID]),
+    "ask to cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, ids(size))), [BY_ID]),
     "cancel what waits": Case(
-        lambda size: statements_of(DIALECT.cancel_waiting(ids(size), "A:B", None, None)), [BY_ID]
+        lambda size: statements_of(DIALECT.ask(CANCEL_WAITING, None, ids(size), "A:B", None)), [BY_ID]
     ),
-    "lock jobs": Case(lambda size: statements_of(DIALECT.lock_jobs(ids(size))), [BY_ID]),
+    "lock jobs": Case(lambda size: statements_of(DIALECT.ask(LOCK_JOBS, ids(size))), [BY_ID]),
     "rerun": Case(
-        lambda size: statements_of(DIALECT.rerun([Rerun(job, 5) for job in ids(size)], None), [], []),
+        lambda size: statements_of(rerun_locked(DIALECT, [Rerun(job, 5) for job in ids(size)], None), [], []),
         [BY_ID],
         position=2,
     ),

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from rowcall.domain.blobs import Reference, reference_of
 from rowcall.domain.errors import RowcallError
-from rowcall.store.dialect import Dialect, Pin, Success
+from rowcall.store.blobs.queries import PIN_BLOBS, REFER_TO_BLOBS, UNPIN_BLOBS, Pin
+from rowcall.store.dialect import Dialect, Success
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def refer_to(dialect: Dialect, texts: Sequence[str | None], job_ids: Sequence[in
         if reference is not None:
             pairs.append((reference.digest, job_id))
     if pairs:
-        yield from dialect.refer_to_blobs(pairs)
+        yield from dialect.ask(REFER_TO_BLOBS, pairs)
 
 
 def refer_to_results(dialect: Dialect, settled: Sequence[Success], live: set[int]) -> Plan[None]:
@@ -34,18 +35,18 @@ def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: 
     """Run a plan on a connection of the caller's, which may commit each statement by itself: a crash between the row
     and what is written down of it leaves the pins, and those keep the blobs until somebody has looked.
     """
-    yield from dialect.pin_blobs(token, references)
+    yield from dialect.ask(PIN_BLOBS, token, list({one.digest: one.text for one in references}.items()))
     try:
         result = yield from plan
     except RowcallError:  # refused: the caller's transaction may be committed all the same
-        yield from dialect.unpin_blobs(token)
+        yield from dialect.ask(UNPIN_BLOBS, token)
         raise
-    yield from dialect.unpin_blobs(token)
+    yield from dialect.ask(UNPIN_BLOBS, token)
     return result
 
 
 def unpin(dialect: Dialect, pin: Pin, job_ids: Sequence[int]) -> Plan[None]:
     """Somebody has looked, and found these jobs."""
     if job_ids:
-        yield from dialect.refer_to_blobs([(pin.digest, job_id) for job_id in job_ids])
-    yield from dialect.unpin_blobs(pin.token)
+        yield from dialect.ask(REFER_TO_BLOBS, [(pin.digest, job_id) for job_id in job_ids])
+    yield from dialect.ask(UNPIN_BLOBS, pin.token)

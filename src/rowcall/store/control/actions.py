@@ -8,13 +8,26 @@ from datetime import datetime
 from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.store.control.queries import (
+    CANCEL_WAITING,
+    OBSTACLES,
+    RECORD_ENDS,
+    RECORD_EVENTS,
+    RECORD_LAST_ATTEMPTS,
+    REQUEST_CANCEL,
+    RERUN,
+    RESCHEDULE,
+    SET_PRIORITY,
+    Rerun,
+)
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.inspect import get, lock
+from rowcall.store.jobs.tags import retag
+from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
-from rowcall.store.steered import Rerun
 
 _UNFINISHED = (*WAITING, Status.RUNNING)
 
@@ -36,13 +49,22 @@ def rerun(
     """Let locked jobs that have finished run again, and the steps of their chains that fell with them."""
     fallen = yield from _fallen_with(dialect, jobs)
     revivals = [*jobs, *fallen]
-    yield from dialect.rerun([*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
+    yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
     yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
-    yield from dialect.record_events([job.id for job in revivals], "MANUAL_RETRY", actor, None, now_ms)
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
     # what has run has had all that it waited for, and what was completed from outside does without
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
         yield from dialect.wait_anew(waiting, now_ms)
+
+
+def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
+    ids = [job.id for job in reruns]
+    yield from dialect.ask(RECORD_LAST_ATTEMPTS, ids)
+    yield from dialect.ask(RECORD_ENDS, ids)
+    given = {str(job.id): [job.more_attempts, job.run_at_ms] for job in reruns}
+    yield from dialect.ask(RERUN, now_ms, given)
+    yield from retag(dialect, ids)
 
 
 def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
@@ -68,7 +90,7 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
         return found
     for kind, keys in sorted(_keys_of(concerned.values()).items()):
         yield from dialect.lock_keys(kind, sorted(keys))
-    for job_id, kind, other_id in (yield from dialect.obstacles(list(concerned))):
+    for job_id, kind, other_id in (yield from dialect.ask(OBSTACLES, list(concerned))):
         job = concerned[job_id]
         if kind == "key":
             found[job_id] = DuplicateJob(job.type, job.key or "", other_id)
@@ -104,16 +126,17 @@ def cancel_locked(
     running = [job.id for job in jobs if job.status is Status.RUNNING]
     if waiting:
         ids = [job.id for job in waiting]
-        yield from dialect.cancel_waiting(ids, CANCELLED_BY_HAND_CODE, reason, now_ms)
+        yield from dialect.ask(CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
+        yield from retag(dialect, ids)
         yield from dialect.ask(TALLY, now_ms, [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting])
-        yield from dialect.record_events(ids, "CANCELLED", actor, reason, now_ms)
+        yield from dialect.ask(RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
         concerned = yield from dialect.concerned()
         if any(concerned):
             yield from follow(dialect, ids, concerned, now_ms)
-    asked = (yield from dialect.ask_to_cancel(running)) if running else set()
-    if asked:
-        yield from dialect.record_events(sorted(asked), "CANCEL_REQUESTED", actor, reason, now_ms)
-    return len(waiting) + len(asked)
+    requested = (yield from dialect.ask(REQUEST_CANCEL, running)) if running else []
+    if requested:
+        yield from dialect.ask(RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
+    return len(waiting) + len(requested)
 
 
 # another time, another place in the queue
@@ -123,10 +146,11 @@ def reschedule(
     dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
 ) -> Plan[Job]:
     before = yield from _allowed(dialect, job_id, Move.RESCHEDULE, "reschedule")
-    yield from dialect.reschedule(job_id, run_at_ms, delay_ms, now_ms)
+    yield from dialect.ask(RESCHEDULE, now_ms, job_id, run_at_ms, delay_ms)
+    yield from retag(dialect, [job_id])
     job = yield from get(dialect, job_id)
     detail = f"from {_written(before.run_at)} to {_written(job.run_at)}"
-    yield from dialect.record_event(job_id, "RESCHEDULED", actor, detail, now_ms)
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "RESCHEDULED", actor, detail)
     return job
 
 
@@ -134,9 +158,9 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
     before = yield from lock(dialect, job_id)
     if before.status not in _UNFINISHED:
         raise WrongState(job_id, before.status, "set the priority of", [str(status) for status in _UNFINISHED])
-    yield from dialect.set_priority(job_id, priority)
+    yield from dialect.ask(SET_PRIORITY, job_id, priority)
     detail = f"from {before.priority} to {priority}"
-    yield from dialect.record_event(job_id, "PRIORITY_CHANGED", actor, detail, now_ms)
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "PRIORITY_CHANGED", actor, detail)
     return (yield from get(dialect, job_id))
 
 
@@ -149,7 +173,7 @@ def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     if waiting:
         raise StillNeeded(job_id, sorted(waiting))
     yield from dialect.delete(job_id)
-    yield from dialect.tell_waiters([job_id])
+    yield from notify_waiters(dialect, [job_id])
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:

@@ -8,10 +8,10 @@ import msgspec
 
 from rowcall.domain.job import Job, Status
 from rowcall.store.control.actions import cancel_locked, obstacles_of, rerun
+from rowcall.store.control.queries import FAILED_WITH, LOCK_JOBS, UNFINISHED_WITH_KEY, Rerun
 from rowcall.store.counts.queries import NOW, TOTALS
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.statement import Plan
-from rowcall.store.steered import Rerun
 
 AT_ONCE = 200
 
@@ -112,7 +112,7 @@ def _next(dialect: Dialect, wanted: Wanted, walk: Walk) -> Plan[Found]:
     if wanted.error_codes is not None:
         return (yield from _next_failed(dialect, wanted, wanted.error_codes, walk))
     if wanted.key is not None and wanted.type is not None:
-        jobs = yield from dialect.unfinished_with_key(wanted.type, wanted.key, walk.before_id, AT_ONCE)
+        jobs = yield from dialect.ask(UNFINISHED_WITH_KEY, wanted.type, wanted.key, walk.before_id, AT_ONCE)
         return Found(jobs, _behind(walk, jobs, sources=1))
     jobs = yield from dialect.list_jobs(
         Filter(
@@ -131,7 +131,8 @@ def _next_failed(dialect: Dialect, wanted: Wanted, error_codes: Sequence[str], w
     if not error_codes:
         return Found([], msgspec.structs.replace(walk, over=True))
     code = error_codes[walk.source]
-    failed = yield from dialect.failed_with(code, wanted.queue, wanted.type, walk.after, AT_ONCE)
+    after = walk.after or (0, 0)
+    failed = yield from dialect.ask(FAILED_WITH, code, *after, wanted.queue, wanted.type, AT_ONCE)
     jobs = [one.job for one in failed]
     behind = _behind(walk, jobs, sources=len(error_codes))
     if behind.source == walk.source and failed:
@@ -156,7 +157,7 @@ def _left(wanted: Wanted, walk: Walk) -> int | None:
 
 
 def _locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
-    return (yield from dialect.lock_jobs([job.id for job in jobs])) if jobs else []
+    return (yield from dialect.ask(LOCK_JOBS, [job.id for job in jobs])) if jobs else []
 
 
 def _one_of_each_key(jobs: Sequence[Job]) -> list[Job]:

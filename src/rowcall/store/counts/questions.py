@@ -21,6 +21,7 @@ from rowcall.domain.job import (
     Status,
 )
 from rowcall.domain.retention import Rules
+from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import (
     ARRIVALS,
     ERROR_SPANS,
@@ -82,7 +83,7 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         pace=_pace(past, sum(jobs for _, _, jobs in arrivals)),
         pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
         pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
-        paused=(yield from dialect.paused()),
+        paused=(yield from dialect.ask(PAUSED)),
     )
 
 

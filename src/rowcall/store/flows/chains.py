@@ -9,11 +9,13 @@ from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE, Move, target
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.actions import cancel_locked
+from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken, completed_by_hand
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.contract import ChainFilter, Touched
 from rowcall.store.jobs.after_settling import follow
+from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 
@@ -64,7 +66,7 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
     yield from dialect.complete_by_hand(last.id, result, now_ms)
     yield from refer_to(dialect, [result], [last.id])
     yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
-    yield from dialect.record_event(last.id, "COMPLETED", actor, "the chain was completed by hand", now_ms)
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [last.id], "COMPLETED", actor, "the chain was completed by hand")
     yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.concerned()), now_ms)
     return (yield from get(dialect, chain_id))
 
@@ -97,7 +99,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
     for job_id in sorted(doomed, reverse=True):
         yield from dialect.delete(job_id)
-    yield from dialect.tell_waiters(list(doomed))
+    yield from notify_waiters(dialect, list(doomed))
     return len(doomed)
 
 

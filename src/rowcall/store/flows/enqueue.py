@@ -10,6 +10,7 @@ import msgspec
 from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.domain.job import FINISHED, WAITING, Job
 from rowcall.store.blobs.references import refer_to
+from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
 from rowcall.store.flows.blockers import resolve
 from rowcall.store.flows.contract import Blocker, Edge, Holder, Replacement, Standing, Unique
@@ -270,7 +271,7 @@ def _tell_replaced(
     for key, job_id in replaceable.items():
         if job_id in replaced:
             yield from refer_to(dialect, [orders[by_key[key][-1]].payload], [job_id])
-            yield from dialect.record_event(job_id, "REPLACED", None, f"key {key}", now_ms)
+            yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "REPLACED", None, f"key {key}")
 
 
 def _existing(dialect: Dialect, taken: dict[int, _Claim], inserted: dict[int, Inserted]) -> Plan[dict[int, Job]]:

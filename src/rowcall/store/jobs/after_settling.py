@@ -7,6 +7,7 @@ from collections.abc import Collection
 from rowcall.store.dialect import Concerned, Dialect
 from rowcall.store.flows.blockers import resolve_ended
 from rowcall.store.limits.held_jobs import free
+from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 
@@ -28,5 +29,5 @@ def follow(
     if concerned.slots:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
     if settled and concerned.waiters:  # of others, too, that came to their end by it
-        yield from dialect.tell_waiters(None if concerned.edges else settled)
+        yield from notify_waiters(dialect, None if concerned.edges else settled)
     return any_ready

@@ -8,18 +8,18 @@ import msgspec
 
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Settlement
 from rowcall.store.statement import Plan
-from rowcall.store.steered import Asked
 
 
 class Heeded(msgspec.Struct):
     """Settlements as they are to be written, and those of them that became cancellations."""
 
     settlements: list[Settlement]
-    asked: list[Asked] = []
+    asked: list[CancelRequest] = []
 
     @property
     def cancelled(self) -> dict[int, Transition]:
@@ -35,14 +35,21 @@ class Heeded(msgspec.Struct):
 def heed(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Heeded]:
     """Whatever was to become of attempts other than success: where somebody asked for the end, it is the end."""
     concerned = [(row.id, row.lease) for row in settlements if row.status != Status.CANCELLED]
-    asked = (yield from dialect.asked_to_cancel(concerned)) if concerned else []
+    asked = (yield from cancel_requests(dialect, concerned)) if concerned else []
     if not asked:
         return Heeded(list(settlements))
     by_id = {one.id: one for one in asked}
     return Heeded([_instead(row, by_id[row.id]) if row.id in by_id else row for row in settlements], asked)
 
 
-def _instead(row: Settlement, asked: Asked) -> Settlement:
+def cancel_requests(dialect: Dialect, attempts: Sequence[tuple[int, int]]) -> Plan[list[CancelRequest]]:
+    """Return which attempts (ids and leases) have a cancel request; no new one can come until the transaction ends."""
+    locked = yield from dialect.ask(LOCK_ATTEMPTS, attempts)
+    requested = [job_id for job_id, has_request in locked if has_request]
+    return (yield from dialect.ask(CANCEL_REQUESTS, requested)) if requested else []
+
+
+def _instead(row: Settlement, asked: CancelRequest) -> Settlement:
     transition = _cancelled(asked)
     return msgspec.structs.replace(
         row,
@@ -60,5 +67,5 @@ def _instead(row: Settlement, asked: Asked) -> Settlement:
     )
 
 
-def _cancelled(asked: Asked) -> Transition:
+def _cancelled(asked: CancelRequest) -> Transition:
     return decide(Tries(asked.attempt, asked.attempt), CancelRequested(asked.reason))

@@ -15,7 +15,7 @@ from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, times_of
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
 from rowcall.store.jobs.after_settling import follow
-from rowcall.store.jobs.cancel_requests import heed
+from rowcall.store.jobs.cancel_requests import cancel_requests, heed
 from rowcall.store.statement import Plan
 
 
@@ -227,7 +227,7 @@ def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> 
     """`JobCancelled` where somebody has asked for its end: the lease is not renewed then."""
     if not (yield from dialect.heartbeat(job_id, lease, now_ms)):
         raise LeaseLost(job_id)
-    for asked in (yield from dialect.asked_to_cancel([(job_id, lease)])):
+    for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):
         raise JobCancelled(job_id, asked.reason)
 
 

@@ -1,30 +1,18 @@
-"""The table of blobs, where they are kept on the server: for our own connections alone."""
+"""Texts about the table that holds the blobs."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-
-from rowcall.store import rows
-from rowcall.store.postgres.blobs_sql import BlobsSql
-from rowcall.store.speech import plain
-from rowcall.store.spoken_blobs import SpokenBlobs
-from rowcall.store.statement import Plan, Statement, execute, fetch, first
-
-
-class PostgresBlobs(SpokenBlobs):
-    _blobs: BlobsSql
-
-    def put_blob(self, digest: str, data: bytes, now_ms: int | None) -> Plan[None]:
-        """Written once: one that is there is only touched, and need not be sent."""
-        if not (yield from fetch(plain(self._blobs.touch_blob, now_ms, digest))):
-            yield from execute(plain(self._blobs.put_blob, now_ms, digest, b64encode(data).decode()))
-
-    def get_blob(self, digest: str) -> Plan[bytes | None]:
-        return first(Statement(self._blobs.get_blob, (digest,), rows.bytes_from_row))
-
-    def old_blobs(self, older_than_seconds: float, after: str, limit: int, now_ms: int | None) -> Plan[list[str]]:
-        parameters = (now_ms, older_than_seconds, after, limit)
-        return fetch(Statement(self._blobs.old_blobs, parameters, rows.text_from_row))
-
-    def delete_blob(self, digest: str, older_than_seconds: float, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._blobs.delete_blob, now_ms, digest, older_than_seconds))
+touch_blob = "update <blob> set touched_at = greatest(touched_at, <now>) where digest = $2::text returning digest"
+put_blob = """
+    insert into <blob> as blob (digest, data, touched_at)
+    values ($2::text, decode($3::text, 'base64'), <now>)
+    on conflict (digest) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)"""
+get_blob = "select data from <blob> where digest = $1::text"
+old_blobs = """
+    select digest from <blob>
+    where digest > $3::text and touched_at < (select <now> - $2::float8 * interval '1 second')
+    order by digest limit $4::int"""
+# a locked row is checked again after the lock: one that was touched meanwhile is not deleted
+delete_blob = """
+    delete from <blob>
+    where digest = $2::text and touched_at < (select <now> - $3::float8 * interval '1 second')"""

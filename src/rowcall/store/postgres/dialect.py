@@ -32,9 +32,7 @@ from rowcall.store.dialect import (
 )
 from rowcall.store.flows.contract import Touched
 from rowcall.store.new_job import fields_of
-from rowcall.store.postgres import counts
-from rowcall.store.postgres.blobs import PostgresBlobs
-from rowcall.store.postgres.blobs_sql import BlobsSql
+from rowcall.store.postgres import blobs, control, counts, jobs, results
 from rowcall.store.postgres.flows import PostgresFlows
 from rowcall.store.postgres.flows_sql import FlowsSql
 from rowcall.store.postgres.limits import PostgresLimits
@@ -50,11 +48,8 @@ from rowcall.store.postgres.rows import (
 )
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.postgres.sql import Sql
-from rowcall.store.postgres.steer_sql import SteerSql
-from rowcall.store.postgres.steering import PostgresSteering
-from rowcall.store.postgres.waiting import PostgresWaiting
-from rowcall.store.postgres.waiting_sql import WaitingSql
-from rowcall.store.postgres.words import channel_of, render
+from rowcall.store.postgres.words import channel_of, channel_of_ends, render
+from rowcall.store.results.queries import NOTIFY_WAITERS
 from rowcall.store.speech import only, plain
 from rowcall.store.statement import Change, Plan, Row, Statement, execute, fetch, first, no_row
 
@@ -63,22 +58,21 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue("postgres", (counts,), partial(render, prefix=prefix), array, _COUNT_CHANGES)
+    return Catalogue(
+        "postgres", (blobs, control, counts, jobs, results), partial(render, prefix=prefix), array, _COUNT_CHANGES
+    )
 
 
-class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, PostgresSteering, PostgresWaiting):
+class PostgresDialect(PostgresFlows, PostgresLimits):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._catalogue = catalogue(prefix)
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._steering = SteerSql(prefix)
         self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
-        self._waiting = WaitingSql(prefix)
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         return (yield from self.ask(query, *values))[0]
@@ -90,6 +84,10 @@ class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, PostgresStee
     @property
     def channel(self) -> str:
         return channel_of(self._prefix)
+
+    @property
+    def channel_of_ends(self) -> str:
+        return channel_of_ends(self._prefix)
 
     def version(self) -> Plan[Version]:
         yield from execute(plain(self._sql.wait_briefly))
@@ -249,7 +247,7 @@ class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, PostgresStee
         given = (now_ms, job_id, lease, result, started_age_ms)
         completed = yield from fetch(Statement(self._sql.complete, given, rows.end_from_row))
         if any(somebody_waits for _, somebody_waits in completed):
-            yield from self.tell_waiters([job_id])
+            yield from self.ask(NOTIFY_WAITERS, [job_id])
         return bool(completed)
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
@@ -351,11 +349,6 @@ class PostgresDialect(PostgresBlobs, PostgresFlows, PostgresLimits, PostgresStee
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))
-
-    def record_event(
-        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
-    ) -> Plan[None]:
-        return execute(plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
 
 
 def _always(found: list[Row]) -> bool:

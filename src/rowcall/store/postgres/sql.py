@@ -459,10 +459,6 @@ class Sql:
         from <worker> order by started_at, name"""
 
     delete = "delete from <job> where id = $1::bigint"
-    record_event = """
-        insert into <event> (job_id, at, event, actor, detail)
-        values ($2::bigint, <now>, $3::text, $4::text, $5::text)
-        returning id"""
 
 
 def statements() -> dict[str, str]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import msgspec
 
 from rowcall.store import rendering
+from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
 
 # never now(): in a long transaction that is when it began
@@ -52,6 +53,9 @@ def words(prefix: str, schema: str = "") -> Words:
         "channel_of_ends": channel_of_ends(prefix),
         "clock": CLOCK,
         "now": f"coalesce({time_of('$1')}, {CLOCK})",
+        "job_columns": job_columns(time=milliseconds_or_null, json="{}::text".format),
+        "for_update": "for update",
+        "next": lambda column: f"least({column}, {MOST_LEASE - 1}) + 1",
         "text": lambda number: f"${number}::text",
         "int": lambda number: f"${number}::int",
         "bigint": lambda number: f"${number}::bigint",
@@ -63,8 +67,11 @@ def words(prefix: str, schema: str = "") -> Words:
         "text_of": lambda column: f"{column}::text",
         "same": lambda values: " is not distinct from ".join(values.split(", ")),
         "indexed": lambda index: "",
-        "for_update": "for update",
         "skip_locked": "skip locked",
+        "interval": lambda number: f"${number}::bigint * interval '1 millisecond'",
+        "ids": lambda number: f"unnest(${number}::text::bigint[]) as given (id)",
+        "texts": lambda number: f"jsonb_array_elements_text(${number}::text::jsonb) as given (item)",
+        "in_texts": lambda number: f"= any (array(select jsonb_array_elements_text(${number}::text::jsonb)))",
         "in_ids": lambda number: f"= any (${number}::text::bigint[])",
         "rows": lambda number: f"jsonb_array_elements(${number}::text::jsonb) as item",
         "fields": _fields,

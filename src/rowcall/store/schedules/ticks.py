@@ -11,6 +11,7 @@ from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
+from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Inserted, NewJob
 from rowcall.store.flows.enqueue import Order, place_orders
@@ -76,11 +77,11 @@ def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor:
         (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
         if placed.existing is not None:
             if actor is not None:  # a person did it: show that on the job
-                yield from dialect.record_event(placed.existing.id, event, actor, row.name, now_ms)
+                yield from dialect.ask(RECORD_EVENTS, now_ms, [placed.existing.id], event, actor, row.name)
             return Made(placed.existing.id, duplicate=True)
         inserted = placed.inserted
     assert inserted is not None
-    yield from dialect.record_event(inserted.id, event, actor, row.name, now_ms)
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [inserted.id], event, actor, row.name)
     return Made(inserted.id)
 
 

@@ -31,12 +31,11 @@ from rowcall.store.dialect import (
     Version,
 )
 from rowcall.store.flows.contract import Touched
+from rowcall.store.jobs.queries import ANY_TAG
+from rowcall.store.jobs.tags import retag
 from rowcall.store.new_job import fields_of
 from rowcall.store.speech import only, plain
-from rowcall.store.spoken_blobs import SpokenBlobs
-from rowcall.store.spoken_steering import SpokenSteering
-from rowcall.store.sqlite import counts
-from rowcall.store.sqlite.blobs_sql import BlobsSql
+from rowcall.store.sqlite import control, counts, jobs, results
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
 from rowcall.store.sqlite.limits import SqliteLimits
@@ -44,8 +43,6 @@ from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
-from rowcall.store.sqlite.steer_sql import SteerSql
-from rowcall.store.sqlite.waiting import SqliteWaiting
 from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Change, Parameter, Plan, Statement, execute, fetch, first, no_row
 
@@ -54,19 +51,17 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue("sqlite", (counts,), partial(render, prefix=prefix))
+    return Catalogue("sqlite", (control, counts, jobs, results), partial(render, prefix=prefix))
 
 
-class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, SqliteWaiting):
+class SqliteDialect(SqliteFlows, SqliteLimits):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._catalogue = catalogue(prefix)
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._blobs = BlobsSql(prefix)
         self._flows = FlowsSql(prefix)
-        self._steering = SteerSql(prefix)
         self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
@@ -140,7 +135,7 @@ class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, Sqli
         return only(Statement(self._sql.glance, (now_ms,), rows.glance_from_row))
 
     def stage(self, limit: int, now_ms: int | None) -> Plan[int]:
-        if (yield from self._any_tag()):
+        if any((yield from self.ask(ANY_TAG))):
             yield from execute(plain(self._sql.retag_due, now_ms, limit))
         yield from execute(plain(self._sql.stage, now_ms, limit))
         return (yield from only(Statement(self._sql.changes, (), rows.number_from_row)))
@@ -204,13 +199,8 @@ class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, Sqli
     def mark_progress(self, marks: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
         return execute(plain(self._sql.mark_progress, now_ms, as_json(marks)))
 
-    def _any_tag(self) -> Plan[int]:
-        return only(Statement(self._sql.any_tag, (), rows.number_from_row))
-
     def _retag(self, job_ids: Collection[int]) -> Plan[None]:
-        """Let the tags of these jobs say what has become of them."""
-        if job_ids and (yield from self._any_tag()):
-            yield from execute(plain(self._sql.retag, as_json(job_ids)))
+        return retag(self, job_ids)
 
     def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         live = yield from self._settle_successes(settled, now_ms)
@@ -259,8 +249,7 @@ class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, Sqli
         parameters = (now_ms, job_id, lease, result, started_age_ms)
         if not (yield from fetch(plain(self._sql.complete, *parameters))):
             return False
-        if (yield from self._any_tag()):
-            yield from execute(plain(self._sql.retag, as_json([job_id])))
+        yield from retag(self, [job_id])
         return True
 
     def leases(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[int, str] | None]]:
@@ -348,11 +337,6 @@ class SqliteDialect(SpokenBlobs, SqliteFlows, SqliteLimits, SpokenSteering, Sqli
 
     def delete(self, job_id: int) -> Plan[None]:
         return execute(plain(self._sql.delete, job_id))
-
-    def record_event(
-        self, job_id: int, event: str, actor: str | None, detail: str | None, now_ms: int | None
-    ) -> Plan[None]:
-        return execute(plain(self._sql.record_event, now_ms, job_id, event, actor, detail))
 
 
 def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:

@@ -121,11 +121,6 @@ class Sql:
           where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
           order by expires_at limit ?2)
         returning id, queue, type, attempt"""
-    any_tag = "select exists (select 1 from <job_tag>)"
-    # with rows to give, as it has to have on a lent connection
-    retag = """
-        update <job_tag> set status = (select status from <job> where id = job_id)
-        where job_id in (select value from json_each(?1)) returning job_id"""
     retag_due = """
         update <job_tag> set status = <to:stage> where job_id in (
           select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
@@ -274,7 +269,6 @@ class Sql:
         from <worker> order by started_at, name"""
 
     delete = "delete from <job> where id = ?1"
-    record_event = "insert into <event> (job_id, at, event, actor, detail) values (?2, <now>, ?3, ?4, ?5) returning id"
 
     def ready_jobs(self, types: int) -> str:
         """The first jobs of some types of one queue: each type is read in order, and SQLite merges them lazily."""

@@ -8,6 +8,7 @@ from functools import cache
 import msgspec
 
 from rowcall.store import rendering
+from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
@@ -47,13 +48,18 @@ def words(prefix: str) -> Words:
         "prefix": prefix,
         "clock": CLOCK,
         "now": f"coalesce($1, {CLOCK})",
-        **dict.fromkeys(("text", "int", "bigint", "real", "time", "json"), lambda number: f"${number}"),
+        "job_columns": job_columns(time=str, json=str),
+        "for_update": "",
+        "next": next_of,
+        **dict.fromkeys(("text", "int", "bigint", "real", "time", "json", "interval"), lambda number: f"${number}"),
         **dict.fromkeys(("ms", "ms_or_null"), lambda time: time),
         "text_of": lambda column: column,
         "same": lambda values: " is ".join(values.split(", ")),
         "indexed": lambda index: f"indexed by <prefix>{index}",
-        **dict.fromkeys(("for_update", "skip_locked"), ""),
-        "in_ids": lambda number: f"in (select value from json_each(${number}))",
+        "skip_locked": "",
+        **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in (select value from json_each(${number}))"),
+        "ids": lambda number: f"(select value as id from json_each(${number})) as given",
+        "texts": lambda number: f"(select value as item from json_each(${number})) as given",
         "rows": lambda number: f"json_each(${number}) as item",
         "fields": _fields,
         "least": lambda values: f"min({values})",

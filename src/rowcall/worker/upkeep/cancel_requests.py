@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowcall.domain.lifecycle import CancelRequested, Lost
 from rowcall.queue import Queue
+from rowcall.store.control.queries import INTERRUPTED
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_ended_outside
 from rowcall.worker.service import Background
@@ -37,7 +38,7 @@ class CancelRequests:
         }
         if not attempts:
             return
-        for one in self._core.read(self._core.dialect.interrupted(list(attempts))):
+        for one in self._core.read(self._core.dialect.ask(INTERRUPTED, list(attempts))):
             attempt = attempts[one.id, one.lease]
             if attempt.settled:
                 continue  # it has ended since

@@ -11,6 +11,7 @@ from rowcall.domain.job import WorkerInfo, is_paused
 from rowcall.drivers.database import Connection
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue import Queue
+from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
 from rowcall.worker.process.identity import host_name
 
@@ -28,7 +29,7 @@ class HealthLog:
         (at_ms,) = connection.read(core.dialect.ask(NOW, core.now_ms()))
         ahead = at_ms / 1000 - (asked_at + core.clock.wall()) / 2
         workers = connection.read(core.dialect.workers())
-        paused = {(one.kind, one.name) for one in connection.read(core.dialect.paused())}
+        paused = {(one.kind, one.name) for one in connection.read(core.dialect.ask(PAUSED))}
         unfinished = connection.read(core.dialect.ask(UNFINISHED))
         found = list(
             complaints(

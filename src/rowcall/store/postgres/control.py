@@ -1,0 +1,63 @@
+"""Texts about what people do to jobs and queues."""
+
+from __future__ import annotations
+
+from rowcall.store.control.queries import REASON
+from rowcall.store.postgres.words import MOST_COUNT, time_of
+
+
+def _given(number: int) -> str:
+    """Return a field of what was given for the row, as text."""
+    return f"(select document from given) -> job.id::text ->> {number}"
+
+
+_RERUN_AT = time_of(f"({_given(1)})")
+
+# all of them are locked, also those without a request: no new one can come from now on
+lock_attempts = """
+    select mine.id, mine.has_request::int
+    from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
+      select id, coalesce(cancel_lease = lease, false) as has_request from <job> as job
+      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
+interrupted = f"""
+    select given.id, given.lease, (job.id is not null)::int, {REASON}
+    from (select (pair ->> 0)::bigint as id, (pair ->> 1)::bigint as lease
+          from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
+    left join lateral (
+      select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
+      on job.lease = given.lease and job.status = <running>
+    where job.id is null or job.cancel_lease = job.lease"""
+unfinished_with_key = """
+    select <job_columns> from <job> as job
+    where key is not null and type = $1::text and key = $2::text and status in <unfinished>
+      and ($3::bigint is null or id < $3::bigint)
+    order by type desc, key desc, id desc limit $4::int"""
+failed_with = """
+    select round(date_part('epoch', job.finished_at) * 1000000)::bigint, <job_columns> from <job> as job
+    where status = <failed> and coalesce(error_code, '') = $1::text
+      and (finished_at, id) > (to_timestamp($2::bigint / 1000000.0), $3::bigint) and isfinite(finished_at)
+      and ($4::text is null or queue = $4::text) and ($5::text is null or type = $5::text)
+    order by coalesce(error_code, ''), finished_at, id limit $6::int"""
+rerun = f"""
+    with given as materialized (select $2::text::jsonb as document)
+    update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,
+      lease = <next:job.lease>, run_at = coalesce({_RERUN_AT}, moment.now),
+      max_attempts = least(job.max_attempts + ({_given(0)})::int, {MOST_COUNT}),
+      claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
+      held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+      traceback = null
+    from (select <now> as now) as moment
+    where job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"""
+obstacles = """
+    select job.id, 'key', other.id from <job> as job cross join lateral (
+      select id from <job> as same
+      where same.key is not null and same.type = job.type and same.key = job.key and same.id <> job.id
+        and same.status in <unfinished> order by type desc, key desc, id desc limit 1) as other
+    where job.id <in_ids:1>
+    union all
+    select job.id, 'chain', later.id from <job> as job cross join lateral (
+      select id from <job> as step
+      where step.chain_id is not null and step.chain_id = job.chain_id and step.chain_index > job.chain_index
+        and not (step.attempt = 0 and step.status in (<blocked>, <failed>, <cancelled>))
+      order by chain_id, chain_index limit 1) as later
+    where job.id <in_ids:1>"""

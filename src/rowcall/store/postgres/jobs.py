@@ -1,0 +1,3 @@
+"""Texts about jobs and workers."""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""Texts about what people do to jobs and queues."""
+
+from __future__ import annotations
+
+from rowcall.store.control.queries import REASON
+from rowcall.store.sqlite.words import LARGEST
+
+# SQLite has one writer: nothing has to be locked, and only attempts with a request are of interest
+lock_attempts = """
+    select job.id, 1 from json_each($1) as given cross join <job> as job
+    where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')
+      and job.cancel_lease = job.lease"""
+interrupted = f"""
+    select given.id, given.lease, job.id is not null, {REASON}
+    from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each($1)) given
+    left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = <running>
+    where job.id is null or job.cancel_lease = job.lease"""
+unfinished_with_key = """
+    select <job_columns> from <job> as job indexed by <prefix>job_key
+    where key is not null and type = $1 and key = $2 and status in <unfinished> and ($3 is null or id < $3)
+    order by id desc limit $4"""
+failed_with = """
+    select job.finished_at, <job_columns> from <job> as job indexed by <prefix>job_failed
+    where status = <failed> and coalesce(error_code, '') = $1 and (finished_at, id) > ($2, $3)
+      and typeof(finished_at) = 'integer' and ($4 is null or queue = $4) and ($5 is null or type = $5)
+    order by finished_at, id limit $6"""
+rerun = f"""
+    update <job> as job set
+      status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,
+      lease = <next:lease>, run_at = coalesce(given.run_at, <now>),
+      max_attempts = min(max_attempts + given.more, {LARGEST}),
+      claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
+      held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+      traceback = null
+    from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,
+                 json_extract(value, '$[1]') as run_at from json_each($2)) as given
+    where job.id = given.id"""
+obstacles = """
+    select job.id, 'key', other.id from json_each($1) as given cross join <job> as job on job.id = given.value
+      cross join <job> as other indexed by <prefix>job_key
+        on other.type = job.type and other.key = job.key and other.key is not null
+    where other.id <> job.id and other.status in <unfinished>
+    union all
+    select job.id, 'chain', later.id from json_each($1) as given cross join <job> as job on job.id = given.value
+      cross join <job> as later indexed by <prefix>job_chain
+        on later.chain_id = job.chain_id and later.chain_id is not null
+    where later.chain_index > job.chain_index and not (
+      later.attempt = 0 and later.status in (<blocked>, <failed>, <cancelled>))"""
