@@ -41,6 +41,7 @@ from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # n
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
+from rowcall.testing.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -119,6 +120,7 @@ __all__ = [
     "TestKeys",
     "TestKeysOfTasks",
     "TestLeasesByHand",
+    "TestLifecycle",
     "TestLimits",
     "TestLimitsOfHandlers",
     "TestLimitsOfProcesses",
