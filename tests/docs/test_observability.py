@@ -42,9 +42,9 @@ def test_the_table_of_metrics_is_what_a_worker_serves(tmp_path: Path) -> None:
 
 def test_the_numbers_are_those_of_the_code() -> None:
     metrics = section(PAGE, "Metrics")
-    assert f"{meter.MOST_PAIRS} pairs of queue and task, and {meter.MOST_PAIRS} queues" in metrics
-    assert f"has not answered for {counts.STALE_SECONDS:g} s" in metrics
-    assert f"kept for {counts.FRESH_SECONDS:g} s" in metrics
+    assert f"first {meter.MOST_PAIRS} pairs of queue and task, and the first {meter.MOST_PAIRS} queues" in metrics
+    assert f"did not answer within {counts.STALE_SECONDS:g} s" in metrics
+    assert f"cached for {counts.FRESH_SECONDS:g} s" in metrics
     assert f"`{meter.OTHER}`" in metrics
     assert f'metrics_host="{DEFAULT_HOST}"' in metrics
     assert {f"`{outcome}`" for outcome in (*OUTCOMES.values(), meter.DROPPED)} <= set(re.findall(r"`\w+`", metrics))

@@ -92,4 +92,4 @@ def test_what_is_no_share_fails_the_attempt_and_says_why(tmp_path: Path, share: 
 
         job = resize.enqueue()
         assert jobs.drain().failed == 1
-        assert "wants a number from 0 to 1" in (jobs.get(job.id).error_detail or "")
+        assert "must be a number from 0 to 1" in (jobs.get(job.id).error_detail or "")
