@@ -54,7 +54,7 @@ def measure(given: argparse.Namespace) -> tuple[Results, dict[str, str]]:
         folder = Path(name)
         server = None
         if any(experiment.kind == "postgres" for experiment in chosen):
-            folder.chmod(0o711)  # a server that root starts runs as somebody else
+            folder.chmod(0o711)  # a server that root starts runs as another user
             server = stack.enter_context(PostgresServer(folder / "postgres", settings=DURABLE_SETTINGS))
         machine = facts(folder, server)
         for fact_name, fact in machine.items():
@@ -90,7 +90,7 @@ def arguments() -> argparse.Namespace:
     if given.rounds is None:
         given.rounds = 2 if given.quick else 5
     if given.rounds < 1:
-        parser.error("--rounds wants 1 or more")
+        parser.error("--rounds must be 1 or more")
     return given
 
 

@@ -61,7 +61,7 @@ def read_stamps(path: Path) -> list[Stamp]:
 
 
 def enqueue_jobs(task: BaseTask[[int, str], object], count: int) -> range:
-    """Enqueue no-ops, 1,000 in a transaction, as a program would; gives their ids."""
+    """Enqueue no-ops, 1,000 in a transaction, as a program would. Return their ids."""
     first = last = 0
     for start in range(0, count, MANY):
         jobs = task.enqueue_many([ARGUMENTS] * min(MANY, count - start))

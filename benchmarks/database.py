@@ -15,10 +15,10 @@ Row = tuple[Any, ...]
 
 
 class Database(Protocol):
-    """A connection of its own, each statement a transaction unless one is begun."""
+    """Open a connection in autocommit mode."""
 
     def rows(self, query: str, *parameters: object) -> list[Row]:
-        """What a query gives; parameters are written as question marks."""
+        """Return the rows of a query; parameters are written as question marks."""
 
     def seconds(self, time: str) -> str:
         """The expression for a time, in seconds since 1970."""

@@ -59,7 +59,7 @@ class Filler:
         self._now_ms = time.time_ns() // 1_000_000
 
     def waiting(self, count: int, kind: str, *, priority: int = 0, queue: str = "default") -> range:
-        """Jobs that may run now; gives their ids."""
+        """Write jobs that may run now. Return their ids."""
         return self._insert(count, {"type": kind, "status": "pending", "priority": priority, "queue": queue})
 
     def future(self, count: int, kind: str, *, priority: int, queue: str = "default") -> None:

@@ -40,13 +40,13 @@ def open_flow_app(url: str) -> FlowApp:
 
 
 def enqueue_chains(app: FlowApp, count: int) -> range:
-    """Chains of three, fixed from the beginning; gives the ids of all steps."""
+    """Write chains of three steps. Return the ids of all steps."""
     call = app.noop.bind(NUMBER, TO)
     return _in_flows(app, count, lambda flow: flow.add_chain([call] * 3))
 
 
 def enqueue_fan_in(app: FlowApp, count: int, width: int) -> range:
-    """Jobs of which each waits for so many others; gives the ids of all."""
+    """Write jobs that each wait for many others. Return the ids of all."""
     call = app.noop.bind(NUMBER, TO)
     ids: list[int] = []
     for _ in range(count // (width + 1)):
@@ -58,7 +58,7 @@ def enqueue_fan_in(app: FlowApp, count: int, width: int) -> range:
 
 
 def enqueue_hops(app: FlowApp, count: int) -> range:
-    """Jobs that go on twice; gives the ids that all three will have."""
+    """Write jobs that each continue twice. Return the ids that all three steps will have."""
     heads: list[Job] = []
     for _ in range(0, count // 3, MANY):
         heads += app.hop.enqueue_many([{**ARGUMENTS, "further": 2}] * MANY)
@@ -66,7 +66,7 @@ def enqueue_hops(app: FlowApp, count: int) -> range:
 
 
 def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
-    """Jobs of which one may run at a time for each of so many keys, in turn; gives their ids."""
+    """Write jobs of many keys, in turn, with one job per key at a time. Return their ids."""
     written: list[Job] = []
     for start in range(0, count, MANY):
         written += app.limited.enqueue_many(_numbered(range(start, start + MANY), keys))
@@ -74,7 +74,7 @@ def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
 
 
 def enqueue_last_attempts(app: FlowApp, count: int) -> range:
-    """Plain jobs of which every tenth has one attempt only; gives their ids."""
+    """Write plain jobs; every tenth has one attempt only. Return their ids."""
     ids: list[int] = []
     last = app.noop.using(max_attempts=1)
     for _ in range(0, count, MANY):

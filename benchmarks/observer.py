@@ -23,7 +23,7 @@ class Observer:
     def wait_until_settled(
         self, ids: range, worker: WorkerProcess, *, each_look: Callable[[], None] = lambda: None
     ) -> float:
-        """Wait until all these jobs are settled; gives the wall-clock time, in seconds, at which that was seen."""
+        """Wait until all these jobs are settled. Return the wall-clock time, in seconds, at which that was seen."""
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS
         last = range(ids[-1], ids[-1] + 1)
         # mostly a look at the last row alone: the jobs before it are nearly always done by then

@@ -1,4 +1,4 @@
-"""Runs the experiments, round by round: one of each, then one of each again, so that a slow minute meets all."""
+"""Runs the experiments, round by round: one of each, then one of each again, so that a slow minute affects all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Results:
 
 
 def run(experiments: Sequence[Experiment], bench: Bench, rounds: int, say: Callable[[str], None]) -> Results:
-    """Measure all; an experiment that fails is named in the results, and the others go on."""
+    """Measure all. An experiment that fails is named in the results, and the others continue."""
     results = Results(rounds, bench.sizes)
     began = time.monotonic()
     for number in range(rounds):

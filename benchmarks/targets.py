@@ -1,4 +1,4 @@
-"""What is to be reached, and how it follows from what was measured."""
+"""The targets, and how each is computed from the figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Target:
     at_least: bool = True
 
     def spread(self, measured: Measured) -> Spread | None:
-        """What came of it, over the rounds; nothing if it was not measured."""
+        """Return the spread over the rounds, or None if it was not measured."""
         if not all(measured.get(name) for name in self.figures):
             return None
         return spread(self.values(measured))
@@ -84,7 +84,7 @@ QUESTIONS = ("stats", "stuck", "retries", "errors", "retention")
 
 
 def observing(prefix: str) -> tuple[Target, ...]:
-    """What may be asked of counts, history and retention, on either database."""
+    """Return the targets of counts, history and retention on a database."""
     asked = "{} of 10,000,000 rows"
     pages = "a page of `list`, for each filter alone and with each status, of 10,000,000 rows"
     prune = "a prune of 1,000,000 jobs beside a drain"
@@ -101,7 +101,7 @@ def observing(prefix: str) -> tuple[Target, ...]:
 
 
 def flowing(prefix: str) -> tuple[Target, ...]:
-    """What chains, keys and limits may cost, on either database, and what they cost those that use none."""
+    """Return the targets of chains, keys and limits on a database, and of jobs without them."""
     plain = "of the plain drain"
     of_plain = {
         "chains": "drain of chains of 3, fixed from the beginning",

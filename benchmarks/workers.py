@@ -70,7 +70,7 @@ class WorkerProcess:
 def worker_processes(
     place: Place, count: int = 1, *, stamps: Path | None = None, queue: str | None = None, flows: bool = False
 ) -> Iterator[list[WorkerProcess]]:
-    """So many workers, each in a process of its own, let loose together."""
+    """Start many workers together, each in a separate process."""
     errors = place.folder / "worker-errors.txt"
     options = {"--stamps": stamps, "--queue": queue}
     given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
@@ -129,7 +129,7 @@ def command(name: str, arguments: Sequence[str]) -> list[str]:
 
 
 def report_of(name: str, *arguments: object) -> dict[str, float]:
-    """Run one of `benchmarks/processes` to its end; gives the figures it prints."""
+    """Run one of `benchmarks/processes` to its end. Return the figures that it prints."""
     ran = subprocess.run(
         command(name, [str(argument) for argument in arguments]),
         cwd=ROOT,
@@ -148,7 +148,7 @@ Ask = Callable[[str], dict[str, float]]
 
 @contextmanager
 def conversation(name: str, *arguments: object) -> Iterator[Ask]:
-    """One of `benchmarks/processes` that is told a line at a time, and prints the figures of each."""
+    """Run one of `benchmarks/processes` that reads commands, a line each, and prints the figures of each."""
     process = subprocess.Popen(
         command(name, [str(argument) for argument in arguments]),
         cwd=ROOT,

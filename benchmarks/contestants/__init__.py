@@ -1,4 +1,4 @@
-"""Those that drain a PostgreSQL queue side by side with Rowcall, each run in the same way by `processes.contest`."""
+"""Other queues that drain a PostgreSQL queue next to Rowcall. `processes.contest` runs each of them in the same way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Begin = Callable[[], object]
 """Waits until all processes of the contest are ready."""
 
 Count = Callable[[int], None]
-"""Told how many jobs were handled."""
+"""Called with the number of jobs that were handled."""
 
 
 class Contestant(Protocol):
@@ -28,10 +28,10 @@ class Contestant(Protocol):
 
     @staticmethod
     async def drain(url: str, begin: Begin, count: Count) -> None:
-        """Connect, begin, and handle jobs until there are none; it may go on waiting for more."""
+        """Connect, begin, and handle jobs until there are none. It may then wait for more."""
 
 
 def contestant(name: str) -> Contestant:
     if name not in CONTESTANTS:
-        raise ValueError(f"{name!r} is none of {', '.join(CONTESTANTS)}")
+        raise ValueError(f"unknown queue {name!r}; known: {', '.join(CONTESTANTS)}")
     return cast(Contestant, import_module(f"benchmarks.contestants.{name}"))

@@ -1,5 +1,5 @@
 """procrastinate with what made it fastest here: 30 jobs at once on ten connections, uvloop, jobs deleted once they have
-succeeded, nobody listening for notifications, nothing logged. More jobs at once were no quicker.
+succeeded, no LISTEN, nothing logged. More jobs at a time were not faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drains from a table that jobs have gone through for a long time, tidied only as Rowcall has asked autovacuum to."""
+"""Drains from a table after many jobs have gone through it, vacuumed only by autovacuum with Rowcall's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS = 3
 
 
 def measure(bench: Bench) -> Figures:
-    """Drain after drain, each by a worker of its own: the first few, the last few, and a new table beside those."""
+    """Measure drain after drain, each by a new worker: the first few, the last few, and a new table next to them."""
     turns = bench.sizes.churn_jobs // bench.sizes.drain_jobs
     rates, beside = [], []
     with bench.fresh_place() as place:

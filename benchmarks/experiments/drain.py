@@ -1,4 +1,4 @@
-"""Drains of no-op jobs, each in processes of its own, one after the other."""
+"""Drains of no-op jobs, each in separate processes, one after the other."""
 
 from __future__ import annotations
 

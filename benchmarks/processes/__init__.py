@@ -1,1 +1,1 @@
-"""Programs of the benchmark that run in processes of their own: `python -m benchmarks.processes.NAME`."""
+"""Programs of the benchmark that run in separate processes: `python -m benchmarks.processes.NAME`."""

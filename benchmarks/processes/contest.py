@@ -65,7 +65,7 @@ def drain(name: str, url: str, barrier: Barrier, handled: Array[c_longlong], num
 
 
 def wait_for(reached: Callable[[], bool], drainers: Sequence[SpawnProcess]) -> float:
-    """Gives when the look began that saw it reached."""
+    """Return when the read began that saw it reached."""
     deadline = time.perf_counter() + LONGEST_DRAIN_SECONDS
     while (now := time.perf_counter()) < deadline:
         if reached():

@@ -18,7 +18,7 @@ TASKS_AT_ONCE = 100
 def main() -> None:
     url, bare_url, (single, gathered, bulk) = sys.argv[1], sys.argv[2], map(int, sys.argv[3:6])
     if single % TURNS or gathered % (TURNS * TASKS_AT_ONCE) or bulk % MANY:
-        sys.exit(f"wants multiples of {TURNS}, {TURNS * TASKS_AT_ONCE} and {MANY}")
+        sys.exit(f"must be multiples of {TURNS}, {TURNS * TASKS_AT_ONCE} and {MANY}")
     app, bare = open_app(url), new_bare_queue(bare_url)
     app.noop_sync.enqueue(NUMBER, TO)
     seconds = dict.fromkeys(("bare_single", "single", "gathered", "bare_bulk", "bulk"), 0.0)

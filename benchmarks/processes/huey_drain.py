@@ -3,7 +3,7 @@
 `default` is SqliteHuey with nothing set: journal_mode=wal, and synchronous as SQLite has it by itself, which is full.
 `fastest` sets what huey documents for speed: fsync=False (synchronous=off: a power cut may lose jobs or the file), no
 results kept, a larger cache. Further worker threads share one connection; two and four were no quicker in a short
-trial. Nothing is logged and nobody listens to huey's signals, so neither costs anything.
+trial. Nothing is logged and no code listens to huey's signals, so neither costs anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Enqueues jobs with a key each, 1,000 in a call: keyed URL COUNT. Gives jobs per second."""
+"""Enqueues jobs with a key each, 1,000 in a call: keyed URL COUNT. Prints jobs per second."""
 
 from __future__ import annotations
 

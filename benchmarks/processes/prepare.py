@@ -1,4 +1,4 @@
-"""Makes a queue and enqueues no-ops; gives the first and the last id."""
+"""Creates a queue and enqueues no-ops. Prints the first and the last id."""
 
 from __future__ import annotations
 

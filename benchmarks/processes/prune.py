@@ -1,4 +1,4 @@
-"""Prunes until there is nothing left, in a process of its own."""
+"""Prunes until there is nothing left, in a separate process."""
 
 from __future__ import annotations
 

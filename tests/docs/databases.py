@@ -42,7 +42,7 @@ class PageDatabase(Protocol):
         """Whether the block can be followed on this kind of database."""
 
     def filled_in(self, text: str) -> str:
-        """A text of the page, with this database in the place of the one it names."""
+        """Return a text of the page with this database instead of the one it names."""
 
     def run_sql(self, sql: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Follows one page in a process of its own, in its current folder: what the page sets up cannot be set up twice.
+"""Follows one page in a separate process, in its current folder: what the page sets up cannot be set up twice.
 
 python -m tests.docs.follow docs/transactions.md                                  # on its file
 python -m tests.docs.follow docs/transactions.md postgresql://… psycopg asyncpg   # on a server, by SQLAlchemy's drivers

@@ -107,20 +107,20 @@ def work_for_a_moment(words: list[str], folder: Path, database: PageDatabase) ->
 
 
 def assert_same_shape(shown: object, real: object, place: str) -> None:
-    """The same keys, and values of the same kind; null stands for any value, the first of a list for all."""
+    """Compare keys and types of values. Null matches any value; the first item of a list is compared with all."""
     if shown is None or real is None:
         return
     if isinstance(shown, dict):
-        assert isinstance(real, dict), f"{place}: {real!r} is no object"
+        assert isinstance(real, dict), f"{place}: {real!r} is not an object"
         assert list(shown) == list(real), place
         for key, value in shown.items():
             assert_same_shape(value, real[key], f"{place}.{key}")
     elif isinstance(shown, list):
-        assert isinstance(real, list), f"{place}: {real!r} is no list"
+        assert isinstance(real, list), f"{place}: {real!r} is not a list"
         assert bool(shown) == bool(real), f"{place}: {real!r}"
         for part in real:
             assert_same_shape(shown[0], part, f"{place}[]")
     elif isinstance(shown, int | float) and not isinstance(shown, bool):
-        assert isinstance(real, int | float), f"{place}: {real!r} is no number"
+        assert isinstance(real, int | float), f"{place}: {real!r} is not a number"
     else:
         assert type(shown) is type(real), f"{place}: {real!r}"

@@ -27,7 +27,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> PageDatabase:
 
 @pytest.fixture
 def jobs(database: PageDatabase, tmp_path: Path) -> Iterator[Rowcall]:
-    """A queue of somebody who has no task, beside the modules of the page."""
+    """A queue without declared tasks, next to the modules of the page."""
     for block in blocks(DOCS / "changing-tasks.md"):
         if block.file_name is not None:
             (tmp_path / block.file_name).write_text(database.filled_in(block.text))

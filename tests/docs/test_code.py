@@ -17,7 +17,7 @@ from tests.pgbouncer import PgBouncer, find_pgbouncer
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
 MOST_NOT_RUN = 4
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
-FOLLOWED_HERE = [page for page in PAGES if page.stem != "transactions"]  # that has a module of its own
+FOLLOWED_HERE = [page for page in PAGES if page.stem != "transactions"]  # it has a separate test module
 
 Follow = Callable[[Path, PageDatabase], None]
 

@@ -16,7 +16,7 @@ PAGE = DOCS / "error-codes.md"
 
 
 def table(head: str) -> dict[str, str]:
-    """What stands in the second column of the table with that head, with the code of its row."""
+    """Return the names in the second column of the table with that head, each with the code of its row."""
     _, mark, rest = section(PAGE, "Codes of exceptions").partition(f"\n| code | {head} |\n| --- | --- |\n")
     assert mark, head
     rows = [line.split(" | ") for line in rest.partition("\n\n")[0].splitlines()]

@@ -28,7 +28,7 @@ Follow = Callable[..., str]
 
 @pytest.fixture
 def follow(tmp_path: Path) -> Follow:
-    """Follow the page in an empty folder; gives what it printed."""
+    """Follow the page in an empty folder. Return what it printed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     environment.pop("ROWCALL_URL", None)
 
@@ -76,34 +76,34 @@ def test_on_a_server(drivers: tuple[str, str], follow: Follow, postgres_url: str
     assert welcomed(postgres_url) == users
 
 
-def lend_to_sqlite3(jobs: Rowcall, url: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED") -> None:
+def enqueue_on_sqlite3(jobs: Rowcall, url: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED") -> None:
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=isolation_level)) as connection:
         jobs.enqueue("welcome", connection=connection)
 
 
-def lend_to_aiosqlite(jobs: Rowcall, url: str) -> None:
-    async def lend() -> None:
+def enqueue_on_aiosqlite(jobs: Rowcall, url: str) -> None:
+    async def enqueue() -> None:
         async with aiosqlite.connect(url.removeprefix("sqlite:///")) as connection:
             await jobs.aenqueue("welcome", connection=connection)
 
-    asyncio.run(lend())
+    asyncio.run(enqueue())
 
 
-def lend_to_psycopg(jobs: Rowcall, url: str, autocommit: bool = False) -> None:
+def enqueue_on_psycopg(jobs: Rowcall, url: str, autocommit: bool = False) -> None:
     with closing(psycopg.connect(url, autocommit=autocommit)) as connection:
         jobs.enqueue("welcome", connection=connection)
 
 
-def lend_to_asyncpg(jobs: Rowcall, url: str) -> None:
-    async def lend() -> None:
+def enqueue_on_asyncpg(jobs: Rowcall, url: str) -> None:
+    async def enqueue() -> None:
         connection = await asyncpg.connect(url)
         await jobs.aenqueue("welcome", connection=connection)
         await connection.close()
 
-    asyncio.run(lend())
+    asyncio.run(enqueue())
 
 
-def lend_to_sqlalchemy(jobs: Rowcall, url: str, **options: str) -> None:
+def enqueue_on_sqlalchemy(jobs: Rowcall, url: str, **options: str) -> None:
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), **options)
     with engine.connect() as connection:
         jobs.enqueue("welcome", connection=connection)
@@ -111,39 +111,39 @@ def lend_to_sqlalchemy(jobs: Rowcall, url: str, **options: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lend", "options", "at_once"),
+    ("enqueue", "options", "at_once"),
     [
-        (lend_to_sqlite3, {}, False),
-        (lend_to_aiosqlite, {}, False),
-        (lend_to_sqlalchemy, {}, False),
-        (lend_to_sqlite3, {"isolation_level": None}, True),
-        (lend_to_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
+        (enqueue_on_sqlite3, {}, False),
+        (enqueue_on_aiosqlite, {}, False),
+        (enqueue_on_sqlalchemy, {}, False),
+        (enqueue_on_sqlite3, {"isolation_level": None}, True),
+        (enqueue_on_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
     ],
 )
 def test_no_transaction_open_on_a_file(
-    lend: Callable[..., None], options: dict[str, object], at_once: bool, tmp_path: Path
+    enqueue: Callable[..., None], options: dict[str, object], at_once: bool, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
     with Rowcall(url) as jobs:
         jobs.migrate()
-        lend(jobs, url, **options)
+        enqueue(jobs, url, **options)
         assert jobs.stats().total == at_once
 
 
 @pytest.mark.parametrize(
-    ("lend", "options", "at_once"),
+    ("enqueue", "options", "at_once"),
     [
-        (lend_to_psycopg, {}, False),
-        (lend_to_sqlalchemy, {}, False),
-        (lend_to_psycopg, {"autocommit": True}, True),
-        (lend_to_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
-        (lend_to_asyncpg, {}, True),
+        (enqueue_on_psycopg, {}, False),
+        (enqueue_on_sqlalchemy, {}, False),
+        (enqueue_on_psycopg, {"autocommit": True}, True),
+        (enqueue_on_sqlalchemy, {"isolation_level": "AUTOCOMMIT"}, True),
+        (enqueue_on_asyncpg, {}, True),
     ],
 )
 def test_no_transaction_open_on_a_server(
-    lend: Callable[..., None], options: dict[str, object], at_once: bool, postgres_url: str
+    enqueue: Callable[..., None], options: dict[str, object], at_once: bool, postgres_url: str
 ) -> None:
     with Rowcall(postgres_url) as jobs:
         jobs.migrate()
-        lend(jobs, postgres_url, **options)
+        enqueue(jobs, postgres_url, **options)
         assert jobs.stats().total == at_once

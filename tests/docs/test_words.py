@@ -90,10 +90,10 @@ def banned_in_room(room: str) -> list[str]:
 
 
 READ = [*PAGES, CONTRIBUTING, ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+CODE = [path for name in ("examples", "benchmarks", "tests/examples") for path in sorted((ROOT / name).rglob("*.py"))]
 
 
-@pytest.mark.parametrize("path", [*READ, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*READ, *CODE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_pages_and_examples_use_plain_words(path: Path) -> None:
     assert banned_in(path) == []
 

@@ -1,4 +1,4 @@
-"""An example of `examples/`, copied into an empty folder and started there by the commands of its own README."""
+"""An example of `examples/`, copied into an empty folder and started there by the commands in its README."""
 
 from __future__ import annotations
 
