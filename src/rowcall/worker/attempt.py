@@ -48,6 +48,10 @@ Stop = TimedOut | Released | CancelRequested | Lost
 """Why nobody waits for a handler any more. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
 
 
+Finished = Callable[["Attempt"], "Attempt | None"]
+"""What a lane calls when a handler has ended. It returns the next attempt for the lane, if there is one."""
+
+
 class LeaseInDoubt(Exception):
     """The worker was out of touch for its whole lease: the job is released, not begun."""
 

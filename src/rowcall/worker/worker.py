@@ -21,8 +21,8 @@ from rowcall.store.counts.folding import fold
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
+from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lanes.lanes import AsyncLane
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.loop.trouble import Outage
 from rowcall.worker.registrar import Registrar
@@ -220,7 +220,7 @@ class Worker:
             Background("heartbeat", heartbeat.run, clock, outage=outage),
             Background("recovery", recovery.run, clock, outage=outage),
             Background("pruning", Pruning(core).run, clock, outage=outage),
-            Background("cancel requests", cancel_requests.run, clock, wake=self._dispatcher.anything),
+            Background("cancel requests", cancel_requests.run, clock, wake=self._dispatcher.any_accepted),
             completion.progress.thread,
         ]
 
@@ -252,7 +252,7 @@ class Worker:
 
     def _finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
-        if self._dispatcher.exhausted and not self.exhausted and not self._stop_asked.is_set():
+        if self._dispatcher.is_exhausted and not self.exhausted and not self._stop_asked.is_set():
             self.exhausted = True  # for good, even if one of them ends after all: the decision takes several rounds
             logger.critical("all %d slots are held by handlers past their time-out", self._settings.concurrency)
             self._forced = True

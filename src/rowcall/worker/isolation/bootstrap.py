@@ -1,4 +1,4 @@
-"""Whether this process is a worker's child that imports the app: a script that starts workers must not do so then."""
+"""Refuses to start a worker while a child process imports the app: a script could start workers without end."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ from rowcall.worker.attempt import BAD_RESULT_CODE
 from rowcall.worker.isolation import bootstrap
 from rowcall.worker.isolation.child_attempt import ChildAttempt
 from rowcall.worker.isolation.child_log import forward_log
-from rowcall.worker.isolation.exceptions import told
+from rowcall.worker.isolation.exceptions import described
 from rowcall.worker.isolation.messages import (
-    AboutAttempt,
     Answered,
+    AttemptMessage,
     Begun,
+    Call,
     Hello,
-    Order,
     Prepared,
     Returned,
     ToWorker,
@@ -58,32 +58,32 @@ _FIRST_VICTIM = "500"
 
 
 class Child:
-    """The main thread runs handlers, so that they may use signals; another listens to the worker."""
+    """The main thread runs handlers, so that they can use signals; another thread reads from the worker."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
-        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
         self._attempt: ChildAttempt | None = None
         self._terminating = False
 
-    def send(self, word: ToWorker) -> None:
+    def send(self, message: ToWorker) -> None:
         try:
             with self._sending:
-                self._connection.sendall(line_of(word))
+                self._connection.sendall(line_of(message))
         except (BrokenPipeError, ConnectionResetError):
-            pass  # nobody listens any more, and the end is near
+            pass  # the worker is gone, and this process will end soon
         except OSError:
             if os.getpid() == self._pid:
-                os.killpg(0, signal.SIGKILL)  # the handler has closed the socket: an end is all that can still be told
+                os.killpg(0, signal.SIGKILL)  # the handler has closed the socket: only our end can be noticed
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminate)
         lines = self._connection.makefile("rb")
         first = lines.readline()
         if not first:
-            return  # the worker is gone already
+            return  # the worker is already gone
         hello = to_child.decode(first)
         assert isinstance(hello, Hello)
         sys.path[:] = hello.path
@@ -92,8 +92,8 @@ class Child:
         _prepare(hello)
         self.send(Prepared())
         while True:
-            order = self._orders.get()
-            contextvars.copy_context().run(self._run, order)
+            call = self._calls.get()
+            contextvars.copy_context().run(self._run, call)
             if self._terminating:
                 _leave()
 
@@ -101,11 +101,11 @@ class Child:
         with contextlib.suppress(OSError):
             for line in lines:
                 match to_child.decode(line):
-                    case Order() as order:
-                        self._orders.put(order)
+                    case Call() as call:
+                        self._calls.put(call)
                     case Answered() as answer if self._attempt is not None:
                         self._attempt.answers.put(answer)
-        os.killpg(0, signal.SIGKILL)  # the worker is gone: so is what was started here
+        os.killpg(0, signal.SIGKILL)  # the worker is gone: also end what handlers have started here
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         self._terminating = True
@@ -114,39 +114,39 @@ class Child:
         self._attempt.cancelled = self._attempt.saw_cancelled = True
         raise SystemExit(TERMINATED)  # the handler may clean up
 
-    def _run(self, order: Order) -> None:
-        def say(word: AboutAttempt) -> None:
-            word.attempt = (order.ready.id, order.ready.lease)
-            self.send(word)
+    def _run(self, call: Call) -> None:
+        def report(message: AttemptMessage) -> None:
+            message.attempt = (call.ready.id, call.ready.lease)
+            self.send(message)
 
-        say(Begun())
-        logger.setLevel(order.log_level)
+        report(Begun())
+        logger.setLevel(call.log_level)
         task: Declaration | None = None
         try:
-            task = find(order.home, order.task)
-            attempt = ChildAttempt(order, task.queue if isinstance(task.queue, Enqueueing) else None, say)
+            task = find_task(call.home, call.task)
+            attempt = ChildAttempt(call, task.queue if isinstance(task.queue, Enqueueing) else None, report)
             try:
                 self._attempt = attempt
-                with memory_limited(order.memory_limit):
-                    result = _called(task, attempt)
+                with memory_limited(call.memory_limit):
+                    result = _result_of(task, attempt)
             finally:
                 self._attempt = None
                 attempt.is_over = True
                 _flush()
                 if os.getpid() != self._pid:
-                    os._exit(0)  # a copy that the handler made: the original speaks for itself
+                    os._exit(0)  # a fork that the handler made: the original reports the outcome
         except PayloadUnfit as error:
-            say(Unfitting(error.code, error.detail))
+            report(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything
             if self._terminating and not isinstance(error, Control):
                 return
             failures = task.failures if task is not None else Failures()
-            say(told(error, failures, is_declared=task is not None and task.queue is not None))
+            report(described(error, failures, is_declared=task is not None and task.queue is not None))
         else:
-            say(_returned(order.task, result, attempt))
+            report(_returned(call.task, result, attempt))
 
 
-def _called(task: Declaration, attempt: ChildAttempt) -> object:
+def _result_of(task: Declaration, attempt: ChildAttempt) -> object:
     args, kwargs = task.arguments.from_json(attempt.ready.payload)
     if task.takes_context:
         args.insert(0, attempt.context)
@@ -157,15 +157,15 @@ def _called(task: Declaration, attempt: ChildAttempt) -> object:
     return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]
 
 
-def _returned(task: str, result: object, attempt: ChildAttempt) -> AboutAttempt:
+def _returned(task: str, result: object, attempt: ChildAttempt) -> AttemptMessage:
     try:
         return Returned(result_to_json(task, result), attempt.saw_cancelled)
     except InvalidArguments as error:
         return Unfitting(BAD_RESULT_CODE, f"the handler returned what JSON cannot hold: {error.problem}")
 
 
-def find(home: Home, task: str) -> Declaration:
-    """The task as its module declares it; a function that is declared elsewhere is called all the same."""
+def find_task(home: Home, task: str) -> Declaration:
+    """Return the task as its module declares it, or a declaration of the function if the module does not."""
     module = _imported(home)
     declared = declared_here.get((module.__name__, home.name, task))
     if declared is not None:
@@ -192,7 +192,7 @@ def _imported(home: Home) -> ModuleType:
 
 @functools.cache
 def _script(path: str) -> ModuleType | BaseException:
-    """Run once, even if in vain: it may do more than declare tasks."""
+    """Run the script once, even if it fails: it may do more than declare tasks."""
     spec = importlib.util.spec_from_file_location(SCRIPT_MODULE, path)
     assert spec is not None
     assert spec.loader is not None
@@ -205,22 +205,22 @@ def _script(path: str) -> ModuleType | BaseException:
 
 
 def _prepare(hello: Hello) -> None:
-    """Import ahead of need. What fails here will fail again where it is needed, and is told there."""
+    """Import ahead of need. An import that fails here fails again when it is needed, and is reported then."""
     homes = [*([Home(hello.app, "")] if hello.app is not None else []), *hello.homes]
     for home in homes:
         try:
             _imported(home)
         except BaseException as error:
-            logger.debug("a child process could not import %s: %r", home.path or home.module, error)
+            logger.debug("child process could not import %s: %r", home.path or home.module, error)
 
 
 @contextlib.contextmanager
 def memory_limited(limit: int | None) -> Iterator[None]:
-    """Within it, asking the system for more memory than that fails."""
+    """Let every request for more memory than `limit` bytes fail."""
     if limit is None or resource is None:
         yield
         return
-    # data, where the kernel counts all that is written to; the address space is far larger than what is used
+    # RLIMIT_DATA counts written memory; the address space is far larger than what is used
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     former = resource.getrlimit(kind)
     lowest = min([limit, *(bound for bound in former if bound != resource.RLIM_INFINITY)])
@@ -233,23 +233,23 @@ def memory_limited(limit: int | None) -> Iterator[None]:
 
 def _die_with(parent: int) -> None:
     if sys.platform == "linux":
-        # beside the socket, which is not looked at while a library holds the interpreter
+        # in addition to the socket, which is not read while a library holds the interpreter
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write(_FIRST_VICTIM)  # rather this process than the worker with all its jobs
+            file.write(_FIRST_VICTIM)  # the kernel should kill this process, not the worker with all its jobs
     if os.getppid() != parent:
         os._exit(TERMINATED)
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last where a signal came within a print
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # RuntimeError if a signal interrupted a print
             stream.flush()
 
 
 def _leave() -> NoReturn:
     _flush()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # so that it counts as what it was
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # so that the exit status names the signal
     os.kill(os.getpid(), signal.SIGTERM)
     os._exit(TERMINATED)
 

@@ -1,4 +1,4 @@
-"""An attempt as its handler sees it in a child process: what it says goes to the worker."""
+"""An attempt in a child process: what its handler says goes to the worker."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.flows import Bound, step_job
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
-from rowcall.worker.isolation.exceptions import likeness
-from rowcall.worker.isolation.messages import AboutAttempt, Answered, Asked, NotCompleted, Order, Progressed
+from rowcall.worker.isolation.exceptions import rebuilt
+from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, Call, NotCompleted, Progressed
 
 
 class ChildAttempt:
-    def __init__(self, order: Order, core: Enqueueing | None, send: Callable[[AboutAttempt], None]) -> None:
-        self.ready = order.ready
+    def __init__(self, call: Call, core: Enqueueing | None, send: Callable[[AttemptMessage], None]) -> None:
+        self.ready = call.ready
         self.cancelled = False
         self.saw_cancelled = False
         self.is_over = False
         self.context = Context(self)
-        self._order = order
+        self._call = call
         self._core = core
         self._send = send
         self._then: Then | None = None
@@ -42,16 +42,16 @@ class ChildAttempt:
     def log_fields(self) -> dict[str, object]:
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
-        return {**fields, "worker": self._order.worker}
+        return {**fields, "worker": self._call.worker}
 
     def claimed_job(self) -> Job:
-        return job_of(self.ready, self._order.worker, self._order.claimed_at_ms)
+        return job_of(self.ready, self._call.worker, self._call.claimed_at_ms)
 
     def claimed_jobs(self) -> list[Job]:
         return [self.claimed_job()]
 
     def report(self, share: float, message: str | None) -> None:
-        if not self.is_over:  # a thread that it left behind must not speak of the next job
+        if not self.is_over:  # a thread that the handler left behind must not report about the next job
             self._send(Progressed(share, message))
 
     def complete(self, result: object, connection: object) -> None:
@@ -99,12 +99,12 @@ class ChildAttempt:
             self._send(question)
             answer = self.answers.get()
         if answer.failed is not None:
-            raise likeness(answer.failed)
+            raise rebuilt(answer.failed)
         return answer
 
     @property
     def _waited_ms(self) -> int:
-        return self.ready.waited_ms(self._order.claimed_at_ms)
+        return self.ready.waited_ms(self._call.claimed_at_ms)
 
     @property
     def _age_ms(self) -> int:
@@ -113,8 +113,8 @@ class ChildAttempt:
     def _completion(self) -> Completion:
         if self._core is None:
             raise RuntimeError(
-                "ctx.complete in a child process wants the task to be declared by the module of its function, "
-                "as the child learns from it where the queue is"
+                "ctx.complete in a child process works only if the module of the function declares the task: "
+                "the child learns from it where the queue is"
             )
         return Completion(self._core)
 
@@ -124,6 +124,8 @@ def _bound(task: object, arguments: tuple[object, ...], options: dict[str, objec
     if isinstance(task, Bound) and not (arguments or options):
         return task
     if bind is None:
-        raise InvalidOption("task", f"wants a task, a task with options or a name with arguments by name, not {task!r}")
+        raise InvalidOption(
+            "task", f"must be a task, a task with options, or a name with arguments by name, got {task!r}"
+        )
     bound: Bound = bind(*arguments, **options)
     return bound

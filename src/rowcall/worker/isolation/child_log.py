@@ -1,4 +1,4 @@
-"""The log of a child process, `ctx.log` included: sent to the worker, which writes it as it writes its own."""
+"""Sends the log of a child process, `ctx.log` included, to the worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def forward_log(send: Callable[[Logged], None]) -> None:
 class _Forward(logging.Handler):
     def __init__(self, send: Callable[[Logged], None]) -> None:
         super().__init__()
-        self._send_on = send
+        self._forward = send
         self._formatter = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -30,6 +30,6 @@ class _Forward(logging.Handler):
                 if name not in _USUAL and isinstance(value, str | int | float | None)
             }
             text = self._formatter.format(record).encode("utf-8", "replace").decode()  # with the traceback, if any
-            self._send_on(Logged(record.levelno, text, fields))
+            self._forward(Logged(record.levelno, text, fields))
         except Exception:
             self.handleError(record)

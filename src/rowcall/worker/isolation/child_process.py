@@ -1,4 +1,4 @@
-"""One child process, as its worker sees it: started, spoken to, ended and buried."""
+"""One child process, as its worker sees it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NEAR_THE_LIMIT = 0.8
 
 class Ending(NamedTuple):
     code: int | None
-    """What `waitpid` says: an exit code, or the negative number of a signal; None where somebody else has asked."""
+    """An exit code, or the negative number of a signal; None if another part of the app has reaped the process."""
     most_memory: int
     killed_by_kernel: bool
 
     def outcome(self, memory_limit: int | None) -> tuple[str, str]:
-        """An error code and a detail for what ran in it."""
+        """Return an error code and a detail for the attempt that ran in it."""
         near = memory_limit is not None and self.most_memory > memory_limit * _NEAR_THE_LIMIT
         if self.code is not None and self.code < 0 and (self.killed_by_kernel or near):
             return OUT_OF_MEMORY_CODE, f"the process was ended by {self._how}, at {self.most_memory >> 20} MB"
@@ -46,7 +46,7 @@ class Ending(NamedTuple):
 
 
 class ChildProcess:
-    """Made in a thread that outlives it: Linux ends a child whose parent asked for it when that thread ends."""
+    """Create it in a thread that outlives it: Linux kills such a child when the thread that started it ends."""
 
     def __init__(self, hello: Hello, clock: Clock) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class ChildProcess:
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
-                # a process group of its own: Ctrl-C in a terminal reaches the worker alone
+                # in its own process group, so that Ctrl-C in a terminal reaches only the worker
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "rowcall.worker.isolation.child", str(theirs.fileno()), str(os.getpid())],
                     stdin=subprocess.DEVNULL,
@@ -66,11 +66,11 @@ class ChildProcess:
                 raise
         self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
-        self._buried = threading.Event()
+        self._reaped = threading.Event()
         self._ending = Ending(None, 0, False)
         self._grace: threading.Timer | None = None
-        self.is_doomed = False
-        threading.Thread(target=self._bury, name="rowcall-child", daemon=True).start()
+        self.is_ending = False
+        threading.Thread(target=self._reap, name="rowcall-child", daemon=True).start()
         self.send(hello)
 
     @property
@@ -79,14 +79,14 @@ class ChildProcess:
 
     @property
     def is_usable(self) -> bool:
-        return not (self.is_doomed or self._buried.is_set())
+        return not (self.is_ending or self._reaped.is_set())
 
     def send(self, message: ToChild) -> None:
-        with contextlib.suppress(OSError):  # it has ended, as whoever reads its words will learn
+        with contextlib.suppress(OSError):  # it has ended; the reader of its messages will see that
             self._socket.sendall(line_of(message))
 
-    def words(self) -> Iterator[ToWorker]:
-        """What it says, until its end or `let_go`."""
+    def messages(self) -> Iterator[ToWorker]:
+        """Yield its messages, until its end or `stop_listening`."""
         while True:
             try:
                 line = self._lines.readline()
@@ -96,64 +96,64 @@ class ChildProcess:
                 return
             yield to_worker.decode(line)
 
-    def let_go(self) -> None:
-        """Listen no longer, though it may live on for a moment."""
+    def stop_listening(self) -> None:
+        """End `messages`, although the process may live on for a moment."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
 
     def terminate(self) -> None:
-        """SIGTERM now, SIGKILL if it is still there after the grace period."""
+        """Send SIGTERM now, and SIGKILL if it is still there after the grace period."""
         with self._lock:
-            if self.is_doomed:
+            if self.is_ending:
                 return
-            self.is_doomed = True
+            self.is_ending = True
             self._grace = threading.Timer(GRACE_SECONDS, self.kill)
             self._grace.daemon = True
             self._grace.start()
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self.is_doomed = True
+        self.is_ending = True
         self._signal(signal.SIGKILL)
 
     def ending(self) -> Ending:
-        self._buried.wait()
+        self._reaped.wait()
         return self._ending
 
     def _signal(self, number: signal.Signals) -> None:
         with self._lock:
-            if not self._buried.is_set():
+            if not self._reaped.is_set():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, number)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         code, most_memory = None, 0
-        with contextlib.suppress(ChildProcessError):  # an app that ignores SIGCHLD leaves nothing to ask for
+        with contextlib.suppress(ChildProcessError):  # if the app ignores SIGCHLD, the kernel has reaped it
             if hasattr(os, "waitid"):
-                # what it has started itself goes with it, while its number cannot be another's yet
+                # kill what it has started, while its process id cannot belong to another process
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
                 self._signal(signal.SIGKILL)
             _, status, usage = os.wait4(self.pid, 0)
             code = os.waitstatus_to_exitcode(status)
             most_memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         with self._lock:
-            self._process.returncode = -1 if code is None else code  # Popen need not ask again
+            self._process.returncode = -1 if code is None else code  # so that Popen does not wait for it
             self._ending = Ending(code, most_memory, _killed_by_kernel() > self._killed_before)
-            self.let_go()  # what it has left behind may hold its socket; what it said before is still read
-            self._buried.set()
+            self.stop_listening()  # a process that it started may hold its socket; earlier messages are still read
+            self._reaped.set()
             if self._grace is not None:
                 self._grace.cancel()
 
-    def close(self, patience_seconds: float | None = None) -> None:
-        """Wait for its end, which somebody has asked for."""
-        if not self._clock.wait(self._buried, patience_seconds):
-            return  # the kernel holds it back; it is reaped when that is over
+    def close(self, seconds: float | None = None) -> None:
+        """Wait for the end of a process that was asked to end."""
+        if not self._clock.wait(self._reaped, seconds):
+            return  # the kernel delays its end; it is reaped later
         self._lines.close()
         self._socket.close()
 
 
 def _killed_by_kernel() -> int:
-    """How many processes the machine has killed for want of memory; always 0 where it does not tell."""
+    """Return how many processes this machine has killed because memory ran out; 0 if unknown."""
     with contextlib.suppress(OSError, ValueError), open("/proc/vmstat") as file:
         for line in file:
             if line.startswith("oom_kill "):

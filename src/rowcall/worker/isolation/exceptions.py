@@ -1,4 +1,4 @@
-"""An exception told by another process: taken apart there, and made again here as far as policies look at it."""
+"""An exception from another process: described there, and rebuilt here as far as retry policies need it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rowcall.domain.errors import Control as AnyControl
 from rowcall.worker.isolation.messages import Control, Failed
 
 
-def told(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
-    """In the child: all that can be said of an exception in JSON."""
+def described(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
+    """In the child: return all that JSON can say about an exception."""
     return Failed(
         code=failures.code_of(error),
         detail=_text(error),
@@ -30,8 +30,8 @@ def told(error: BaseException, failures: Failures, *, is_declared: bool) -> Fail
     )
 
 
-def likeness(failed: Failed) -> BaseException:
-    """In the worker: an exception of the same class and with the same attributes, as far as they are known here."""
+def rebuilt(failed: Failed) -> BaseException:
+    """In the worker: return an exception of the same class, with the same attributes, as far as they are known here."""
     match failed.control:
         case Control(kind="Retry", delay_seconds=delay, said=said):
             return Retry(delay, said)
@@ -48,13 +48,13 @@ def likeness(failed: Failed) -> BaseException:
         error: BaseException = kind.__new__(kind, *failed.arguments)
         error.args = tuple(failed.arguments) or (failed.detail,)
         vars(error).update(failed.attributes)
-    except Exception:  # a class that wants more to be made
+    except Exception:  # a class that needs other arguments
         return RuntimeError(failed.detail)
     return error
 
 
 def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
-    """The class, or one of the same name above the first of its bases that this process has imported."""
+    """Return the class, or one of the same name below the first of its bases that this process has imported."""
     unknown: list[tuple[str, str]] = []
     found: type[BaseException] = Exception
     for module, name in names:
@@ -71,7 +71,7 @@ def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
 
 
 def _module(name: str) -> ModuleType | None:
-    """What another process has imported by that name: the script of this one has a name of its own here."""
+    """Return the module that another process has imported by that name: this process's script has another name here."""
     main = sys.modules["__main__"]
     is_script = name == SCRIPT_MODULE or (main.__spec__ is not None and main.__spec__.name == name)
     return main if is_script else sys.modules.get(name)

@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: one JSON object a line."""
+"""The messages between a worker and its child processes: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rowcall.store.jobs.settle import Then
 
 
 class Hello(msgspec.Struct, tag=True):
-    """The worker's first words: how to import what it has imported."""
+    """The worker's first message: how to import what it has imported."""
 
     path: list[str]
     app: str | None
     homes: list[Home]
 
 
-class Order(msgspec.Struct, tag=True):
-    """Run this."""
+class Call(msgspec.Struct, tag=True):
+    """Run this attempt."""
 
     task: str
     home: Home
@@ -30,7 +30,7 @@ class Order(msgspec.Struct, tag=True):
 
 
 class Answered(msgspec.Struct, tag=True):
-    """What came of the child's question."""
+    """The answer to `Asked`."""
 
     value: object = None
     then: Then | None = None
@@ -38,21 +38,21 @@ class Answered(msgspec.Struct, tag=True):
 
 
 class Prepared(msgspec.Struct, tag=True):
-    """The child's first words: all is imported."""
+    """The child's first message: all is imported."""
 
 
-class OfAttempt(msgspec.Struct, kw_only=True):
-    """What is said of one run, which may come too late: from a process that a handler has left behind."""
+class AboutAttempt(msgspec.Struct, kw_only=True):
+    """A message about one attempt. It may come too late, from a process that a handler has left behind."""
 
     attempt: tuple[int, int] | None = None
     """Job and lease."""
 
 
-class Begun(OfAttempt, tag=True):
-    """The child has the order: from here on its death is the handler's."""
+class Begun(AboutAttempt, tag=True):
+    """The child has the call: from now on the handler is the cause of its death."""
 
 
-class Progressed(OfAttempt, tag=True):
+class Progressed(AboutAttempt, tag=True):
     share: float
     message: str | None
 
@@ -63,11 +63,11 @@ class Logged(msgspec.Struct, tag=True):
     fields: dict[str, object]
 
 
-class Asked(OfAttempt, tag=True):
-    """A question of the handler's about what only the worker knows: `previous`, `blockers`, or `continue_with`.
+class Asked(AboutAttempt, tag=True):
+    """The handler asks what only the worker knows: `previous`, `blockers`, or `continue_with`.
 
-    `complete` says that the handler is about to complete its job in a transaction of its own: the worker knows before
-    the lease moves.
+    `complete` announces that the handler completes its job in its own transaction: the worker must know before the
+    lease changes.
     """
 
     what: str
@@ -76,42 +76,42 @@ class Asked(OfAttempt, tag=True):
     payload: str = ""
 
 
-class NotCompleted(OfAttempt, tag=True):
-    """What was announced by `complete` has failed."""
+class NotCompleted(AboutAttempt, tag=True):
+    """The announced `complete` has failed."""
 
 
-class Returned(OfAttempt, tag=True):
+class Returned(AboutAttempt, tag=True):
     """The handler's result, as JSON."""
 
     result: str | None
     saw_cancelled: bool
 
 
-class Unfitting(OfAttempt, tag=True):
-    """Arguments or a result that no further attempt could mend."""
+class Unfitting(AboutAttempt, tag=True):
+    """Arguments or a result that would fail in every attempt."""
 
     code: str
     detail: str
 
 
-class Failed(OfAttempt, tag=True):
-    """The handler's exception, told: nothing is scrubbed or cut yet."""
+class Failed(AboutAttempt, tag=True):
+    """The handler's exception, not yet scrubbed or shortened."""
 
     code: str
     detail: str
     traceback: str
     kinds: list[tuple[str, str]]
-    """Module and name of its class and of those above it."""
+    """Module and name of its class and of the base classes."""
     arguments: list[object]
     attributes: dict[str, object]
     control: Control | None
     is_declared: bool
-    """Whether the child knew of codes that the app gives to errors of its own."""
+    """Whether the child knew the codes that the app has for its own errors."""
     out_of_memory: bool
 
 
 class Control(msgspec.Struct):
-    """How the handler wants the attempt to end: `Retry`, `Snooze`, `Fail` or `Cancel`, and what it said."""
+    """How the handler asked the attempt to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
 
     kind: str
     delay_seconds: float = 0.0
@@ -119,9 +119,9 @@ class Control(msgspec.Struct):
     said: str = ""
 
 
-ToChild = Hello | Order | Answered
-AboutAttempt = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
-ToWorker = Prepared | Logged | AboutAttempt
+ToChild = Hello | Call | Answered
+AttemptMessage = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
+ToWorker = Prepared | Logged | AttemptMessage
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

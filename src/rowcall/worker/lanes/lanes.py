@@ -1,200 +1,65 @@
-"""Where handlers run: async ones on an event loop, sync ones in threads."""
+"""Hands each attempt to the lane of its task."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import contextvars
-import queue
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from rowcall.context import running
-from rowcall.domain.lifecycle import TimedOut
-from rowcall.worker.attempt import Attempt
-
-Finished = Callable[[Attempt], Attempt | None]
-
-CANCEL_AGAIN_SECONDS = 1.0
-RUNS_BETWEEN_BREATHS = 16
-CANCEL_PATIENCE_SECONDS = 5.0
+from rowcall.declare.declaration import Declaration, Lane
+from rowcall.worker.attempt import Attempt, Finished
+from rowcall.worker.isolation.lane import ProcessLane
+from rowcall.worker.lanes.async_lane import AsyncLane
+from rowcall.worker.lanes.thread_lane import ThreadLane
 
 
-class ThreadLane:
-    """Threads that are made when they are first needed, and take one run after the other."""
+class Lanes:
+    """`finished` returns the next attempt for the same lane."""
 
-    def __init__(self, finished: Finished) -> None:
-        self._finished = finished
-        self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        self._threads = 0
-        self._idle = threading.Semaphore(0)
+    def __init__(
+        self,
+        async_lane: AsyncLane,
+        finished: Finished,
+        new_process_lane: Callable[[], ProcessLane],
+        tasks: Mapping[str, Declaration],
+    ) -> None:
+        self._async = async_lane
+        self._threads = ThreadLane(finished)
+        self._new_process_lane = new_process_lane
+        self._process_lane: ProcessLane | None = None
+        self._tasks = tasks
         self._lock = threading.Lock()
 
     def start(self, attempt: Attempt) -> None:
-        if not self._idle.acquire(blocking=False):
-            with self._lock:
-                self._threads += 1
-            threading.Thread(target=self._work, name=f"rowcall-handler-{self._threads}", daemon=True).start()
-        self._waiting.put(attempt)
-
-    def _work(self) -> None:
-        while (attempt := self._waiting.get()) is not None:
-            next_attempt: Attempt | None = attempt
-            while next_attempt is not None:
-                contextvars.copy_context().run(_call, next_attempt)
-                next_attempt = self._finished(next_attempt)
-            self._idle.release()
-
-    def close(self) -> None:
-        for _ in range(self._threads):
-            self._waiting.put(None)
-
-
-def _call(attempt: Attempt) -> None:
-    running.set(attempt)
-    try:
-        given = attempt.start()
-        if given is None:
-            attempt.fetch()
-            given = attempt.arguments()
-        if attempt.stopped_because is not None:
-            raise asyncio.CancelledError
-        args, kwargs = given
-        result = attempt.task.function(*args, **kwargs)
-        attempt.succeed(result)
-        if attempt.large_result is not None:
-            attempt.end(attempt.put_large_result())
-    except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
-        attempt.fail(error)
-    if attempt.trace is not None:
-        attempt.end_trace()
-
-
-class AsyncLane:
-    """An event loop: the caller's, or one in a thread of its own that starts with the first async run."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
-        self._owned = loop is None
-        self._incoming: deque[Attempt] = deque()
-        self._base = contextvars.copy_context()
-        self._lock = threading.Lock()
-        self._finished: Finished = lambda attempt: None
-        self._overdue: Callable[[Attempt], None] = lambda attempt: None
-
-    def connect(self, finished: Finished, overdue: Callable[[Attempt], None]) -> None:
-        self._finished = finished
-        self._overdue = overdue
-
-    def start(self, attempt: Attempt) -> None:
-        """From any thread."""
-        self._incoming.append(attempt)
-        with self._lock:
-            loop = self._loop or self._start_loop()
-        loop.call_soon_threadsafe(self._start_incoming)
+        match attempt.task.lane:
+            case Lane.LOOP:
+                self._async.start(attempt)
+            case Lane.THREAD:
+                self._threads.start(attempt)
+            case Lane.PROCESS:
+                self.processes.start(attempt)
 
     def cancel(self, attempt: Attempt) -> None:
-        if self._loop is not None and attempt.task.is_async:
-            with contextlib.suppress(RuntimeError):  # the caller's loop is closed, and the handler gone with it
-                self._loop.call_soon_threadsafe(self._cancel_task, attempt)
+        """Cancel an async handler, or terminate a process. A thread can only check `ctx.cancelled`."""
+        match attempt.task.lane:
+            case Lane.LOOP:
+                self._async.cancel(attempt)
+            case Lane.PROCESS:
+                self.processes.cancel(attempt)
 
-    def _start_incoming(self) -> None:
-        while self._incoming:
-            self._begin(self._incoming.popleft())
+    @property
+    def processes(self) -> ProcessLane:
+        with self._lock:
+            if self._process_lane is None:
+                self._process_lane = self._new_process_lane()
+            return self._process_lane
 
-    def _begin(self, attempt: Attempt) -> None:
-        assert self._loop is not None
-        self._loop.create_task(self._run_in_turn(attempt), context=self._base.copy())
-
-    async def _run_in_turn(self, attempt: Attempt) -> None:
-        """One run after the other in one task, as long as each leaves it as it was found."""
-        task = asyncio.current_task()
-        assert task is not None
-        ran = 0
-        while True:
-            attempt.async_task = task
-            running.set(attempt)
-            context = contextvars.copy_context()
-            await self._call(attempt)
-            # the task holds the run: a circle would be left to the collector
-            attempt.async_task = None
-            next_attempt = self._finished(attempt)
-            if next_attempt is None:
-                return
-            if attempt.stopped_because is not None or task.cancelling() or contextvars.copy_context() != context:
-                # cancelled, or with variables of its own: the next one begins in a task that knows nothing of that
-                self._begin(next_attempt)
-                return
-            attempt = next_attempt
-            ran += 1
-            if ran % RUNS_BETWEEN_BREATHS == 0:
-                await asyncio.sleep(0)  # handlers that never wait must not keep the loop from everybody else
-
-    async def _call(self, attempt: Attempt) -> None:
-        timer: asyncio.TimerHandle | None = None
-        try:
-            given = attempt.start()
-            if attempt.timeout_seconds is not None:
-                timer = asyncio.get_running_loop().call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)
-            if given is None:
-                await asyncio.get_running_loop().run_in_executor(None, attempt.fetch)
-                given = attempt.arguments()
-            if attempt.stopped_because is not None:
-                raise asyncio.CancelledError
-            args, kwargs = given
-            result = await attempt.task.function(*args, **kwargs)  # type: ignore[misc]
-            attempt.succeed(result)
-            if attempt.large_result is not None:
-                attempt.end(await asyncio.get_running_loop().run_in_executor(None, attempt.put_large_result))
-        except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
-            attempt.fail(error)
-        if timer is not None:
-            timer.cancel()
-        if attempt.trace is not None:
-            attempt.end_trace()
-
-    def _time_out(self, attempt: Attempt, waited_seconds: float) -> None:
-        """Cancel the handler, and again while it goes on; after some patience settle without it."""
-        if attempt.async_task is None or attempt.async_task.done() or attempt.timeout_seconds is None:
-            return
-        if attempt.stopped_because is None:
-            attempt.stop(TimedOut(attempt.timeout_seconds))
-        if waited_seconds >= CANCEL_PATIENCE_SECONDS:
-            self._overdue(attempt)
-        attempt.async_task.cancel()
-        assert self._loop is not None
-        self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, attempt, waited_seconds + CANCEL_AGAIN_SECONDS)
-
-    def _cancel_task(self, attempt: Attempt) -> None:
-        # a task cancelled before its first step would never say that it has ended; _call looks by itself
-        if attempt.async_task is not None and attempt.started_at and not attempt.async_task.done():
-            attempt.saw_cancelled = True
-            attempt.async_task.cancel()
-
-    def _start_loop(self) -> asyncio.AbstractEventLoop:
-        self._loop = loop = _new_event_loop()
-        threading.Thread(target=_run_loop, args=(loop,), name="rowcall-async", daemon=True).start()
-        return loop
+    def warm_up(self) -> None:
+        """Start a first child process if a task needs one."""
+        if any(task.lane is Lane.PROCESS for task in self._tasks.values()):
+            self.processes.warm_up()
 
     def close(self) -> None:
-        if self._owned and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # closed already
-                self._loop.call_soon_threadsafe(self._loop.stop)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+        if self._process_lane is not None:
+            self._process_lane.close()
+        self._threads.close()
+        self._async.close()

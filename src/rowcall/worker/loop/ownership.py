@@ -32,7 +32,7 @@ class Ownership:
         """Whether this worker was declared lost."""
         self.in_doubt = False
         """Whether the reply to a commit was lost."""
-        dispatcher.identity = registrar.current
+        dispatcher.identify(registrar.current)
 
     def ensure(self) -> bool:
         """Call before each step. Return whether there may be jobs to claim because of what was found."""
@@ -65,7 +65,7 @@ class Ownership:
         self._drop_unstarted()
         self._dispatcher.stop_all()
         self._registrar.register()
-        self._dispatcher.identity = self._registrar.current
+        self._dispatcher.identify(self._registrar.current)
         self.lost = self._is_logged = self.in_doubt = False
 
     def _resolve_doubt(self) -> None:

@@ -1,4 +1,4 @@
-"""Finds the attempts that must not go on. It asks the database only while something runs here."""
+"""Finds attempts that must stop. It queries the database only while something runs here."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CHECK_SECONDS = 0.4
 
 
 class CancelRequests:
-    """Polls, because a lost notification would mean a job that goes on."""
+    """Polls, because a lost notification would mean a handler that never stops."""
 
     def __init__(self, core: Queue, dispatcher: Dispatcher) -> None:
         self._core = core
         self._dispatcher = dispatcher
 
     def run(self, thread: Background) -> None:
-        anything = self._dispatcher.anything
-        while anything.wait() and thread.pause(CHECK_SECONDS):
-            anything.clear()  # first: what is accepted from now on sets it again
+        any_accepted = self._dispatcher.any_accepted
+        while any_accepted.wait() and thread.pause(CHECK_SECONDS):
+            any_accepted.clear()  # first: what is accepted from now on sets it again
             if self._dispatcher.busy:
-                anything.set()
+                any_accepted.set()
                 thread.attempt(self.check)
 
     def check(self) -> None:

@@ -12,8 +12,8 @@ from rowcall import Backoff, Context, Rowcall, current
 from rowcall.domain.lifecycle import Released
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.worker.attempt import Attempt
-from rowcall.worker.lanes import lanes
-from rowcall.worker.lanes.lanes import AsyncLane
+from rowcall.worker.lanes import async_lane
+from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.registrar import Identity
 from tests.worker.support import ended
 
@@ -86,8 +86,8 @@ def test_a_handler_that_turns_its_timeout_into_a_result_has_timed_out_all_the_sa
 def test_a_handler_that_swallows_every_cancellation_is_settled_without_it(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "CANCEL_AGAIN_SECONDS", 0.02)
-    monkeypatch.setattr(lanes, "CANCEL_PATIENCE_SECONDS", 0.06)
+    monkeypatch.setattr(async_lane, "CANCEL_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(async_lane, "CANCEL_PATIENCE_SECONDS", 0.06)
     let_go = threading.Event()
     swallowed: list[int] = []
 

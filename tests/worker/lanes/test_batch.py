@@ -120,7 +120,7 @@ def test_what_gathers_is_given_back_whole(jobs: Rowcall, dispatcher: Dispatcher)
     first, second = claimed(jobs, 2)
     dispatcher.accept([first], [], [second])
     assert dispatcher.take_buffered() == []
-    assert dispatcher.take_gathered() == [first, second]
+    assert dispatcher.take_unstarted() == [first, second]
     assert (dispatcher.free_slots, dispatcher.busy, dispatcher.held()) == (1, False, [])
 
 
