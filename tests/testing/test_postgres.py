@@ -254,7 +254,7 @@ def test_urls_of_other_databases() -> None:
     assert with_database("postgresql://me@/one?host=/tmp/x&port=1", "two") == "postgresql://me@/two?host=/tmp/x&port=1"
     assert with_database("postgres://host", "two") == "postgres://host/two"
     assert database_of("postgresql://host") == ""
-    with pytest.raises(ValueError, match="wants postgresql://"):
+    with pytest.raises(ValueError, match="must be a URL such as postgresql://"):
         with_database("sqlite:///file.db", "two")
 
 

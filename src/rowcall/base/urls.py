@@ -1,4 +1,4 @@
-"""URLs as they may be shown to anybody, and texts about them, however malformed a URL is.
+"""URLs without their secrets, and texts about them, however malformed a URL is.
 
 Only parts that are surely not secret are shown. Whatever does not fit the grammar of a URL may be half a password.
 """

@@ -1,4 +1,4 @@
-"""Which of the registered workers are alive, as far as this machine can tell."""
+"""Which of the registered workers are alive, as far as this machine can know."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def scrubbed(failures: Failures, value: V) -> V:
 
 
 def _scrubbed_json(failures: Failures, value: object) -> object:
-    """Scrub each text alone, for what spans lines or holds quotes; then all as JSON, for what its name gives away.
+    """Scrub each text alone, for secrets with line breaks or quotes; then all as JSON, to find secrets by their name.
 
     If that is not JSON any more, return it as text.
     """

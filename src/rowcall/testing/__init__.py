@@ -1,4 +1,4 @@
-"""For tests of code that uses Rowcall, and for databases that want to carry it."""
+"""Helpers for tests of code that uses Rowcall, and the conformance kit for databases."""
 
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.waiting import eventually

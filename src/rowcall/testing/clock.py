@@ -65,5 +65,5 @@ class FakeClock(SystemClock):
 
 def _aware(now: datetime) -> datetime:
     if now.tzinfo is None or now.utcoffset() is None:
-        raise InvalidOption("now", f"wants a datetime with a time zone, such as datetime.now(UTC), not {now!r}")
+        raise InvalidOption("now", f"must be a datetime with a time zone, such as datetime.now(UTC), got {now!r}")
     return now.astimezone(UTC)

@@ -152,11 +152,11 @@ class PostgresServer:
         return postgres_database.create_database(self.url(), name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database, even if clients are connected to it."""
         postgres_database.drop_database(self.url(), name)
 
     def terminate_connections(self, database: str | None = None, *, at_most: int | None = None) -> int:
-        """Cut off all clients, those of one database, or some, picked at random; gives how many."""
+        """Cut off all clients, the clients of one database, or some at random. Return how many."""
         return postgres_database.terminate_connections(self.url(), database, at_most=at_most)
 
     def __enter__(self) -> PostgresServer:
@@ -227,7 +227,7 @@ class PostgresServer:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no client is given by chance."""
+    """Return a port that no program listens on, outside the range that clients get."""
     for port in random.sample(PORTS, 100):
         with socket.socket() as candidate:
             candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -49,7 +49,7 @@ def create_database(server_url: str, name: str | None = None) -> str:
 
 
 def drop_database(server_url: str, name: str) -> None:
-    """Drop a database, whoever is connected to it; one that is gone already is no error."""
+    """Drop a database, even if clients are connected to it. A missing database is not an error."""
     statement = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(statement)
@@ -58,7 +58,7 @@ def drop_database(server_url: str, name: str) -> None:
 def terminate_connections(server_url: str, database: str | None = None, *, at_most: int | None = None) -> int:
     """Cut clients off with `pg_terminate_backend`: all of a database or of the server, or some, picked at random.
 
-    Gives how many were cut. Each is gone when this returns.
+    Return how many were cut. Each is gone when this returns.
     """
     with psycopg.connect(server_url, autocommit=True) as connection:
         rows = connection.execute(
@@ -84,5 +84,5 @@ def terminate_connections(server_url: str, database: str | None = None, *, at_mo
 def _parts(url: str) -> dict[str, str | None]:
     match = URL.fullmatch(url)
     if match is None:
-        raise ValueError(f"wants postgresql://…, not {url!r}")
+        raise ValueError(f"must be a URL such as postgresql://…, got {url!r}")
     return match.groupdict()

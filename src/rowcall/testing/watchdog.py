@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# reads until nobody can write any more: until its owner is gone
+# reads until no process can write any more: until its owner is gone
 SCRIPT = """
 signal=$1 process=$2
 shift 2

@@ -22,7 +22,7 @@ Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
 
 
 class Listener:
-    """Calls `waker.wake()` for every notification. `connect` returns None where nobody can listen.
+    """Calls `waker.wake()` for every notification. `connect` returns None if LISTEN is not possible.
 
     `received` is called with each payload, and with an empty one whenever a notification may have been missed.
     `pause_seconds` combines all notifications within that time, for a worker that receives many for other workers.

@@ -1,6 +1,6 @@
 """The conformance kit: what every database must do to carry Rowcall. A new database is done when it passes.
 
-A module of tests binds it to a database with one fixture, which gives a way to open an empty store:
+A module of tests binds it to a database with one fixture, which opens an empty store:
 
     from rowcall.testing.conformance.suite import *
 

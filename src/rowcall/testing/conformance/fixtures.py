@@ -78,7 +78,7 @@ def notes(tmp_path: Path) -> Notes:
 
 @pytest.fixture
 def start_program(store: Store, tmp_path: Path) -> Iterator[StartProgram]:
-    """Starts the kit's program in a process of its own; see `notes` for what it does."""
+    """Starts the kit's program in a separate process; see `notes` for what it does."""
     with ExitStack() as started:
 
         def start(*arguments: str) -> PythonProcess:

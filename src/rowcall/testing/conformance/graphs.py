@@ -21,7 +21,7 @@ REMEMBERED = 300
 
 
 class Vertices(NamedTuple):
-    """What the jobs of a graph call: they note their start and their end, and may go on with further steps."""
+    """The handlers of a graph: they note their start and their end, and may continue with further steps."""
 
     in_thread: ContextTask[[int], int]
     on_loop: AsyncContextTask[[int], int]
@@ -54,7 +54,7 @@ def declare_vertices(jobs: Rowcall, notes: Notes) -> Vertices:
 class Grower:
     """Writes one graph after the other, some jobs of which wait for jobs and chains of earlier ones.
 
-    `jobs_in_all` counts the steps, too, with which chains will go on.
+    `jobs_in_all` includes the steps with which chains will continue.
     """
 
     def __init__(self, jobs: Rowcall, vertices: Vertices, *, most_jobs: int, seed: int) -> None:
@@ -95,7 +95,7 @@ class Grower:
         return self._chance.sample(self._earlier, self._chance.randint(1, min(3, len(self._earlier))))
 
     def _start_chain(self) -> Chain:
-        """One whose last step goes on by itself."""
+        """Add a chain whose last step continues by itself."""
         further_steps = self._chance.randint(0, 2)
         steps = [self._vertices.choose(self._chance) for _ in range(self._chance.randint(0, 2))]
         chain = self._jobs.start_chain([*steps, self._vertices.choose(self._chance, further_steps)])
@@ -147,7 +147,7 @@ class Account:
         assert len(self.attempts) == jobs_in_all, "jobs were forgotten, or there are too many"
         self._check_attempts(killed)
         self._check_notes()
-        assert {edge.state for edge in self.edges} == {"succeeded"}, "somebody still waits"
+        assert {edge.state for edge in self.edges} == {"succeeded"}, "a job still waits"
         self._check_order()
 
     def _check_attempts(self, killed: set[int]) -> None:
@@ -166,7 +166,7 @@ class Account:
         assert [pair for pair, times in begun.items() if times > 1] == [], "an attempt ran twice"
         known = {(job_id, one.attempt): one.pid for job_id, attempts in self.attempts.items() for one in attempts}
         for _, note in self._notes:
-            assert known.get((note.job_id, note.attempt)) == note.pid, f"nobody wrote down {note}"
+            assert known.get((note.job_id, note.attempt)) == note.pid, f"not in the database: {note}"
 
     def _check_order(self) -> None:
         """Each job was first started after the good end of all that it waited for, chains to their last step."""

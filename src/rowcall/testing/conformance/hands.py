@@ -51,7 +51,7 @@ class StoreWorker:
         return self.claim().started[0]
 
     def settle(self, ready: Ready, outcome: Outcome, then: Then | None = None) -> bool:
-        """A round that settles, and goes on; gives whether the attempt was still this worker's."""
+        """Settle, and continue the chain. Return whether the attempt was still this worker's."""
         transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
         books = Books()
         books.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
@@ -72,5 +72,5 @@ class StoreWorker:
 
 
 def watcher(jobs: Rowcall) -> Recovery:
-    """One who looks after lost workers. It must have seen a beat twice, a lease apart, before it calls anyone lost."""
+    """Recovers lost workers. It must have seen the same heartbeat twice, a lease apart, before it declares one lost."""
     return Recovery(jobs)

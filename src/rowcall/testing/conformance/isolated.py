@@ -11,7 +11,7 @@ from rowcall.testing.conformance.notes import Notes
 
 
 def endless(ctx: Context, notes: str) -> None:
-    """Run until the process is told to end."""
+    """Run until the process is asked to end."""
     noted = Notes(notes)
     noted.write("started", ctx.job.id, ctx.job.attempt)
     try:

@@ -56,7 +56,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
 
     @jobs.task(batch=1000, batch_wait=0)
     def many(ctx: Context, items: list[int]) -> None:
-        """Notes how many jobs it was given, in the place of an id, and runs until it is cancelled."""
+        """Notes how many jobs it got, instead of an id, and runs until it is cancelled."""
         notes.write("started", len(items))
         eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS)
 
@@ -67,7 +67,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
 
     @jobs.task
     def stopping(ctx: Context) -> None:
-        """Stops the whole worker at the first attempt, until somebody lets it go on."""
+        """Stops the whole worker at the first attempt, until it is resumed."""
 
         def stop() -> None:
             if ctx.job.attempt == 1:
@@ -115,7 +115,7 @@ def claim_all(jobs: Rowcall, notes: Notes) -> None:
 
 
 def enqueue_keyed(url: str, notes: Notes, gate: str, threads: int) -> None:
-    """Enqueue one key from several threads at once, each with a connection of its own, when a file appears."""
+    """Enqueue one key from several threads at once, each with a separate connection, when a file appears."""
 
     def enqueue_one() -> None:
         with Rowcall(url) as jobs:

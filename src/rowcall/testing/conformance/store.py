@@ -1,4 +1,4 @@
-"""What the user of the kit supplies: an empty database, and a client of its own for it."""
+"""What the user of the kit supplies: an empty database, and a separate client for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ History = dict[str, list[Row]]
 
 
 class Store(Protocol):
-    """A database without any table in it, that nobody else uses."""
+    """A database without any table, which no other test uses."""
 
     @property
     def url(self) -> str:

@@ -44,7 +44,7 @@ class TestAliases:
         assert sorted(item for call in calls for item in call) == [0, 1, 2, 3]
 
     def test_a_limit_of_the_task_counts_both(self, jobs: Rowcall) -> None:
-        for _ in range(2):  # by somebody who knows nothing of the limit
+        for _ in range(2):  # by a program that does not know the limit
             jobs.enqueue("old")
 
         @jobs.task(name="new", aliases=["old"], limit=Limit("one", rate=1, per=60))

@@ -110,7 +110,7 @@ class TestBatches:
     def test_when_no_payload_fits_the_handler_is_not_called(self, store: Store, jobs: Rowcall) -> None:
         @jobs.task(batch=2)
         def take(items: list[int]) -> None:
-            raise AssertionError("called in vain")
+            raise AssertionError("the handler was called")
 
         made = [take.enqueue(number) for number in range(2)]
         store.execute("update rowcall_job set payload = '5'")

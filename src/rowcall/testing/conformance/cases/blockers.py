@@ -1,4 +1,4 @@
-"""Jobs that wait for others: until when, what they are told, and what becomes of them if a blocker does not succeed."""
+"""Jobs that wait for others: until when, which results they get, and what happens if a blocker does not succeed."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class TestByHand:
 
     def test_late_but_still_one_s_own(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = _claimed(jobs, lease=10)
-        clock.advance(1000)  # the lease is over, and nobody has taken the job yet
+        clock.advance(1000)  # the lease is over, and no one has recovered the job yet
         jobs.complete(job)
         assert jobs.get(job.id).status is Status.SUCCEEDED
 

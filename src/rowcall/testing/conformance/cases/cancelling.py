@@ -61,14 +61,14 @@ class TestCancelRunning:
 
         with scene.jobs.worker():
             job_id = endless.enqueue().id
-            scene.cancel(job_id, "no longer wanted")
+            scene.cancel(job_id, "no longer needed")
             job = scene.ended(job_id)
         assert errors == [asyncio.CancelledError]
-        assert (job.status, job.error_code, job.error_detail) == (Status.CANCELLED, BY_HAND, "no longer wanted")
+        assert (job.status, job.error_code, job.error_detail) == (Status.CANCELLED, BY_HAND, "no longer needed")
         assert [one.status for one in scene.jobs.attempts(job_id)] == ["cancelled"]
         said = {event.event: event for event in scene.jobs.timeline(job_id)}
-        assert (said["CANCEL_REQUESTED"].actor, said["CANCEL_REQUESTED"].detail) == ("ann", "no longer wanted")
-        assert said["CANCELLED"].detail == f"{BY_HAND}: no longer wanted"
+        assert (said["CANCEL_REQUESTED"].actor, said["CANCEL_REQUESTED"].detail) == ("ann", "no longer needed")
+        assert said["CANCELLED"].detail == f"{BY_HAND}: no longer needed"
         assert scene.jobs.stats().by_status["cancelled"] == 1
 
     @pytest.mark.parametrize("end", [None, ValueError("broken off"), Retry(5), Snooze(5)], ids=repr)

@@ -1,4 +1,4 @@
-"""Chains: steps of which each goes on from the one before."""
+"""Chains: each step continues from the one before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rowcall.testing.conformance.store import Store, refuses
 
 
 def adding(jobs: Rowcall) -> ContextTask[[int], int]:
-    """A task that adds to what the step before it gave."""
+    """A task that adds to the result of the previous step."""
 
     @jobs.task(max_attempts=1)
     def add(ctx: Context, number: int) -> int:
@@ -132,7 +132,7 @@ class TestFixedChains:
     def test_a_step_that_is_cancelled_takes_along_the_rest(self, jobs: Rowcall) -> None:
         @jobs.task
         def stop() -> None:
-            raise Cancel("no longer wanted")
+            raise Cancel("no longer needed")
 
         chain = jobs.start_chain([stop.bind(), adding(jobs).bind(1)])
         jobs.drain()

@@ -76,7 +76,7 @@ class TestCrash:
         started = Counter((note.job_id, note.attempt) for note in notes.read("started"))
         assert set(started.values()) == {1}, "an attempt was started twice"
         recorded = {(job_id, one.attempt): one.status for job_id in ids for one in jobs.attempts(job_id)}
-        assert set(started) <= set(recorded), "an attempt was started that nobody wrote down"
+        assert set(started) <= set(recorded), "an attempt was started that is not in the database"
         for job_id in ids:
             statuses = [one.status for one in jobs.attempts(job_id)]
             assert statuses == ["lost"] * (len(statuses) - 1) + ["succeeded"]
@@ -203,7 +203,7 @@ class TestCrash:
 
 
 class Tried(NamedTuple):
-    """An attempt as the database tells of it."""
+    """An attempt as it is in the database."""
 
     attempt: int
     status: str
@@ -227,7 +227,7 @@ class TestStorm:
         declared = declare(jobs, notes)
         written = declared.lasting.using(max_attempts=max_attempts).enqueue_many([{"seconds": 0.01}] * self.COUNT)
         killed = self._storm(jobs, start_program)
-        assert killed, "nobody was killed"
+        assert killed, "no process was killed"
         accounts: dict[int, list[Tried]] = {job.id: [] for job in written}
         for row in store.execute("select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"):
             job_id, attempt, status, worker = cast("tuple[int, int, str, str]", row)
@@ -236,12 +236,12 @@ class TestStorm:
         recorded = Counter((job_id, one.attempt) for job_id, attempts in accounts.items() for one in attempts)
         assert set(started.values()) == {1}, "an attempt was started twice"
         assert set(recorded.values()) == {1}, "an attempt was written down twice"
-        assert set(started) <= set(recorded), "an attempt was started that nobody wrote down"
+        assert set(started) <= set(recorded), "an attempt was started that is not in the database"
         for attempts in accounts.values():
             self._check(attempts, killed, max_attempts)
 
     def _storm(self, jobs: Rowcall, start_program: StartProgram) -> set[int]:
-        """Gives the ids of the processes that were killed."""
+        """Return the ids of the processes that were killed."""
         chance = random.Random(7)
         workers = [start_program("work", "--concurrency", "10") for _ in range(self.WORKERS)]
         killed: set[int] = set()

@@ -1,4 +1,4 @@
-"""An attempt that is ended by somebody else while it runs: its handler is stopped, and its outcome is dropped."""
+"""An attempt that another process ends while it runs: its handler is stopped, and its outcome is dropped."""
 
 from __future__ import annotations
 

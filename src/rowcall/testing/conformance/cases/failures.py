@@ -126,7 +126,7 @@ class TestSecrets:
         assert "sk_live" not in repr(all_rows(store))
         assert len(scrubbing.get(job.id).error_detail or "") == 500
 
-    @pytest.mark.parametrize("wrong", [lambda text: 1 / 0, lambda text: None], ids=["raises", "gives no text"])
+    @pytest.mark.parametrize("wrong", [lambda text: 1 / 0, lambda text: None], ids=["raises", "returns no text"])
     def test_a_scrubber_that_fails_lets_nothing_through(
         self, store: Store, wrong: Callable[[str], str], caplog: pytest.LogCaptureFixture
     ) -> None:

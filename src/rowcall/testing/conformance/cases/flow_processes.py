@@ -25,7 +25,7 @@ class TestFlowProcesses:
     def test_fifty_that_enqueue_one_key_at_once_make_one_job(
         self, real: Rowcall, start_program: StartProgram, notes: Notes, store: Store, tmp_path: Path
     ) -> None:
-        """Five processes of ten threads, each thread with a queue and a connection of its own."""
+        """Five processes of ten threads, each thread with a separate queue and connection."""
         gate = tmp_path / "gate"
         programs = [start_program("keyed", str(gate), "--threads", "10") for _ in range(5)]
         eventually(lambda: len(notes.read("ready")) == 50, within=60, message="all are ready")

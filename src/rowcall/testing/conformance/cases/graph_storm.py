@@ -36,12 +36,12 @@ class TestGraphStorm:
         jobs = open_queue()
         grower = Grower(jobs, declare_vertices(jobs, notes), most_jobs=MOST_JOBS, seed=6)
         killed = self._storm(jobs, grower, start_program)
-        assert killed, "nobody was killed"
+        assert killed, "no process was killed"
         assert jobs.stats().by_status["succeeded"] == jobs.stats().total == grower.jobs_in_all
         Account(store, notes).check(grower.jobs_in_all, killed)
 
     def _storm(self, jobs: Rowcall, grower: Grower, start_program: StartProgram) -> set[int]:
-        """Gives the ids of the processes that were killed."""
+        """Return the ids of the processes that were killed."""
         chance = random.Random(7)
         grower.write_one()
         workers = [self._start(start_program) for _ in range(self.WORKERS)]
@@ -60,7 +60,7 @@ class TestGraphStorm:
         return start_program("work", "--concurrency", "10")
 
     def _through(self, jobs: Rowcall, grower: Grower) -> bool:
-        """Write graphs until the next one is to be killed; gives whether all are written and done."""
+        """Write graphs until the next process is to be killed. Return whether all are written and done."""
         deadline = time.monotonic() + self.EVERY_SECONDS
         unfinished = grower.jobs_in_all - _succeeded(jobs)
         before = grower.jobs_in_all

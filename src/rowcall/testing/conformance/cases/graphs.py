@@ -1,4 +1,4 @@
-"""Whole graphs of jobs, written at once; and what is kept because somebody still needs it."""
+"""Whole graphs of jobs, written at once; and what is kept because another job still needs it."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class TestGraphs:
 
 
 class TestNeeded:
-    """Retention keeps what somebody still has to read."""
+    """Retention keeps results that a job can still read."""
 
     @pytest.fixture
     def brief(self, open_queue: OpenQueue, clock: FakeClock) -> Rowcall:

@@ -144,5 +144,5 @@ class TestRetention:
         assert not taken(second)
         clock.advance(0.001)
         assert [taken(second), taken(first)] == [True, False]
-        clock.jump(-3600)  # nobody has done it in the future
+        clock.jump(-3600)  # no one has done it in the future
         assert [taken(first), taken(second)] == [True, False]

@@ -164,8 +164,8 @@ class TestKeys:
 
 class TestKeysOfTasks:
     def test_a_key_can_be_a_function_of_the_arguments(self, jobs: Rowcall, store: Store) -> None:
-        @jobs.task(key=lambda order_id, to="nobody": f"order-{order_id}")
-        def send(order_id: int, to: str = "nobody") -> None: ...
+        @jobs.task(key=lambda order_id, to="ann": f"order-{order_id}")
+        def send(order_id: int, to: str = "ann") -> None: ...
 
         first = send.enqueue(1, to="a")
         assert first.key == "order-1"

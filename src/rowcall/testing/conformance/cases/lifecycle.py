@@ -90,7 +90,7 @@ class Walk(NamedTuple):
 
     def expire(self) -> None:
         self.clock.advance(DELAY / 2)
-        self.jobs.claim("hand", queues=["of nobody"])
+        self.jobs.claim("hand", queues=["no such queue"])
 
     def complete_chain(self) -> None:
         self.run(lambda now_ms: self.jobs.dialect.mark_chains([(self.job_id, self.job_id, 0)]))
@@ -156,7 +156,7 @@ OPTIONS: dict[Move, dict[str, object]] = {
 
 
 def job_in(status: Status, move: Move, jobs: Rowcall, clock: FakeClock) -> Walk:
-    """Return a job in a state, in a queue of its own, such that the move is possible if it is allowed there."""
+    """Return a job in a state, in a separate queue, such that the move is possible if it is allowed there."""
     queue = f"{status}-{move}"
     options = {"queue": queue, **(OPTIONS.get(move, {}) if status in sources(move) else {})}
     falls = move is Move.REBLOCK and status in sources(move)

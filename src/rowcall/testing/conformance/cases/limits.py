@@ -1,4 +1,4 @@
-"""Limits: how many run at once, how many start in any window, and that nobody waits behind a full one."""
+"""Limits: how many run at once, how many start in any window, and that no other job waits behind a full one."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class TestLimits:
         jobs.complete(claimed.pop())
         assert len(jobs.claim("w", limit=9)) == 1
         declare(raised, Limit("one", concurrency=5))
-        with raised.worker(queues=["nothing"]):  # it runs none of them, and tells
+        with raised.worker(queues=["nothing"]):  # it runs none of them, and publishes the limit
             eventually(lambda: jobs.claim("w", limit=9))
         assert jobs.stats().by_status["running"] == 5
 

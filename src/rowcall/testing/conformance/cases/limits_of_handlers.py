@@ -27,7 +27,7 @@ AT_ONCE = Backoff.constant(0)
 
 
 class Crowd:
-    """Counts handlers that run at the same moment; the first of them goes on until it is let go."""
+    """Counts handlers that run at the same moment; the first of them runs until it is released."""
 
     def __init__(self, jobs: Rowcall, store: Store) -> None:
         self.jobs = jobs

@@ -18,7 +18,7 @@ CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 
 
 class Versions:
-    """The same task as two versions of the code declare it, each with a queue of its own."""
+    """The same task as two versions of the code declare it, each with a separate `Rowcall`."""
 
     def __init__(self, old: Rowcall, new: Rowcall) -> None:
         self.old, self.new = old, new

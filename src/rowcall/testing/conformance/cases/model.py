@@ -15,7 +15,7 @@ from rowcall.testing.conformance.store import Store
 
 HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks, at random
 
-# derandomized and without a memory of its own: the same walk each time, so that nothing fails only now and then
+# derandomized and without a database of examples: the same walk each time, so that no failure is occasional
 SETTINGS = settings(
     max_examples=int(HISTORIES or 40),
     stateful_step_count=40,

@@ -132,7 +132,7 @@ class TestPausing:
             jobs.enqueue("nobody_knows_this")
             assert jobs.get(second).status is Status.PENDING
             jobs.resume(task="held")
-            eventually(lambda: jobs.get(second).status is Status.SUCCEEDED, message="it goes on")
+            eventually(lambda: jobs.get(second).status is Status.SUCCEEDED, message="it continues")
 
     def test_a_page_of_numbers_says_so(self, jobs: Rowcall) -> None:
         paused = jobs.pause("mail")

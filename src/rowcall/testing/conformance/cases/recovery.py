@@ -52,7 +52,7 @@ class TestLostWorkers:
     def test_one_who_has_just_begun_to_look_calls_nobody_lost(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.enqueue("send")
         StoreWorker(jobs, "silent").claim()
-        clock.advance(100_000)  # the machine was off: every wall clock lease would be over by now
+        clock.advance(100_000)  # the machine was off: every lease by the wall clock would be over
         assert watcher(jobs).check() == 0
         assert jobs.stats().by_status["running"] == 1
 

@@ -1,4 +1,4 @@
-"""Waiting for the end of a job: whoever ends it, however it ends, whoever waits."""
+"""Wait for the end of a job: any process may end it, in any way, and any process may wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expire(jobs: Rowcall) -> None:
 
 
 def complete_in_a_block(jobs: Rowcall) -> None:
-    """As a handler does in a transaction of its own."""
+    """Complete the job as a handler does in a separate transaction."""
 
     @jobs.task(name="send")
     def send(ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Schedules: each tick is enqueued once, at its time, whoever races, dies or sets the clock."""
+"""Schedules: each tick is enqueued once, at its time, even if workers race or die or the clock is set."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestSchedules:
         self, jobs: Rowcall, clock: FakeClock, catch_up: CatchUp, days: list[int]
     ) -> None:
         jobs.add_schedule("daily", "send", cron="0 6 * * *", catch_up=catch_up)
-        clock.advance(10 * DAY)  # nobody looked for ten days
+        clock.advance(10 * DAY)  # no worker ran for ten days
         six = NOON - timedelta(hours=6)
         assert ticks(jobs) == [six + day * DAY for day in days]
         clock.set(six + 11 * DAY)

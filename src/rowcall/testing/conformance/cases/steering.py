@@ -67,12 +67,12 @@ class TestCancel:
     @pytest.mark.parametrize("state", ["scheduled", "pending"])
     def test_what_waits_is_cancelled(self, jobs: Rowcall, clock: FakeClock, state: str) -> None:
         job = _in_state(jobs, state)
-        done = jobs.cancel(job.id, "no longer wanted")
+        done = jobs.cancel(job.id, "no longer needed")
         assert done == jobs.get(job.id)
         assert (done.status, done.error_code, done.error_detail) == (
             Status.CANCELLED,
             "CANCELLED:BY_HAND",
-            "no longer wanted",
+            "no longer needed",
         )
         assert done.finished_at == clock.now()
         clock.advance(100_000)

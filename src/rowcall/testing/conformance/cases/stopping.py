@@ -1,4 +1,4 @@
-"""A worker that stops: what becomes of handlers that are told to stop and raise."""
+"""A worker that stops: what happens to handlers that are asked to stop and raise."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class TestTransaction:
             eventually(lambda: jobs.workers(), message="a worker")
             with jobs.transaction():
                 job = note.enqueue()
-            assert ran.wait(20), "the worker was not told"
+            assert ran.wait(20), "the worker was not notified"
             eventually(lambda: jobs.get(job.id).status == "succeeded", message="its success")
 
     def test_other_threads_do_not_join_unless_they_are_given_it(

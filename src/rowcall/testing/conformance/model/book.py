@@ -1,4 +1,4 @@
-"""The queue as its documentation tells it, in plain Python: no SQL, and nothing of the real one's logic."""
+"""The queue as its documentation describes it, in plain Python: no SQL, and no logic of the real one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Book:
     # steering
 
     def cancel(self, job_id: int) -> None:
-        """What waits is cancelled, what runs is asked to end."""
+        """Cancel a waiting job; ask a running one to stop."""
         entry = self.entries[job_id]
         if entry.status == "running":
             entry.asked_to_end = True

@@ -1,4 +1,4 @@
-"""Claims, and the ways in which an attempt may end: what the real side is told, and what the model makes of it."""
+"""Claims, and the ways in which an attempt may end: the call on the real side, and its effect on the model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ C = TypeVar("C", HandClaim, WorkerClaim)
 
 
 class End(NamedTuple):
-    """A way for an attempt to end: what the real side is told, and what the model makes of it."""
+    """A way for an attempt to end: the call on the real side, and its effect on the model."""
 
     name: str
     error: str | BaseException | None

@@ -104,7 +104,7 @@ class Entry:
         counts: bool = True,
         recorded: bool = True,
     ) -> None:
-        """The attempt will be followed by another, unless somebody has asked for the end."""
+        """The attempt will be followed by another, unless a cancel was requested."""
         if self.asked_to_end:
             self.end("cancelled", now, BY_HAND)
             return

@@ -1,4 +1,4 @@
-"""Keys, blockers, chains and limits as their documentation tells them, on top of the plain book."""
+"""Keys, blockers, chains and limits as their documentation describes them, on top of the plain book."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class FlowBook(Book):
         self._ripple()
 
     def retry(self, job_id: int) -> None:
-        """Steps of its chain that fell with it, and never ran, come along; what a blocker ended waits for it anew."""
+        """Bring back the steps of its chain that failed with it; jobs that a blocker ended wait for it again."""
         for revived in [job_id, *self._fallen_with(job_id)]:
             of_blocker = self.entries[revived].error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
             more = DEFAULT_MAX_ATTEMPTS if revived == job_id else 0
@@ -257,7 +257,7 @@ class FlowBook(Book):
         del self.ties[job_id]
 
     def ready(self, queue: str) -> list[int]:
-        """A limit that is full is passed over by those that come after it."""
+        """Jobs behind a full limit are claimed before it."""
         room = {name: self.room(name) for name in self._limits}
         admitted = []
         for job_id in self.in_turn(queue):
@@ -287,7 +287,7 @@ class FlowBook(Book):
         return [entry.id for entry in sorted(waiting, key=lambda one: (-one.priority, self.ties[one.id].place, one.id))]
 
     def _ripple(self) -> None:
-        """See to those that waited for what has just ended, and to those that waited for them."""
+        """Settle the jobs that waited for what has just ended, and the jobs that waited for them."""
         while newly := {entry.id for entry in self.entries.values() if entry.finished} - self._seen_to:
             self._seen_to |= newly
             self._resolve(

@@ -163,7 +163,7 @@ class FlowMachine(QueueMachine):
             limit=limit,
         )
 
-    # going on
+    # continuing
 
     @precondition(lambda self: self._busy_queues())
     @rule(picks=st.lists(PICK, min_size=1, max_size=3))

@@ -127,7 +127,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.book.something_is_due())
     @rule()
     def stage(self) -> None:
-        assert self.jobs.claim("nobody", queues=["no such queue"]) == []
+        assert self.jobs.claim("idle", queues=["no such queue"]) == []
         self.book.recover_expired_leases()
         self.book.stage()
 
