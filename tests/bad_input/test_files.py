@@ -104,7 +104,7 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
             with pytest.raises(StoreUnavailable) as caught:
                 call()
             assert f"the folder {tmp_path}/no/such does not exist" in str(caught.value)
-            assert "Make it first, or check the path" in str(caught.value)
+            assert "Create it first, or check the path" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -188,7 +188,7 @@ def test_with_permission_it_works(folder: Path) -> None:
 
 
 def assert_refused(said: list[str], path: Path) -> None:
-    said = [line for line in said if not line.startswith("the files beside")]
+    said = [line for line in said if not line.startswith("cannot open the files beside")]
     assert len(said) == 2
     for line in said:
         assert line.startswith("refused: ")

@@ -61,9 +61,8 @@ def test_another_process_that_holds_it_is_named(jobs: Rowcall, path: Path) -> No
                 write()
             assert BUSY_TIMEOUT * 0.8 <= time.monotonic() - began < 15
             said = str(caught.value)
-            assert f"{path} is locked by somebody else" in said
-            assert f"process {holder.pid} (python" in said
-            assert "End its transaction (kill it if it hangs), or raise busy_timeout" in said
+            assert f"{path} is locked by process {holder.pid} (python" in said
+            assert "End that transaction (kill its process if it hangs), or raise busy_timeout" in said
             assert "Nothing was written" in said
         assert [job.status for job in jobs.list().jobs] == ["pending"]  # reading goes on
     assert jobs.stats().total == 1
@@ -77,7 +76,7 @@ def test_a_new_file_that_somebody_holds_whole(path: Path) -> None:
         PythonProcess("-c", HOLD, str(path), "begin exclusive") as holder,
     ):
         holder.wait_for("held")
-        with pytest.raises(StoreUnavailable, match="is locked by somebody else"):
+        with pytest.raises(StoreUnavailable, match="is locked by another transaction"):
             jobs.enqueue("task")
         holder.kill()
         assert jobs.enqueue("task").id == 1
@@ -91,8 +90,8 @@ def test_this_very_thread_is_told_to_pass_its_connection(jobs: Rowcall, path: Pa
         with pytest.raises(StoreUnavailable) as caught:
             jobs.enqueue("task")
         said = str(caught.value)
-        assert "It is held by this very process" in said
-        assert "if this very thread has begun one on this file, pass that connection with connection=" in said
+        assert f"{path} is locked by a transaction of this process. If this thread began it" in said
+        assert "pass that connection with connection=…; otherwise end it sooner. Nothing was written" in said
         job = jobs.enqueue("task", connection=mine)
         mine.commit()
         assert jobs.list().jobs == [jobs.get(job.id)]

@@ -12,13 +12,25 @@ import rowcall
 from rowcall.base.clock import Clock, SystemClock, jittered
 
 ROOT = Path(rowcall.__file__).parent
-TO_BE_CONVERTED = ("drivers", "operations", "queue.py")
+TO_BE_CONVERTED = ("operations", "queue.py")
 MODULES = [
     path
     for path in sorted(ROOT.rglob("*.py"))
     if path != ROOT / "base" / "clock.py" and path.relative_to(ROOT).parts[0] not in ("testing", *TO_BE_CONVERTED)
 ]
-NOT_EVENTS = {"clock", "_clock", "waiter", "_waiter", "_watch", "waker", "_waker", "process", "outlook"}
+NOT_EVENTS = {
+    "SYSTEM_CLOCK",
+    "clock",
+    "_clock",
+    "ticket",
+    "waiter",
+    "_waiter",
+    "_watch",
+    "waker",
+    "_waker",
+    "process",
+    "outlook",
+}
 """Names of objects that have a method `wait` with a timeout and are not a `threading.Event`."""
 
 

@@ -108,7 +108,7 @@ def test_looking_makes_no_tables(run: Run, postgres_url: str, command: list[str]
 def test_a_server_that_is_not_there(run: Run, command: list[str]) -> None:
     result = run(*command, "--url", NOBODY)
     assert result.exit_code == 1
-    assert "postgresql://ann@127.0.0.1:1/shop: no connection" in result.output
+    assert "postgresql://ann@127.0.0.1:1/shop: cannot connect" in result.output
     assert "Traceback" not in result.output
     assert PASSWORD not in result.output
 
@@ -188,7 +188,7 @@ def test_work_says_at_once_that_the_server_is_not_there(run: Run, app: Path, mor
     app.write_text(APP.replace("sqlite:///queue.db", NOBODY))
     result = run("work", "app:jobs", *more)
     assert result.exit_code == 1
-    assert "no connection" in result.stderr.splitlines()[-1]
+    assert "cannot connect" in result.stderr.splitlines()[-1]
 
 
 def test_a_worker_that_was_killed_here_is_gone(run: Run, server_queue: Rowcall, folder: Path) -> None:

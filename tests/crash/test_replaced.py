@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.domain.errors import FileReplaced
-from rowcall.drivers.sqlite.connection import _open_connections
+from rowcall.drivers.sqlite.fork_hooks import open_connections
 from rowcall.testing.waiting import eventually
 from tests.worker.support import Place
 
@@ -113,7 +113,7 @@ def test_who_waits_for_a_result_is_told(place: Place, jobs: Rowcall) -> None:
     job = jobs.enqueue("nobody_s")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(jobs.result, job, timeout=60)
-        eventually(lambda: any(connection._file is not None for connection in list(_open_connections)))
+        eventually(lambda: any(getattr(connection, "_file", None) for connection in list(open_connections)))
         remove(place.database)
         with pytest.raises(FileReplaced, match="was deleted while it was open"):
             waiting.result(30)

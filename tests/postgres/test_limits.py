@@ -23,7 +23,7 @@ SESSIONS_OF_OURS = """
     select from pg_stat_activity where datname = current_database() and application_name like 'rowcall%'
 """
 CANCELLED = r"the server cancelled the statement .*Nothing was written\. If statement_timeout did that, raise it"
-NOT_IN_TIME = r"a lock could not be had in time .*Nothing was written; call again"
+NOT_IN_TIME = r"could not get a lock in time .*Nothing was written; call again"
 
 
 def set_for_database(url: str, setting: str, value: str) -> None:

@@ -75,7 +75,7 @@ def test_a_role_that_does_not_exist(guarded: PostgresServer) -> None:
 def test_a_database_that_does_not_exist(guarded: PostgresServer) -> None:
     error = refusal_of(url_of(guarded, "ann:hunter2", "not-there"))
     assert 'database "not-there" does not exist' in error.problem
-    assert error.advice == "Make it first (createdb), or check the URL"
+    assert error.advice == "Create it first (createdb), or check the URL"
     check_no_secret_in(str(error))
 
 
@@ -83,8 +83,8 @@ def test_a_database_that_does_not_exist(guarded: PostgresServer) -> None:
 def test_nobody_at_that_address(host: str) -> None:
     address = f"{host}:{free_port()}"
     error = refusal_of(f"postgresql://ann:hunter2@{address}/shop")
-    assert f"postgresql://ann@{address}/shop: no connection" in error.problem
-    assert error.advice == "Is the server up, and the URL right?"
+    assert f"postgresql://ann@{address}/shop: cannot connect" in error.problem
+    assert error.advice == "Is the server up, and is the URL right?"
     check_no_secret_in(str(error) + repr(error) + "".join(traceback.format_exception(error)))
 
 

@@ -62,6 +62,10 @@ class SystemClock:
     chance: Callable[[], float] = staticmethod(random.random)
 
 
+SYSTEM_CLOCK = SystemClock()
+"""For drivers alone: locks, files and servers take real time, whatever clock a queue has."""
+
+
 def jittered(clock: Clock, seconds: float) -> float:
     """Return a random time between half of `seconds` and all of it, so that a fleet does not act all at once."""
     return seconds * (0.5 + 0.5 * clock.chance())

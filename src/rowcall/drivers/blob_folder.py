@@ -1,7 +1,7 @@
 """Blobs in a folder beside the database: `ab/abcdef…`, by their digests.
 
-A file is written whole before it has its name, so one that is there is complete. Removing one first takes its name away
-and then looks whether it was put again meanwhile: whoever puts it after that finds none and writes it anew.
+A file is written completely before it gets its name. `delete` first renames it, and then checks whether it was put
+again in between: a `put` after the rename finds no file, and writes it again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import contextlib
 import os
 import re
 import secrets
-import time
 from collections.abc import Iterator
 
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.side_files import make_folder, open_file
 
-LOOKS = 3
+READ_ATTEMPTS = 3
 _UNFINISHED, _TAKEN = ".new", ".taken"
 _NAME = re.compile(r"([0-9a-f]{64})(\.taken|-[0-9a-f]{16}\.new)?")
 
@@ -33,27 +33,27 @@ class BlobFolder:
         try:
             if not self._touch(digest, data):
                 self._write(digest, data)
-            self._sync(os.path.dirname(self._path(digest)))  # also of one that somebody else has just put there
+            self._sync(os.path.dirname(self._path(digest)))  # also for a file that another process has just put there
         except OSError as error:
             raise self._refused(error) from error
 
     def get(self, digest: str) -> bytes:
         path = self._path(digest)
-        # who removes it may be about to put it back
-        for place in (path, path + _TAKEN) * LOOKS:
-            with contextlib.suppress(FileNotFoundError), open(place, "rb") as file:
+        # a `delete` may be about to put it back
+        for candidate in (path, path + _TAKEN) * READ_ATTEMPTS:
+            with contextlib.suppress(FileNotFoundError), open(candidate, "rb") as file:
                 return file.read()
         raise KeyError(digest)
 
     def digests(self, older_than_seconds: float) -> Iterator[str]:
-        limit = time.time() - older_than_seconds
-        for shelf in _names(self._folder):
-            for name in _names(os.path.join(self._folder, shelf)):
-                path = os.path.join(self._folder, shelf, name)
+        limit = SYSTEM_CLOCK.wall() - older_than_seconds
+        for subfolder in _names(self._folder):
+            for name in _names(os.path.join(self._folder, subfolder)):
+                path = os.path.join(self._folder, subfolder, name)
                 found = _NAME.fullmatch(name)
                 if found is None:
-                    continue  # not ours
-                if found[2] == _TAKEN:  # by somebody who died before it was decided
+                    continue  # not a blob
+                if found[2] == _TAKEN:  # by a `delete` whose process died
                     self._put_back(path.removesuffix(_TAKEN))
                 elif _is_older(path, limit):
                     if found[2]:
@@ -67,13 +67,13 @@ class BlobFolder:
             os.rename(path, path + _TAKEN)
         except FileNotFoundError:
             return
-        if _is_older(path + _TAKEN, time.time() - older_than_seconds):
+        if _is_older(path + _TAKEN, SYSTEM_CLOCK.wall() - older_than_seconds):
             _unlink(path + _TAKEN)
         else:
             self._put_back(path)
 
     def _touch(self, digest: str, data: bytes) -> bool:
-        """Make it count as put now; False where it is not there, not what it should be, or somebody else's."""
+        """Make it count as put now. Return False if it is missing, has other contents, or belongs to another user."""
         path = self._path(digest)
         try:
             os.utime(path)
@@ -83,9 +83,9 @@ class BlobFolder:
             return False
 
     def _write(self, digest: str, data: bytes) -> None:
-        shelf = os.path.dirname(self._path(digest))
-        made = [folder for folder in (self._folder, shelf) if not os.path.isdir(folder)]
-        for folder in made:
+        subfolder = os.path.dirname(self._path(digest))
+        created = [folder for folder in (self._folder, subfolder) if not os.path.isdir(folder)]
+        for folder in created:
             make_folder(folder, self._database)
         unfinished = f"{self._path(digest)}-{secrets.token_hex(8)}{_UNFINISHED}"
         descriptor = open_file(unfinished, self._database, os.O_EXCL)
@@ -99,17 +99,17 @@ class BlobFolder:
         except BaseException:
             _unlink(unfinished)
             raise
-        for folder in made:
+        for folder in created:
             self._sync(os.path.dirname(folder))
 
     def _put_back(self, path: str) -> None:
-        """As one that was put now: it may take the place of one that was."""
+        """Make it count as put now: it may replace one that was."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(path + _TAKEN)
             os.rename(path + _TAKEN, path)
 
     def _sync(self, folder: str) -> None:
-        """Names are written, too."""
+        """Make the names in the folder durable."""
         if self._durable:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -123,7 +123,7 @@ class BlobFolder:
     def _refused(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(
             f"a large payload cannot be written to {self._folder}: {error.strerror}",
-            "Nothing was enqueued or settled. The folder is kept beside the database, and must be writable like it",
+            "Nothing was enqueued or settled. The folder is beside the database, and must be writable too",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a database of any kind is to the rest: it runs plans in transactions."""
+"""What every kind of database offers: it runs plans in transactions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
 from rowcall.drivers.caller.home import Home, IdentityQuery
 from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.transaction import Transaction
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -19,14 +20,14 @@ M = TypeVar("M")
 E = TypeVar("E")
 
 MakePlan = Callable[[], Plan[T]]
-"""Makes a plan, which can run only once: a transaction that is tried again needs another."""
+"""Makes a plan. A plan runs only once: another attempt at a transaction needs another plan."""
 
 
 class Connection(Protocol):
-    """A connection that one thread uses. After an error it reconnects by itself."""
+    """A connection for one thread. After an error it reconnects by itself."""
 
     def read(self, plan: Plan[T]) -> T:
-        """Run a plan that only reads; each statement sees a snapshot of its own."""
+        """Run a plan that only reads; each statement sees the latest commits."""
 
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing.
@@ -40,38 +41,14 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class Transaction(Protocol):
-    """A transaction that stays open between plans, on its own connection. One thread at a time uses it.
-
-    After an error of the database it can only be rolled back, to a savepoint or as a whole.
-    """
-
-    def run(self, plan: Plan[T]) -> T: ...
-    def interrupt(self, plan: Plan[Any]) -> None:
-        """Cancel a plan that another thread runs here; it may wait for a lock. The plan then fails."""
-
-    def savepoint(self, name: str) -> None:
-        """Set a savepoint."""
-
-    def release(self, name: str) -> None: ...
-    def roll_back_to(self, name: str) -> None:
-        """Roll back to the savepoint, and release it."""
-
-    def commit(self) -> None:
-        """End the transaction, even if this raises."""
-
-    def roll_back(self) -> None:
-        """End the transaction. Never raises: what is not committed is undone sooner or later in any case."""
-
-
 class Database(ABC, Generic[M, E]):
     """Opens connections at their first use. Members of a shared commit that are `alike` are written by one plan."""
 
     one_writer: bool
-    """Whether all others have to wait while one transaction writes."""
+    """Whether all others must wait while one transaction writes."""
 
     survey_seconds: float
-    """How often a worker may check on the others without being a burden."""
+    """How often a worker may check the others without slowing the database down."""
 
     path = ""
     """The file, if the database is one."""
@@ -90,7 +67,7 @@ class Database(ABC, Generic[M, E]):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget all connections, threads and locks; called again in a forked child."""
+        """Start without connections, threads and locks; called again in a forked child."""
         self._lock = threading.Lock()
         self.setup_lock = threading.Lock()
         self._executors: dict[str, ThreadPoolExecutor] = {}
@@ -99,31 +76,32 @@ class Database(ABC, Generic[M, E]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The path, or the URL without its password."""
+        """Return the path, or the URL without its password."""
 
     @property
     @abstractmethod
     def side_folder(self) -> str:
-        """A folder of this host for the files that workers lock."""
+        """Return the folder on this host for the files that workers lock."""
 
     @abstractmethod
     def connect(self) -> Connection:
-        """Return a connection for one thread, which has to close it."""
+        """Return a connection for one thread, which must close it."""
 
     def was_replaced(self) -> bool:
-        """Return whether the path leads to another database now; then all connections are closed."""
+        """Return whether the path now leads to another database; if so, close all connections."""
         return False
 
     @abstractmethod
     def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
-        """Run a plan that only reads. With `snapshot`, in a transaction: all its statements see the same moment."""
+        """Run a plan that only reads. With `snapshot`, all its statements see the same state of the database."""
 
     @abstractmethod
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
-        """Run a plan in a transaction. After a conflict, try again, unless `once`."""
+        """Run a plan in a transaction. Try again after a conflict, unless `once`."""
 
     @abstractmethod
-    def begin(self) -> Transaction: ...
+    def begin(self) -> Transaction:
+        """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
 
     def write_shared(self, member: M) -> E:
         """Write one member, in a commit that other threads and tasks of this process may share."""
@@ -149,13 +127,13 @@ class Database(ABC, Generic[M, E]):
 
     @abstractmethod
     def vacuum(self) -> int:
-        """Return the space of deleted rows to the file system, and the number of bytes that were freed."""
+        """Give the space of deleted rows back to the file system. Return how many bytes were freed."""
 
     def shrink(self, stopped: Callable[[], bool]) -> None:
-        """`vacuum`, as far as the database does not do it by itself, until `stopped()`."""
+        """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
 
     def checkpoint(self) -> None:
-        """Do the regular maintenance that the database does not do by itself."""
+        """Copy the WAL back into the file, if the database has one."""
 
     @abstractmethod
     def close(self) -> None:
@@ -163,7 +141,14 @@ class Database(ABC, Generic[M, E]):
 
     @abstractmethod
     def _commit(self, entries: list[Entry[M, E]]) -> None:
-        """Write the entries in one transaction, and give each its result or its error."""
+        """Write the entries in one transaction, and set the result or the error of each."""
+
+    def _groups(self, entries: list[Entry[M, E]]) -> list[list[Entry[M, E]]]:
+        """Return the entries in groups that are alike."""
+        groups: dict[object, list[Entry[M, E]]] = {}
+        for entry in entries:
+            groups.setdefault(self._alike(entry.member), []).append(entry)
+        return list(groups.values())
 
     @abstractmethod
     def _threads(self) -> ThreadPoolExecutor:

@@ -1,4 +1,4 @@
-"""Awaiting what must not be cut off: it ends first, and only then the task learns that it was cancelled."""
+"""Await what must not be cut off: let it end first, and only then raise the cancellation in the task."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LOCK_PATIENCE_SECONDS = 5.0
 async def finish(
     work: Awaitable[T], *, cancelled: Callable[[], None] | None = None, patience_seconds: float | None = None
 ) -> T:
-    """Await `work` to its end, even if this task is cancelled meanwhile; then raise the cancellation.
+    """Await `work` to its end, even if this task is cancelled; then raise the cancellation.
 
-    `cancelled` is called once, when the task is cancelled. `patience_seconds` later `work` is cancelled after all.
+    `cancelled` is called once, when the task is cancelled. `patience_seconds` later, `work` itself is cancelled.
 
-    `work` runs in this very task: what depends on the task (`asyncio.current_task()`, context variables) stays as it
-    is, and an event loop that cancels all tasks when it is closed does not cut `work` off either. `work` must not rely
-    on `asyncio.timeout`, which cancels the task that it is in.
+    `work` runs in this task, so that `asyncio.current_task()` and context variables stay the same, and an event loop
+    that cancels all tasks when it closes does not cut `work` off either. `work` must not use `asyncio.timeout`, which
+    cancels the task that it is in.
     """
     task = asyncio.current_task()
     assert task is not None
-    # a task that cancels itself is told at its next suspension, which is in here
+    # a task that cancels itself gets the cancellation at its next suspension, which is in here
     before = task.cancelling() - int(getattr(task, "_must_cancel", False))
     driver = _Driver(cancelled, patience_seconds)
     try:
@@ -41,7 +41,7 @@ async def finish(
 
 
 async def finish_in_thread(step: Callable[[], T], *, cancelled: Callable[[], None] | None = None) -> T:
-    """`finish` a step in a thread of its own: those of the event loop may all be busy, or have ended."""
+    """Run a step in a new thread and `finish` it: the threads of the event loop may all be busy, or have ended."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="rowcall-step")
     try:
         return await finish(asyncio.get_running_loop().run_in_executor(thread, step), cancelled=cancelled)
@@ -72,7 +72,7 @@ class _Driver:
                 work.close()
                 raise
             except BaseException as error:
-                # the future is over and tells `work` how; only a cancellation of the task is told here
+                # `work` learns from the future how it ended; only a cancellation of the task arrives here
                 if isinstance(error, asyncio.CancelledError) and (future is None or not future.cancelled()):
                     self.cancellation = error
 
@@ -86,14 +86,14 @@ class _Driver:
             self.timer = loop.call_later(self._patience_seconds, self._give_up, loop)
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._future is None or not self._future.cancel():  # `work` is about to go on to what it waits for next
+        if self._future is None or not self._future.cancel():  # `work` is about to await its next future
             self.timer = loop.call_later(0, self._give_up, loop)
 
 
 class _Wait:
-    """What a task awaits in place of a future, with all that a task asks of one.
+    """What a task awaits in place of a future; it has every method that a task calls.
 
-    As `cancel` refuses, a task that is cancelled meanwhile receives the cancellation when the future is done.
+    `cancel` refuses, so that a cancelled task receives the cancellation when the future is done.
     """
 
     def __init__(self, future: Future, driver: _Driver) -> None:

@@ -1,4 +1,4 @@
-"""Forking beside threads: steps that a fork must not cut in half, and hooks that go on when one step fails."""
+"""Fork beside threads: steps that a fork must not interrupt, and hooks that continue when one step fails."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ logger = logging.getLogger("rowcall")
 CHILD_SECONDS = 1.0
 
 lock = threading.RLock()
-"""Held while this process forks, and while a descriptor that a child has to close is opened and noted, or closed."""
+"""Held while this process forks, and while a descriptor that a child must close is opened and registered, or closed."""
 
 
 def each(items: Iterable[T], step: Callable[[T], object]) -> None:
-    """Do the step for every item. An error in one is logged, and the others get their step."""
+    """Do the step for every item. Log an error, and continue with the others."""
     for item in items:
         try:
             step(item)
@@ -29,7 +29,7 @@ def each(items: Iterable[T], step: Callable[[T], object]) -> None:
 
 
 class Handshake:
-    """The parent waits until the child has let go of what both have in memory, or forbids it to the child."""
+    """Lets the parent wait until the child has closed what both have in memory; too late, and the child may not."""
 
     def __init__(self) -> None:
         self._permit_reader, self._permit_writer = os.pipe()
@@ -38,7 +38,7 @@ class Handshake:
         os.write(self._permit_writer, b"!")
 
     def take_permit(self) -> bool:
-        """Whether the other side has not taken it before."""
+        """Return whether this side is the first to take it."""
         try:
             return os.read(self._permit_reader, 1) == b"!"
         except BlockingIOError:
@@ -49,7 +49,7 @@ class Handshake:
         self._done_writer = -1
         poll = select.poll()
         poll.register(self._done_reader, select.POLLIN)
-        if not poll.poll(CHILD_SECONDS * 1000):  # else the child has closed its end, or is dead
+        if not poll.poll(CHILD_SECONDS * 1000):  # a child that closed its end, or died, ends the wait
             self.take_permit()
         self.close()
 

@@ -1,4 +1,4 @@
-"""Enqueues of many threads and tasks of one process share commits: whoever has the lock commits for all who wait."""
+"""Enqueues of many threads and tasks of one process share commits: the thread that has the lock commits for all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MEMBERS = 500
 
 
 class Entry(Generic[M, T]):
-    """One member of a group, and what came of it."""
+    """One member of a group, and its result or error."""
 
     __slots__ = ("done", "error", "future", "member", "result")
 
@@ -95,9 +95,9 @@ class GroupCommit(Generic[M, T]):
 
 
 def _interrupted() -> StoreUnavailable:
-    """For the others of a group whose committer was interrupted by what concerns it alone, such as Ctrl-C."""
+    """Return the error for the others of a group whose thread was interrupted, by Ctrl-C for example."""
     return StoreUnavailable(
-        "the thread that wrote for this one was interrupted", "The job may have been written or not"
+        "the thread that wrote for this one was interrupted", "It is unknown whether the job was written"
     )
 
 
@@ -109,14 +109,14 @@ def _resolve(entries: list[Entry[M, T]]) -> None:
         if entry.future is not None:
             by_loop[entry.future.get_loop()].append(entry)
     for loop, members in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so that no task waits there
             loop.call_soon_threadsafe(_set_results, members)
 
 
 def _set_results(entries: list[Entry[M, T]]) -> None:
     for entry in entries:
         if entry.future is None or entry.future.done():
-            continue  # cancelled meanwhile: the job may have been written all the same
+            continue  # cancelled: the job may have been written all the same
         if entry.error is not None:
             entry.future.set_exception(entry.error)
         else:

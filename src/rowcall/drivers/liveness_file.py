@@ -1,7 +1,7 @@
-"""A file of the worker's own: locked while it lives, and telling which of its jobs have begun.
+"""The liveness file: locked while its worker lives, it shows which of its jobs have been started.
 
 The kernel frees the lock when the process dies, however it dies. What was written to the mapped file outlives the
-process too, so that whoever recovers its jobs knows which of them had been started, at no cost in commits.
+process, so that another worker that recovers its jobs knows which of them had been started, without any commit.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import errno
 import mmap
 import os
 import struct
-import time
 import uuid
 import weakref
 from collections import deque
 from collections.abc import Iterable
 
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers import forking
 from rowcall.drivers.side_files import advice_on_rights, open_file
@@ -31,11 +31,11 @@ PAIRS = 8192
 NO_SLOT = 0
 KEPT_SECONDS = 24 * 3600
 _NEW = ".new"
-_SIZE = _PAIR.size * (PAIRS + 1)  # the first place tells of which boot of the machine the others are; it may grow
+_SIZE = _PAIR.size * (PAIRS + 1)  # slot 0 holds the id of the boot; the file may grow
 
 
 def _boot() -> bytes:
-    """What was written but not synced is gone with the boot it was written in."""
+    """Return the id of this boot of the machine: what was written but not synced is lost at the next one."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return uuid.UUID(file.read().strip()).bytes
@@ -48,11 +48,11 @@ _open_files: weakref.WeakSet[LivenessFile] = weakref.WeakSet()
 
 
 class LivenessFile:
-    """The id and lease of jobs whose handlers have begun, and when; each in a place of its own until it is settled."""
+    """Holds the id, the lease and the start of each running job, in a slot until the attempt is settled."""
 
     def __init__(self, folder: str, name: str, database: str = "") -> None:
         self.path = os.path.join(folder, name)
-        made = f"{self.path}{_NEW}"  # nobody tries its lock before it is taken
+        made = f"{self.path}{_NEW}"  # no one tries its lock before it is taken
         with forking.lock:
             self._fd = open_file(made, database, os.O_EXCL)
             try:
@@ -71,7 +71,7 @@ class LivenessFile:
         self._closed = False
 
     def reserve(self, count: int) -> None:
-        """Let the file have room for this many more jobs, or raise `StoreUnavailable`."""
+        """Make room for this many more jobs, or raise `StoreUnavailable`."""
         if len(self._free) >= count or self._closed:
             return
         size = len(self._map)
@@ -82,23 +82,23 @@ class LivenessFile:
                 # a thread that still writes to the former map writes to the same pages
                 self._map = mmap.mmap(self._fd, grown)
         except OSError as error:
-            what = f"{self.path} cannot grow to {grown // 1024} KB ({error.strerror}), and no more jobs can be started"
-            raise StoreUnavailable(what, "Free some space, or lower the concurrency or the batch size") from error
+            problem = f"{self.path} cannot grow to {grown // 1024} KB ({error.strerror}): no more jobs can start"
+            raise StoreUnavailable(problem, "Free some space, or lower the concurrency or the batch size") from error
         self._free.extend(range(size // _PAIR.size, grown // _PAIR.size))
 
     def mark_started(self, job_id: int, lease: int, started_at: float = 0.0) -> int:
-        """Write down that a handler is about to begin; gives the place, to be freed once the attempt is settled.
+        """Record that a handler is about to start. Return the slot, to be freed once the attempt is settled.
 
-        `started_at` is by the monotonic clock, which all processes of one boot share.
+        `started_at` is a time of the monotonic clock, which all processes of one boot share.
         """
         if self._closed or not self._free:
             return NO_SLOT
-        place = self._free.popleft()
-        _PAIR.pack_into(self._map, place * _PAIR.size, job_id, lease, started_at)
-        return place
+        slot = self._free.popleft()
+        _PAIR.pack_into(self._map, slot * _PAIR.size, job_id, lease, started_at)
+        return slot
 
-    def free(self, places: Iterable[int]) -> None:
-        self._free.extend([place for place in places if place != NO_SLOT])
+    def free(self, slots: Iterable[int]) -> None:
+        self._free.extend([slot for slot in slots if slot != NO_SLOT])
 
     def close(self) -> None:
         self._closed = True
@@ -109,21 +109,21 @@ class LivenessFile:
             self._let_go()
 
     def _let_go(self) -> None:
-        self._map.close()  # has a descriptor of its own
+        self._map.close()  # it has its own descriptor
         os.close(self._fd)
 
 
 def cannot_create(folder: str, error: OSError) -> StoreUnavailable:
-    """Why a worker cannot have its file in that folder."""
+    """Return the error for a worker that cannot create its file in that folder."""
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        place = folder if os.path.exists(folder) else os.path.dirname(folder)
-        what = f"{place} cannot be written by this user, and a worker keeps a file there while it lives"
-        return StoreUnavailable(what, advice_on_rights(place))
+        existing = folder if os.path.exists(folder) else os.path.dirname(folder)
+        problem = f"{existing} cannot be written by this user, and a worker keeps a file there while it lives"
+        return StoreUnavailable(problem, advice_on_rights(existing))
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        what = f"{folder}: the disk is full, and a worker keeps a file of {_SIZE // 1024} KB there"
-        return StoreUnavailable(what, "Free some space, then start it again")
-    what = f"{folder}: a worker cannot keep a file there ({error.strerror})"
-    return StoreUnavailable(what, "It must be a folder beside the database, which Rowcall makes by itself")
+        problem = f"{folder}: the disk is full, and a worker keeps a file of {_SIZE // 1024} KB there"
+        return StoreUnavailable(problem, "Free some space, then start it again")
+    problem = f"{folder}: a worker cannot keep a file there ({error.strerror})"
+    return StoreUnavailable(problem, "It must be a folder beside the database; Rowcall creates it")
 
 
 def _allocate(fd: int, start: int, end: int) -> None:
@@ -145,25 +145,26 @@ if hasattr(os, "register_at_fork"):
 
 
 def files_in(folder: str) -> set[str]:
-    """Return the paths of all ledgers in a folder."""
+    """Return the paths of all liveness files in a folder."""
     try:
         names = os.listdir(folder)
-    except OSError:  # without the folder, nobody on this host has one
+    except OSError:  # no folder, no files
         return set()
     return {os.path.join(folder, name) for name in names if name.startswith("worker-") and not name.endswith(_NEW)}
 
 
 def remove_old(folder: str) -> None:
-    """Remove what workers left behind whose recovery was done elsewhere, once nobody can be asking for it any more."""
+    """Remove the files of dead workers that were recovered from another host, once no one can need them."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            if name.startswith("worker-") and time.time() - os.stat(path).st_mtime > KEPT_SECONDS and is_dead(path):
+            age = SYSTEM_CLOCK.wall() - os.stat(path).st_mtime
+            if name.startswith("worker-") and age > KEPT_SECONDS and is_dead(path):
                 os.unlink(path)
 
 
 def is_dead(path: str | None) -> bool:
-    """Whether the owner of a ledger has surely died. False where that cannot be told from here."""
+    """Return whether the owner of a liveness file has certainly died; False if this host cannot know."""
     if path is None or fcntl is None:
         return False
     with forking.lock:  # a child that is forked meanwhile would keep the lock
@@ -182,7 +183,7 @@ def is_dead(path: str | None) -> bool:
 
 
 def started_jobs(path: str | None) -> dict[tuple[int, int], float] | None:
-    """What a dead worker had begun (id and lease), and when; None where that cannot be told from here."""
+    """Return when a dead worker started each (id, lease), or None if this host cannot know."""
     if path is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Driving a plan: give it rows until it gives a result."""
+"""Drive a plan: send it rows until it returns a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AsyncExecute = Callable[[Statement[object]], Awaitable[list[Row]]]
 
 
 def run(plan: Plan[T], execute: Execute) -> T:
-    """Run a plan to its end. An error of the database goes to the caller, never into the plan."""
+    """Run a plan to its end. A database error goes to the caller, never into the plan."""
     try:
         statement = next(plan)
         while True:
@@ -27,7 +27,7 @@ def run(plan: Plan[T], execute: Execute) -> T:
 
 
 async def arun(plan: Plan[T], execute: AsyncExecute) -> T:
-    """`run`, on a connection that is awaited."""
+    """Do what `run` does, on a connection that is awaited."""
     try:
         statement = next(plan)
         while True:

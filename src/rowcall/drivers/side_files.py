@@ -1,4 +1,4 @@
-"""Files beside the database, for whoever may use the database itself: SQLite gives its own the same mode."""
+"""Files beside the database, with the database's permissions, as SQLite does with its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 
 
 def make_folder(folder: str, database: str) -> None:
-    """Make the folder, with the database's permissions; one that is there is left as it is."""
+    """Create the folder with the database's permissions. Leave an existing one unchanged."""
     try:
         os.mkdir(folder)
     except FileExistsError:
@@ -23,14 +23,14 @@ def make_folder(folder: str, database: str) -> None:
 
 
 def _check_private(folder: str) -> None:
-    """In a place where everybody may make folders, take none that somebody else has made or can change."""
+    """Where every user may create folders, refuse one that another user created or can change."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(errno.EPERM, "it is not this user's own folder", folder)
+        raise PermissionError(errno.EPERM, "the folder belongs to another user, or others can change it", folder)
 
 
 def open_file(path: str, database: str, flags: int = 0) -> int:
-    """Open for reading and writing; a file that is made now gets the database's permissions."""
+    """Open for reading and writing. A new file gets the database's permissions."""
     existed = os.path.exists(path)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o666)
     if not existed:
@@ -40,16 +40,16 @@ def open_file(path: str, database: str, flags: int = 0) -> int:
 
 
 def advice_on_rights(path: str) -> str:
-    """What lets this user write there: nobody but the owner, or root, can change that."""
+    """Say how this user can be allowed to write there. Only the owner, or root, can change that."""
     status = os.stat(path)
     is_folder = stat.S_ISDIR(status.st_mode)
     mode, wanted = status.st_mode & 0o777, 0o700 if is_folder else 0o600
-    whose = f"It belongs to user {status.st_uid}, mode {mode:o}"
+    owner = f"It belongs to user {status.st_uid}, mode {mode:o}"
     if status.st_uid != os.getuid():
-        return f"{whose}, and this is user {os.getuid()}: run as that user, or let it or root chown or chmod it"
+        return f"{owner}, and this is user {os.getuid()}: run as that user, or let it or root chown or chmod it"
     if mode & wanted == wanted:
-        return f"{whose}, as it should be: is its file system read-only?"
-    return f"{whose}: chmod u+{'rwx' if is_folder else 'rw'} {path}"
+        return f"{owner}, which is right: is its file system read-only?"
+    return f"{owner}: chmod u+{'rwx' if is_folder else 'rw'} {path}"
 
 
 def _mode_of(database: str) -> int:

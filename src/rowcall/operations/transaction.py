@@ -19,7 +19,7 @@ from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan
 
 if TYPE_CHECKING:
-    from rowcall.drivers import database
+    from rowcall.drivers import transaction as drivers
     from rowcall.operations.enqueue import Enqueueing
     from rowcall.queue import Queue
 
@@ -200,7 +200,7 @@ class Ground:
         self._pid = os.getpid()
         self._threads: ThreadPoolExecutor | None = None
         self.lock = threading.Lock()
-        self.transaction: database.Transaction | None = None
+        self.transaction: drivers.Transaction | None = None
         self.blocks: list[Transaction] = []
         self.broken: BaseException | None = None
         self._was_closed = False
@@ -265,7 +265,7 @@ class Ground:
         assert self.transaction is not None
         threading.Thread(target=self.transaction.interrupt, args=[plan], daemon=True).start()  # it asks the server
 
-    def do(self, step: Callable[[database.Transaction], T]) -> T:
+    def do(self, step: Callable[[drivers.Transaction], T]) -> T:
         assert self.transaction is not None
         try:
             return step(self.transaction)
@@ -277,7 +277,7 @@ class Ground:
             self.broken = error
             raise
 
-    def finish(self, step: Callable[[database.Transaction], None]) -> None:
+    def finish(self, step: Callable[[drivers.Transaction], None]) -> None:
         assert self.transaction is not None
         self._jobs.open_transactions.discard(self)
         step(self.transaction)

@@ -109,7 +109,7 @@ def test_somebody_else_holds_the_lock(with_tables: str, mine: Connection) -> Non
         jobs.stats()
         other.execute("lock table rowcall_job in access exclusive mode")
         mine.execute("set local lock_timeout = '10ms'")
-        with pytest.raises(StoreUnavailable, match="a lock could not be had in time"):
+        with pytest.raises(StoreUnavailable, match="could not get a lock in time"):
             jobs.enqueue("task", connection=mine)
 
 

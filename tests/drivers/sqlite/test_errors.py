@@ -81,7 +81,7 @@ def test_a_missing_table(in_wal_mode: Path) -> None:
         error = error_of(lambda: connection.execute("select * from rowcall_job"))
     found = explained(error, str(in_wal_mode))
     assert isinstance(found, SchemaMismatch)
-    said = f"{in_wal_mode} is not as this code needs it: no such table: rowcall_job; run: rowcall migrate APP; if it"
+    said = f"{in_wal_mode} does not have the expected tables: no such table: rowcall_job; run: rowcall migrate APP"
     assert str(found).startswith(said)
 
 
@@ -110,7 +110,7 @@ def test_a_lock_held_by_another_process_names_it(in_wal_mode: Path) -> None:
         holder.wait_for("held")
         error = error_of(lambda: connection.execute("begin immediate"))
         assert lock_holders(str(in_wal_mode)) == {holder.pid}
-        assert f"It is held by process {holder.pid} (python" in str(explained(error, str(in_wal_mode)))
+        assert f"is locked by process {holder.pid} (python" in str(explained(error, str(in_wal_mode)))
     assert lock_holders(str(in_wal_mode)) == set()
 
 
@@ -122,7 +122,7 @@ def test_a_lock_held_by_this_process_says_so(in_wal_mode: Path) -> None:
         mine.execute("begin immediate")
         error = error_of(lambda: other.execute("begin immediate"))
         found = str(explained(error, str(in_wal_mode)))
-    assert "It is held by this very process." in found
+    assert "is locked by a transaction of this process." in found
     assert "pass that connection with connection=" in found
     assert "Nothing was written" in found
 
@@ -144,7 +144,7 @@ def test_looking_for_the_holder_does_not_drop_the_lock(in_wal_mode: Path) -> Non
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda path: path / "no" / "app.db", "does not exist. Make it first, or check the path"),
+        (lambda path: path / "no" / "app.db", "does not exist. Create it first, or check the path"),
         (lambda path: path, "is a folder, not a file. Name a file in it"),
     ],
 )

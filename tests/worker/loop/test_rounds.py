@@ -33,9 +33,9 @@ class Transactions:
                 self.rounds.append(current.statements)
             return write(connection, plan, **options)
 
-        def noted_read(connection: SqliteConnection, plan: Plan[object]) -> object:
+        def noted_read(connection: SqliteConnection, plan: Plan[object], **options: bool) -> object:
             current.statements = []
-            return read(connection, plan)
+            return read(connection, plan, **options)
 
         def noted_execute(connection: SqliteConnection, statement: Statement[object]) -> list[Row]:
             getattr(current, "statements", []).append(statement.sql)

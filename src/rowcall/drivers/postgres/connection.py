@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import select
-import time
 import weakref
 from typing import Any, TypeVar
 
@@ -13,6 +11,7 @@ import psycopg
 from psycopg import pq
 from psycopg.types.numeric import Int8Dumper
 
+from rowcall.base.clock import SYSTEM_CLOCK, jittered
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.postgres.errors import cannot_connect, check_url, explained, is_lost, is_stale, is_starting
@@ -26,10 +25,10 @@ CONNECT_SECONDS = 10
 LONGEST_SILENCE_SECONDS = 10
 LONGEST_LOCK_WAIT = "1s"
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
-# a host that vanishes without a word is noticed within half a minute
+# a host that vanishes without closing its connections is noticed within half a minute
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
-# The planner does not know how fast these tables change: on an empty one it would choose a scan, and keep to it.
+# The planner does not know how fast these tables change: for an empty table it would choose a scan, and keep it.
 _PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit")
 
 
@@ -45,9 +44,9 @@ class NothingWritten(StoreUnavailable):
 
 
 def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> psycopg.Connection[Row]:
-    """A connection in autocommit mode, set up for this queue.
+    """Return a connection in autocommit mode, set up for this queue.
 
-    `planned` is for those that run the worker's rounds; one that is `hurried` waits for no lock for long.
+    `planned` sets the planner for the worker's rounds; a `hurried` connection waits only briefly for locks.
     """
     name = shown(url)
     raw = _connected(url, config.busy_timeout_seconds)
@@ -63,21 +62,23 @@ def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = 
 
 
 def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
-    """A server that is just starting or stopping is given a little time; all else that is wrong is said at once."""
-    deadline = time.monotonic() + patience_seconds
+    """Wait a little for a server that is starting or stopping; raise any other error at once."""
+    deadline = SYSTEM_CLOCK.timer() + patience_seconds
     pause = FIRST_PAUSE_SECONDS
     while True:
         raw = tried(url)
         if isinstance(raw, psycopg.Connection):
             return raw
-        if not is_starting(raw) or time.monotonic() > deadline:
+        if not is_starting(raw) or SYSTEM_CLOCK.timer() > deadline:
             raise cannot_connect(raw, url)
-        time.sleep(random.uniform(0.5, 1.0) * pause)
+        SYSTEM_CLOCK.sleep(jittered(SYSTEM_CLOCK, pause))
         pause = min(pause * 2, LAST_PAUSE_SECONDS)
 
 
 def tried(url: str) -> psycopg.Connection[Row] | psycopg.Error | ValueError:
-    """A connection, or why there is none: not raised, since its text may show the password to whoever reads a chain."""
+    """Return a connection or an error. The error is not raised: a chained traceback would show its text, and in it the
+    password.
+    """
     check_url(url)
     try:
         return psycopg.connect(url, **options_for(url))
@@ -86,7 +87,7 @@ def tried(url: str) -> psycopg.Connection[Row] | psycopg.Error | ValueError:
 
 
 def options_for(url: str) -> dict[str, Any]:
-    """What every connection is opened with; the URL may say otherwise of all that a URL can say."""
+    """Return the options of every connection. Parameters in the URL win."""
     defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "rowcall", **KEEPALIVE}
     wanted = {key: value for key, value in defaults.items() if f"{key}=" not in url}
     return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor}
@@ -95,13 +96,13 @@ def options_for(url: str) -> dict[str, Any]:
 def set_up(raw: psycopg.Connection[Row], config: Config, *, planned: bool = False, hurried: bool = False) -> None:
     if raw.info.server_version < OLDEST_SERVER:
         raise StoreUnavailable(
-            f"PostgreSQL {raw.info.server_version // 10000} is too old: 13 is the oldest that works",
+            f"PostgreSQL {raw.info.server_version // 10000} is too old; 13 or newer is required",
             "Upgrade the server",
         )
-    raw.adapters.register_dumper(int, Int8Dumper)  # one size: else each size is a statement of its own to prepare
+    raw.adapters.register_dumper(int, Int8Dumper)  # one size: otherwise each size prepares another statement
     if is_pooled(raw):
         raw.prepare_threshold = None
-        return  # what is set here would stay with a connection that others use next
+        return  # settings would stay on a connection that others use next
     settings = {**_settings(config, planned=planned, hurried=hurried), **_SESSION}
     calls = ", ".join(f"set_config('{setting}', '{value}', false)" for setting, value in settings.items())
     raw.execute(f"select {calls}", prepare=False)
@@ -118,7 +119,7 @@ _SESSION = {
 def _settings(config: Config, *, planned: bool, hurried: bool) -> dict[str, str]:
     settings = {
         "rowcall.tells": "after_commit",
-        # of a host that vanishes, the server would keep the transaction, and its locks, for hours
+        # the server would keep the transaction of a host that vanished, and its locks, for hours
         "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE_SECONDS}s",
     }
     if hurried:
@@ -131,7 +132,7 @@ def _settings(config: Config, *, planned: bool, hurried: bool) -> dict[str, str]
 
 
 def is_pooled(raw: psycopg.Connection[Row]) -> bool:
-    """Whether a pooler sits in between: it invents a process number, as it has no server process to name."""
+    """Return whether a pooler is in between: it invents a process number, as it has no server process to name."""
     known = _pooled.get(raw)
     if known is None:
         found = raw.execute("select pg_backend_pid()", prepare=False).fetchone()
@@ -145,17 +146,17 @@ def is_ours(connection: object) -> bool:
 
 
 def is_alive(raw: psycopg.Connection[Row]) -> bool:
-    """Whether an idle connection can still be used, as far as this side knows: no round trip."""
+    """Return whether an idle connection can still be used, as far as this side knows: without a round trip."""
     pgconn = raw.pgconn
     if pgconn.status != pq.ConnStatus.OK or pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return False
     poll = select.poll()  # not select: it refuses descriptors above 1,023
     poll.register(pgconn.socket, select.POLLIN)
-    return not poll.poll(0)  # nothing is due on an idle connection, but for last words
+    return not poll.poll(0)  # all that can arrive on an idle connection is its end
 
 
 class Session:
-    """Runs plans on a connection that is ours for the moment."""
+    """Runs plans on a connection that is checked out."""
 
     def __init__(
         self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row], *, hurried: bool = False
@@ -167,7 +168,7 @@ class Session:
         self._prepare = not is_pooled(raw)
         self._begin = _begin(config, pooled=is_pooled(raw), hurried=hurried)
         self._hint = hint
-        self._to_be_told = False
+        self._must_notify = False
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = self._cursor
@@ -175,25 +176,26 @@ class Session:
         result = cursor.pgresult
         found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
         if statement.hint is not None and statement.hint(found):
-            self._to_be_told = True
+            self._must_notify = True
         return found
 
-    def read(self, plan: Plan[T]) -> T:
+    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+        if not snapshot:
+            return self.run(plan)
+        self._start(self._begin.replace(BEGIN, BEGIN_SNAPSHOT))
+        try:
+            return self.run(plan)
+        finally:
+            self.roll_back()
+
+    def run(self, plan: Plan[T]) -> T:
         try:
             return run(plan, self.execute)
         except psycopg.Error as error:
             raise self._explained(error) from error
 
-    def read_snapshot(self, plan: Plan[T]) -> T:
-        """`read`, in a transaction: all statements see the same moment."""
-        self._start(self._begin.replace(BEGIN, BEGIN_SNAPSHOT))
-        try:
-            return self.read(plan)
-        finally:
-            self.roll_back()
-
     def interrupt(self) -> None:
-        """From another thread: cancel the statement that is running."""
+        """From another thread: cancel the running statement."""
         with contextlib.suppress(psycopg.Error):
             self._raw.cancel()
 
@@ -214,11 +216,11 @@ class Session:
         return result
 
     def begin(self, longest_silence_seconds: int) -> None:
-        """`write`, in parts: plans are run by `read`, then comes `commit` or `roll_back`."""
+        """Begin a transaction, for `run` and then `commit` or `roll_back`."""
         self._start(f"{self._begin}; set local idle_in_transaction_session_timeout = '{longest_silence_seconds}s'")
 
     def _start(self, begin: str) -> None:
-        self._to_be_told = False
+        self._must_notify = False
         try:
             self._raw.execute(begin, prepare=False)
         except psycopg.Error as error:
@@ -231,21 +233,21 @@ class Session:
         except psycopg.Error as error:
             self.roll_back()
             raise self._unsure(error) from error
-        self._tell()
+        self._notify()
 
     def _write_one_statement(self, plan: Plan[T]) -> T:
-        """`write` for a plan of one statement, in a single round trip."""
-        self._to_be_told = False
+        """Run a plan of one statement, which is a transaction by itself, in a single round trip."""
+        self._must_notify = False
         try:
             result = run(plan, self.execute)
         except psycopg.Error as error:
             raise self._unsure(error) from error
-        self._tell()
+        self._notify()
         return result
 
-    def _tell(self) -> None:
-        """What was written is committed, whatever becomes of this."""
-        if self._to_be_told:
+    def _notify(self) -> None:
+        """Notify idle workers. The commit is done, so that an error here does not matter."""
+        if self._must_notify:
             with contextlib.suppress(psycopg.Error):
                 self.execute(self._hint)
 
@@ -255,7 +257,7 @@ class Session:
                 self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
-        # a standby by now, perhaps, and the next connection leads to the new primary; or it knows what is no longer so
+        # it may be a standby by now, and the next connection leads to the new primary; or its prepared plans are stale
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or is_stale(error):
             self._raw.close()
         return explained(error, self._name)
@@ -267,21 +269,21 @@ class Session:
         return found
 
     def _unsure(self, error: psycopg.Error) -> Exception:
-        """The words for an error at a moment when the server may have committed already."""
+        """Explain an error at a moment when the server may already have committed."""
         found = self._explained(error)
         if is_lost(error) and isinstance(found, StoreUnavailable):
-            return StoreUnavailable(found.problem, "What was being written may be there or not")
+            return StoreUnavailable(found.problem, "It is unknown whether the last write was committed")
         return found
 
 
 def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:
-    """Behind a pooler, what else is set for the session ends with the transaction: one text, one round trip."""
+    """Return the BEGIN. Behind a pooler, it also sets for the transaction what is otherwise set for the session."""
     settings = _settings(config, planned=True, hurried=hurried).items() if pooled else ()
     return "; ".join([BEGIN, *(f"set local {setting} = '{value}'" for setting, value in settings)])
 
 
 class PostgresConnection:
-    """A connection of one thread's own, made when it is first used, and anew after it was lost."""
+    """A connection for one thread, opened at its first use, and again after it was lost."""
 
     def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False, hurried: bool = False) -> None:
         assert config.server is not None
@@ -300,7 +302,7 @@ class PostgresConnection:
         return self._connected().write(plan, one_statement=one_statement)
 
     def change_counter(self) -> None:
-        """A server does not tell: writers do not wait for each other there."""
+        """Return None: a server has no such counter."""
         return
 
     def close(self) -> None:

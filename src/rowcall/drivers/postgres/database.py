@@ -6,10 +6,8 @@ import atexit
 import contextlib
 import logging
 import os
-import random
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
@@ -36,7 +35,7 @@ from rowcall.drivers.postgres.connection import (
     set_up,
 )
 from rowcall.drivers.postgres.errors import of_any_driver
-from rowcall.drivers.postgres.transaction import LONGEST_SILENCE_SECONDS, PostgresTransaction
+from rowcall.drivers.transaction import Transaction
 from rowcall.store.statement import Plan, Row, Statement, fetch
 
 T = TypeVar("T")
@@ -48,6 +47,8 @@ LONGEST_PAUSE_SECONDS = 0.2
 IDLE_SECONDS = 60.0
 SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
+LONGEST_BLOCK_SILENCE_SECONDS = 60
+"""After how long without a statement the server ends a `transaction()` block, with its locks."""
 VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
 
 _open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
@@ -88,7 +89,7 @@ class PostgresDatabase(Database[M, E]):
 
     @property
     def side_folder(self) -> str:
-        """Names in it are random, so all queues of one user of this host share it."""
+        """Return a folder that all queues of one user on this host share: the names in it are random."""
         user = os.getuid() if hasattr(os, "getuid") else 0
         return os.path.join(_temporary_folder(), f"rowcall-{user}")
 
@@ -96,7 +97,7 @@ class PostgresDatabase(Database[M, E]):
         return PostgresConnection(self._config, self._hint, planned=True, hurried=True)
 
     def connect_to_listen(self) -> psycopg.Connection[Row] | None:
-        """A connection that can LISTEN; None where a pooler is in between and no `listen_url` leads past it."""
+        """Return a connection that can LISTEN, or None behind a pooler that no `listen_url` avoids."""
         raw = connect(self._server.listen_url or self._server.url, self._config)
         if is_pooled(raw):
             raw.close()
@@ -106,7 +107,7 @@ class PostgresDatabase(Database[M, E]):
     def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
         def attempt() -> T:
             with self._session() as session:
-                return session.read_snapshot(plan) if snapshot else session.read(plan)
+                return session.read(plan, snapshot=snapshot)
 
         return self._again(attempt, (NothingWritten,))
 
@@ -117,32 +118,32 @@ class PostgresDatabase(Database[M, E]):
 
         return attempt() if once else self._again(attempt)
 
-    def begin(self) -> PostgresTransaction:
-        """Begin on a connection of a second pool: the owner may read meanwhile, on one of the first."""
+    def begin(self) -> Transaction:
+        """Begin on a connection of a second pool, so that the caller can read on one of the first."""
         return self._again(self._begun)
 
-    def _begun(self) -> PostgresTransaction:
+    def _begun(self) -> Transaction:
         self._opened()
         with self._opening:
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = self._checked_out(pool)
         try:
             session = Session(raw, self._config, self._hint)
-            session.begin(LONGEST_SILENCE_SECONDS)
+            session.begin(LONGEST_BLOCK_SILENCE_SECONDS)
         except BaseException:
             pool.putconn(raw)
             raise
-        return PostgresTransaction(session, lambda: pool.putconn(raw))
+        return Transaction(session, lambda: pool.putconn(raw))
 
     def _again(
         self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)
     ) -> T:
-        """Try again after conflicts, and after connections that were lost before the commit."""
+        """Repeat after conflicts, and after connections that were lost before the commit."""
         for tries in range(1, MOST_TRIES):
             try:
                 return attempt()
             except errors:
-                time.sleep(random.uniform(0.0, min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS)))
+                SYSTEM_CLOCK.sleep(SYSTEM_CLOCK.chance() * min(0.002 * 2**tries, LONGEST_PAUSE_SECONDS))
         return attempt()
 
     def _own_identity(self, identity: IdentityQuery) -> Row:
@@ -186,14 +187,14 @@ class PostgresDatabase(Database[M, E]):
             pool.putconn(raw)
 
     def _checked_out(self, pool: ConnectionPool[psycopg.Connection[Row]]) -> psycopg.Connection[Row]:
-        """A connection that was not cut while nobody used it."""
-        deadline = time.monotonic() + self._config.busy_timeout_seconds
+        """Return a connection that was not cut while it was idle."""
+        deadline = SYSTEM_CLOCK.timer() + self._config.busy_timeout_seconds
         while True:
-            remaining = max(0.0, deadline - time.monotonic())
+            remaining = max(0.0, deadline - SYSTEM_CLOCK.timer())
             try:
                 raw = pool.getconn(min(remaining, SLICE_SECONDS))
             except PoolTimeout:
-                # all are busy, or the server is away, which the pool does not tell: then this does
+                # all are busy, or the server is away; the pool does not say which, but this raises if it is away
                 connect(self._server.url, self._config).close()
                 if remaining > SLICE_SECONDS:
                     continue
@@ -218,7 +219,7 @@ class PostgresDatabase(Database[M, E]):
             return pool
         with self._opening:
             if self._pool is None:
-                # the pool would try for a while before it says what is wrong
+                # the pool would try for a while before it raises an error
                 connect(self._server.url, self._config).close()
                 self._pool = self._new_pool()
             return self._pool
@@ -231,13 +232,13 @@ class PostgresDatabase(Database[M, E]):
             min_size=0,
             max_size=self._server.pool_size,
             max_idle=IDLE_SECONDS,
-            reconnect_timeout=0,  # its pauses would outlast an outage by as long as that took
+            reconnect_timeout=0,  # its growing pauses would last long after the end of an outage
             name=POOL_NAME,
             open=True,
         )
 
     def _threads(self) -> ThreadPoolExecutor:
-        """More threads than connections: a caller that waits too long for one is told so, sync or async."""
+        """Return more threads than connections, so that a caller that waits too long gets an error, sync or async."""
         return self._executor("store", self._server.pool_size + 32)
 
     def _flusher(self) -> ThreadPoolExecutor:
@@ -248,12 +249,12 @@ class PostgresDatabase(Database[M, E]):
             self._commit_one(entries[0])
             return
         try:
-            results = self._writer.write(self._plan_of_all([entry.member for entry in entries]))
+            written = self._writer.write(self._plan_of_all(entries))
         except (DataRefused, Conflict, NothingWritten):
-            for entry in entries:  # nothing was written: if one of them is to blame, the others must not pay
+            for entry in entries:  # nothing was written, and one bad entry must not fail the others
                 self._commit_one(entry)
             return
-        for entry, result in zip(entries, results, strict=True):
+        for entry, result in written:
             entry.result, entry.done = result, True
 
     def _commit_one(self, entry: Entry[M, E]) -> None:
@@ -263,22 +264,18 @@ class PostgresDatabase(Database[M, E]):
             entry.error = error
         entry.done = True
 
-    def _plan_of_all(self, members: Sequence[M]) -> Plan[list[E]]:
-        """One statement for those that are alike; results in the order of the members."""
-        groups: dict[object, list[int]] = {}
-        for place, member in enumerate(members):
-            groups.setdefault(self._alike(member), []).append(place)
-        results: dict[int, E] = {}
-        for places in groups.values():
-            written = yield from self._plan_of_many([members[place] for place in places])
-            results.update(zip(places, written, strict=True))
-        return [results[place] for place in range(len(members))]
+    def _plan_of_all(self, entries: list[Entry[M, E]]) -> Plan[list[tuple[Entry[M, E], E]]]:
+        written: list[tuple[Entry[M, E], E]] = []
+        for group in self._groups(entries):
+            results = yield from self._plan_of_many([entry.member for entry in group])
+            written += zip(group, results, strict=True)
+        return written
 
     def _after_fork(self) -> None:
-        """In the child: the sockets are the parent's. psycopg leaves them alone there, and we begin with new ones."""
+        """In the child: the sockets belong to the parent. psycopg does not touch them there; start with new ones."""
         for pool in (self._pool, self._transaction_pool):
             if pool is not None:
-                pool._closed = True  # else its end in the child would wait for threads that only the parent has
+                pool._closed = True  # otherwise its end in the child would wait for threads that only the parent has
         _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer))
         self._reset()
 
@@ -286,7 +283,7 @@ class PostgresDatabase(Database[M, E]):
 def _temporary_folder() -> str:
     try:
         return tempfile.gettempdir()
-    except FileNotFoundError:  # a container in which nothing can be written
+    except FileNotFoundError:  # a container in which no folder is writable
         return os.path.join(os.sep, "nonexistent")
 
 
@@ -305,15 +302,15 @@ def _close_all() -> None:
         database.close()
 
 
-class _OwnWords(logging.Filter):
-    """What the pool says of our connections we say ourselves, once and in our own words."""
+class _WithoutOurPools(logging.Filter):
+    """Drop what the pool logs about Rowcall's connections: Rowcall raises or logs it itself, once."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said_of = record.args if isinstance(record.args, tuple) else ()
-        return not any(argument == POOL_NAME or is_ours(argument) for argument in said_of)
+        subjects = record.args if isinstance(record.args, tuple) else ()
+        return not any(argument == POOL_NAME or is_ours(argument) for argument in subjects)
 
 
-logging.getLogger("psycopg.pool").addFilter(_OwnWords())
+logging.getLogger("psycopg.pool").addFilter(_WithoutOurPools())
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)

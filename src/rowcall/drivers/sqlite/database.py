@@ -1,4 +1,4 @@
-"""The SQLite file of one queue in one process: its connections, its write lock, its threads for async callers."""
+"""The SQLite file of one queue in one process: its connections, and threads for async callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowcall.drivers.runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.drivers.sqlite.file_identity import SameFile
-from rowcall.drivers.sqlite.transaction import SqliteTransaction
+from rowcall.drivers.transaction import Transaction
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ class SqliteDatabase(Database[M, E]):
         super()._reset()
         self._writer: SqliteConnection | None = None
         self._readers: list[SqliteConnection] = []
-        self._tidier: SqliteConnection | None = None
-        self._tidied = -1
+        self._checkpointer: SqliteConnection | None = None
+        self._checkpointed = -1
         self._file: SameFile | None = None
 
     @property
@@ -73,7 +73,7 @@ class SqliteDatabase(Database[M, E]):
         return SqliteConnection(self._config, self.path, self.side_folder, watchful=True)
 
     def _connect(self) -> SqliteConnection:
-        """Return a connection that is kept here; `was_replaced` closes all of them together."""
+        """Return a connection that this object keeps; `was_replaced` closes all of them together."""
         connection = SqliteConnection(self._config, self.path, self.side_folder)
         if self._file is None:
             self._file = SameFile(self.path)
@@ -83,7 +83,7 @@ class SqliteDatabase(Database[M, E]):
         file = self._file
         if file is None or file.is_same():
             return False
-        logger.warning("%s was deleted or replaced while it was open: it is opened anew", self.path)
+        logger.warning("%s was deleted or replaced while it was open: opening it again", self.path)
         self.close()
         return True
 
@@ -91,17 +91,17 @@ class SqliteDatabase(Database[M, E]):
         readers = self._readers
         connection = _popped(readers) or self._connect()
         try:
-            return connection.read_snapshot(plan) if snapshot else connection.read(plan)
+            return connection.read(plan, snapshot=snapshot)
         finally:
             self._put_back(connection, readers)
 
     def _put_back(self, connection: SqliteConnection, readers: list[SqliteConnection]) -> None:
         if readers is self._readers and len(readers) < MOST_IDLE_READERS:
             readers.append(connection)
-        else:  # there are enough, or the queue was closed meanwhile
+        else:  # there are enough, or the queue was closed since
             connection.close()
 
-    def begin(self) -> SqliteTransaction:
+    def begin(self) -> Transaction:
         """Begin on a connection that otherwise reads: all threads share the writer, for short transactions."""
         readers = self._readers
         connection = _popped(readers) or self._connect()
@@ -110,20 +110,20 @@ class SqliteDatabase(Database[M, E]):
         except BaseException:
             self._put_back(connection, readers)
             raise
-        return SqliteTransaction(connection, lambda: self._put_back(connection, readers))
+        return Transaction(connection, lambda: self._put_back(connection, readers))
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
             return self._writing().write(make_plan())
 
     def checkpoint(self) -> None:
-        """Fold the WAL back if anything was committed since: else some commit has to do it, and takes longer."""
-        if self._tidier is None:
-            self._tidier = self._connect()
-        counter = self._tidier.change_counter()
-        if counter != self._tidied:
-            self._tidied = counter
-            self._tidier.checkpoint()
+        """Copy the WAL back if anything was committed since: otherwise some commit must do it, and takes longer."""
+        if self._checkpointer is None:
+            self._checkpointer = self._connect()
+        counter = self._checkpointer.change_counter()
+        if counter != self._checkpointed:
+            self._checkpointed = counter
+            self._checkpointer.checkpoint()
 
     def vacuum(self) -> int:
         return self._shrink(lambda: False)
@@ -135,19 +135,19 @@ class SqliteDatabase(Database[M, E]):
         connection = self.connect()
         try:
             freed = 0
-            while not stopped() and (pages := connection.give_back(VACUUMED_PAGES)):
+            while not stopped() and (pages := connection.shrink(VACUUMED_PAGES)):
                 freed += pages
             return freed * connection.page_size
         finally:
             connection.close()
 
     def close(self) -> None:
-        """Close every connection. The next use opens anew."""
+        """Close every connection. The next use opens new ones."""
         with self._lock:
             readers, self._readers = self._readers, []
-            kept = (self._writer, self._tidier)
+            kept = (self._writer, self._checkpointer)
             connections = [*readers, *(connection for connection in kept if connection is not None)]
-            self._writer = self._tidier = self._file = None
+            self._writer = self._checkpointer = self._file = None
             for connection in connections:
                 connection.close()
             self._shut_down_executors()
@@ -161,7 +161,7 @@ class SqliteDatabase(Database[M, E]):
         return self._executor("store", 4)
 
     def _reader(self) -> ThreadPoolExecutor:
-        """Not the threads that write: they may all wait for a transaction whose owner wants to read."""
+        """Return other threads than those that write: all of these may wait for a transaction whose owner reads."""
         return self._executor("read", 4)
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:
@@ -171,11 +171,8 @@ class SqliteDatabase(Database[M, E]):
             entry.result = connection.write(self._plan_of_one(entry.member), one_statement=True)
             entry.done = True
             return
-        groups: dict[object, list[Entry[M, E]]] = {}
-        for entry in entries:
-            groups.setdefault(self._alike(entry.member), []).append(entry)
         with connection.transaction():
-            for group in groups.values():
+            for group in self._groups(entries):
                 self._write_group(connection, group)
         for entry in entries:
             entry.done = True
@@ -187,7 +184,7 @@ class SqliteDatabase(Database[M, E]):
             else:
                 results = run(self._plan_of_many([entry.member for entry in group]), connection.execute)
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
-            # only its own statement was undone: the others go on
+            # SQLite has undone this statement alone
             if len(group) > 1:
                 for entry in group:
                     self._write_group(connection, [entry])
@@ -214,7 +211,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _memory_file() -> str:
-    """`:memory:` is a private file in memory: SQLite's own has neither a WAL nor fair locks between connections."""
+    """Return a private file for `:memory:`. SQLite's own has no WAL, and no fair locks between connections."""
     folder = tempfile.mkdtemp(prefix="rowcall-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     owner = os.getpid()
     atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)

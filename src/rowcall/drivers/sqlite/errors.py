@@ -1,4 +1,4 @@
-"""What went wrong with a SQLite file, in words a tired person can act on."""
+"""Explain SQLite's errors: what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -7,59 +7,67 @@ import sqlite3
 
 from rowcall.domain.errors import MISSING_ADVICE, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 
+_PROBLEMS = {
+    "SQLITE_BUSY_SNAPSHOT": (
+        "{path}: another connection wrote after this transaction had read, so SQLite refuses its write",
+        "Begin the transaction with BEGIN IMMEDIATE (Django: OPTIONS transaction_mode IMMEDIATE), or enqueue first",
+    ),
+    "SQLITE_NOTADB": ("{path} is not a SQLite database", "Check the path; nothing was changed"),
+    "SQLITE_READONLY": (
+        "{path} is read-only for this user",
+        "The file and its folder must both be writable: SQLite keeps files beside it",
+    ),
+    "SQLITE_FULL": ("{path}: the disk is full", "Nothing of this call was written; free some space and call again"),
+    "SQLITE_IOERR": (
+        "{path}: reading or writing failed ({error})",
+        "Check the disk, its space and quotas (rowcall doctor helps)",
+    ),
+    "SQLITE_CORRUPT": ("{path} is damaged ({error})", "Run: sqlite3 FILE 'pragma integrity_check'"),
+}
+"""By the beginning of SQLite's name for the error."""
+
 
 def explained(error: sqlite3.Error, path: str) -> RowcallError:
-    """The error of ours for an error of SQLite's."""
+    """Return Rowcall's error for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", None) or ""
-    if name == "SQLITE_BUSY_SNAPSHOT":
-        return StoreUnavailable(
-            f"{path}: somebody else wrote after this transaction had read, so SQLite refuses its write",
-            "Begin the transaction with BEGIN IMMEDIATE (Django: OPTIONS transaction_mode IMMEDIATE), or enqueue first",
-        )
+    for beginning, (problem, advice) in _PROBLEMS.items():
+        if name.startswith(beginning):
+            return StoreUnavailable(problem.format(path=path, error=error), advice)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreUnavailable(f"{path} is locked by somebody else", f"{_holders(path)} {_LOCK_ADVICE}")
-    if name == "SQLITE_NOTADB":
-        return StoreUnavailable(f"{path} is not a SQLite database", "Check the path; nothing was changed")
+        return _locked(path)
     if name.startswith("SQLITE_CANTOPEN"):
         return _cannot_open(path)
-    if name.startswith("SQLITE_READONLY"):
-        return StoreUnavailable(
-            f"{path} is read-only for this user",
-            "The file and its folder must both be writable: SQLite keeps files beside it",
-        )
-    if name == "SQLITE_FULL":
-        return StoreUnavailable(
-            f"{path}: the disk is full", "Nothing of this call was written; free some space and call again"
-        )
-    if name.startswith("SQLITE_IOERR"):
-        return StoreUnavailable(
-            f"{path}: reading or writing failed ({error})",
-            "Check the disk, its space and quotas (rowcall doctor helps)",
-        )
     if "unsafe use of" in str(error):
         return StoreUnavailable(
             f"{path}: pragma trusted_schema is off on this connection ({error})",
             "Turn it on there, enqueue without connection=, or use SQLite 3.42 or newer",
         )
-    if name.startswith("SQLITE_CORRUPT"):
-        return StoreUnavailable(f"{path} is damaged ({error})", "Run: sqlite3 FILE 'pragma integrity_check'")
     if "no such table" in str(error) or "no such index" in str(error):
-        return SchemaMismatch(0, 1, f"{error}; {MISSING_ADVICE}", f"{path} is not as this code needs it")
+        return SchemaMismatch(0, 1, f"{error}; {MISSING_ADVICE}", f"{path} does not have the expected tables")
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError):
         return DataRefused(f"{path} refuses the values: {error}")
     return RowcallError(f"{path}: {error}" + (f" ({name})" if name else ""))
 
 
-_LOCK_ADVICE = (
-    "End its transaction (kill it if it hangs), or raise busy_timeout; if this very thread has begun one on this file,"
-    " pass that connection with connection=. Nothing was written"
-)
+def _locked(path: str) -> StoreUnavailable:
+    holders = lock_holders(path)
+    if os.getpid() in holders:
+        return StoreUnavailable(
+            f"{path} is locked by a transaction of this process",
+            "If this thread began it (Django's atomic(), a SQLAlchemy session), pass that connection with"
+            " connection=…; otherwise end it sooner. Nothing was written",
+        )
+    names = ", ".join(f"process {pid} ({_name_of(pid)})" for pid in sorted(holders))
+    return StoreUnavailable(
+        f"{path} is locked by {names or 'another transaction'}",
+        "End that transaction (kill its process if it hangs), or raise busy_timeout. Nothing was written",
+    )
 
 
 def _cannot_open(path: str) -> StoreUnavailable:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        return StoreUnavailable(f"the folder {folder} does not exist", "Make it first, or check the path")
+        return StoreUnavailable(f"the folder {folder} does not exist", "Create it first, or check the path")
     if os.path.isdir(path):
         return StoreUnavailable(f"{path} is a folder, not a file", "Name a file in it")
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK | os.R_OK)):
@@ -69,18 +77,8 @@ def _cannot_open(path: str) -> StoreUnavailable:
     return StoreUnavailable(f"{path} cannot be opened", "Check its permissions and the number of open files")
 
 
-def _holders(path: str) -> str:
-    holders = lock_holders(path)
-    if not holders:
-        return "Whoever has an open write transaction on the file holds it."
-    names = [
-        "this very process" if pid == os.getpid() else f"process {pid} ({_name_of(pid)})" for pid in sorted(holders)
-    ]
-    return f"It is held by {', '.join(names)}."
-
-
 def lock_holders(path: str) -> set[int]:
-    """The processes that hold SQLite's write lock, where the kernel tells (Linux)."""
+    """Return the processes that hold SQLite's write lock, where the kernel says so (Linux)."""
     # never open and close the file itself: that would drop this process's own POSIX locks on it
     try:
         inode = os.stat(f"{path}-shm").st_ino

@@ -1,35 +1,36 @@
-"""Whether a path still leads to the file that was opened by it.
+"""Check that a path still leads to the file that was opened by it.
 
-SQLite goes on with a file that was deleted or replaced, and what is written then is seen by nobody else.
+SQLite continues with a file that was deleted or replaced, and no one else sees what it writes then.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
-SURE_SECONDS = 0.1
+from rowcall.base.clock import SYSTEM_CLOCK
+
+TRUSTED_SECONDS = 0.1
 
 
 class SameFile:
-    """Asked before each use, and looks now and then."""
+    """Asked before each use; asks the file system now and then."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._known = _identity(path)
-        self._sure_until = time.monotonic() + SURE_SECONDS
+        self._trusted_until = SYSTEM_CLOCK.timer() + TRUSTED_SECONDS
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return _identity(self._path) is not None
 
     def is_same(self) -> bool:
-        now = time.monotonic()
-        if now < self._sure_until:
+        now = SYSTEM_CLOCK.timer()
+        if now < self._trusted_until:
             return True
         if _identity(self._path) != self._known:
             return False
-        self._sure_until = now + SURE_SECONDS
+        self._trusted_until = now + TRUSTED_SECONDS
         return True
 
 
