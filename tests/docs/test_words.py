@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, without_code
+from tests.docs.pages import PAGES, ROOT, prose, without_code
 
 SOURCE = ROOT / "src" / "rowcall"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -36,6 +36,7 @@ BANNED = {
     r"(?:takes?|took|in) the place of|stands? for|stands? in": "replaces",
     r"as (?:it|they) (?:is|are|was|were) now|by now": "say it plainly",
 }
+MOST_WORDS = 27
 _BANNED = [(re.compile(rf"(?<![\w`'-])(?:{words})(?![\w`'-])", re.I), instead) for words, instead in BANNED.items()]
 
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
@@ -74,6 +75,16 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             yield from enumerate(_EXPRESSION.sub("", text).splitlines(), token.start[0])
 
 
+def sentences(page: Path) -> Iterator[str]:
+    """Return the sentences of a page outside of its tables, with one word for each name and link."""
+    text = "\n".join("" if line.startswith("|") else line for line in prose(page).splitlines())
+    text = re.sub(r"(?m)^(\s*(?:[-*]|\d+\.) |#+ )", r"\n\n", text)  # an item of a list is a paragraph
+    text = re.sub(r"`[^`]+`", "code", re.sub(r"\]\([^)]*\)", "]", text))
+    text = re.sub(r"\bcode(?:,? (?:and |or )?code)+\b", "code", text)  # a list of names reads as one
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from re.split(r"(?<=[.!?:;])\s+", paragraph.strip())
+
+
 def banned_in(path: Path) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {found[0]!r} (write: {instead})"
@@ -96,6 +107,11 @@ CODE = [path for name in ("examples", "benchmarks", "tests/examples") for path i
 @pytest.mark.parametrize("path", [*READ, *CODE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_pages_and_examples_use_plain_words(path: Path) -> None:
     assert banned_in(path) == []
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(ROOT)))
+def test_sentences_are_short(path: Path) -> None:
+    assert [sentence for sentence in sentences(path) if len(sentence.split()) > MOST_WORDS] == []
 
 
 @pytest.mark.parametrize("room", sorted({*rooms()} - NOT_CLEAN_YET))
