@@ -129,7 +129,7 @@ def test_a_result_that_json_cannot_hold_fails_without_a_retry(
     assert (summary.failed, summary.succeeded) == (1, 1)
     job = jobs.get(bad.id)
     assert (job.status, job.attempt, job.error_code) == ("failed", 1, "INVALID_OUTPUT:NOT_JSON")
-    assert "the handler returned what JSON cannot hold: " in (job.error_detail or "")
+    assert "the handler returned a value that is not JSON: " in (job.error_detail or "")
     assert said in (job.error_detail or "")
     assert job.result is None
     assert jobs.get(neighbour.id).result == {"a": 1}

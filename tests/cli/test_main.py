@@ -50,9 +50,9 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
         (["stats", "--url", "mysql://host/db"], "mysql:// is not a kind of database known here"),
         (["jobs", "--status", "done"], "'done' is not one of"),
         (["jobs", "--limit", "0"], "0 is not in the range"),
-        (["work", "app:jobs", "--concurrency", "0"], "--concurrency: wants a whole number"),
+        (["work", "app:jobs", "--concurrency", "0"], "--concurrency: must be a whole number"),
         (["work", "app:jobs", "--lease", "-1"], "--lease: wants"),
-        (["work", "app:jobs", "--queues", "mail=x"], "--queues: 'mail=x': wants name or name=number"),
+        (["work", "app:jobs", "--queues", "mail=x"], "--queues: 'mail=x' must be name or name=number"),
     ],
 )
 def test_wrong_use_is_told_under_the_usage_with_exit_code_2(

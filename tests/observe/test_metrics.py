@@ -176,10 +176,10 @@ def test_a_port_that_is_taken_is_said_before_the_worker_starts(jobs: Rowcall) ->
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"metrics_port": 0}, "metrics_port: wants a port from 1 to 65535, not 0"),
-        ({"metrics_port": True}, "metrics_port: wants a port"),
-        ({"metrics_port": "9464"}, "metrics_port: wants a port"),
-        ({"metrics_port": 9464, "metrics_host": ""}, "metrics_host: wants a name"),
+        ({"metrics_port": 0}, "metrics_port: must be a port from 1 to 65535, got 0"),
+        ({"metrics_port": True}, "metrics_port: must be a port"),
+        ({"metrics_port": "9464"}, "metrics_port: must be a port"),
+        ({"metrics_port": 9464, "metrics_host": ""}, "metrics_host: must be a name"),
     ],
 )
 def test_wrong_options_are_refused(jobs: Rowcall, options: dict[str, object], problem: str) -> None:

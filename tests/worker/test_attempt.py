@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import pytest
 
@@ -212,3 +212,20 @@ def test_a_handler_sees_its_job_as_it_was_claimed(jobs: Rowcall) -> None:
     assert (found.id, found.status, found.attempt, found.priority) == (job.id, "running", 1, 3)
     assert (found.payload, found.tags) == ({"text": "x"}, ("a", "b"))
     assert found.worker == jobs.get(job.id).worker
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_coroutine_as_a_result_says_what_may_be_missing(
+    jobs: Rowcall, isolation: Literal["thread", "process"]
+) -> None:
+    job = jobs.task(isolation=isolation)(forgets_to_await).enqueue()
+    jobs.drain()
+    failed = jobs.get(job.id)
+    assert (failed.status, failed.error_code) == ("failed", "INVALID_OUTPUT:NOT_JSON")
+    assert failed.error_detail == "the handler returned a coroutine, which is not JSON; is an await missing?"
+
+
+def forgets_to_await() -> object:
+    async def inner() -> None: ...
+
+    return inner()

@@ -1,4 +1,4 @@
-"""An HTTP server at which Prometheus finds the metrics of a worker."""
+"""An HTTP server with the Prometheus metrics of a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries that not everybody has."""
+"""Optional libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rowcall.domain.errors import InvalidOption
 
 
 def missing(option: str, extra: str, error: ModuleNotFoundError) -> InvalidOption:
-    """What to say about a library that an option needs; an error of another kind is raised as it is."""
+    """Return the error for a missing library that an option needs. Raise `error` if another module is missing."""
     package = {"metrics": "prometheus_client", "otel": "opentelemetry"}[extra]
     if (error.name or "").split(".")[0] != package:
         raise error
@@ -15,9 +15,9 @@ def missing(option: str, extra: str, error: ModuleNotFoundError) -> InvalidOptio
 
 
 def tracing_of(asked: object) -> Tracing | None:
-    """What `Rowcall(tracing=…)` asks for."""
+    """Return the tracing for `Rowcall(tracing=…)`."""
     if not isinstance(asked, bool):
-        raise InvalidOption("tracing", f"wants True or False, not {asked!r}")
+        raise InvalidOption("tracing", f"must be True or False, got {asked!r}")
     if not asked:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What somebody should look at, told from facts. Pure: whoever asks brings them."""
+"""Finds problems of a queue in facts that the caller has read. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OVERDUE_MS = 10_000
 
 
 class Complaint(NamedTuple):
-    """`kind` is the same for all that are about one thing, so that it is said once; `here` is of this host alone."""
+    """A problem. `kind` names its cause, so that it is logged once; `here` says that it concerns only this host."""
 
     kind: str
     what: str
@@ -28,7 +28,7 @@ class Complaint(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What is known of the machine and the file; None where it does not apply or cannot be told."""
+    """Facts about the machine and the file; None if not known."""
 
     wal_bytes: int | None = None
     free_bytes: int | None = None
@@ -42,7 +42,7 @@ def complaints(
     around: Surroundings,
     at_ms: int,
 ) -> Iterator[Complaint]:
-    """`served` has the queues of each living worker, or None for all of them."""
+    """Yield the problems. `served` has the queues of each live worker, or None if it serves all."""
     due = [one for one in waiting if _is_due(one, at_ms)]
     yield from _unserved(due, served)
     yield from _long_waits(due, at_ms)
@@ -85,7 +85,7 @@ def _store(health: StoreHealth) -> Iterator[Complaint]:
         yield Complaint(
             "dead rows",
             f"the job table has {health.dead_rows:,} dead rows",
-            "Autovacuum does not keep up, or is kept from it: rowcall doctor",
+            "Autovacuum is too slow or blocked: see rowcall doctor",
         )
     if health.oldest_transaction_seconds > LONG_TRANSACTION_SECONDS:
         yield Complaint(
@@ -101,14 +101,14 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
         yield Complaint(
             "wal",
             f"the write-ahead log has {around.wal_bytes / 1024**2:,.0f} MB",
-            "Somebody keeps a read transaction open for long: find it and end it",
+            "A read transaction stays open for too long: find it and end it",
             here=True,
         )
     if around.free_bytes is not None and around.free_bytes < LITTLE_SPACE_BYTES:
         yield Complaint(
             "disk",
             f"only {around.free_bytes / 1024**2:,.0f} MB of disk are free",
-            "Free some before it runs out",
+            "Free disk space before it runs out",
             here=True,
         )
     ahead = around.clock_ahead_seconds
@@ -116,13 +116,13 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
         yield Complaint(
             "clock",
             f"the database's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
-            "Run NTP on both: jobs are due by the database's",
+            "Run NTP on both: jobs fall due by the database's clock",
             here=True,
         )
 
 
 def _is_due(one: Unfinished, at_ms: int) -> bool:
-    """What is scheduled and overdue waits too: a worker would have noticed."""
+    """A scheduled job that is overdue counts, too: a worker would have staged it."""
     if one.oldest_ms is None:
         return False
     return one.status == "pending" or (one.status == "scheduled" and one.oldest_ms < at_ms - OVERDUE_MS)

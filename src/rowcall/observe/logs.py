@@ -1,4 +1,4 @@
-"""The job that runs, on every record of the log; and records as JSON."""
+"""Adds the running job to log records, and formats records as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB_FIELDS = ("job_id", "job_type", "job_queue", "job_attempt", "worker", "error
 
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *JOB_FIELDS}
 _DEEPEST = 5
-_LONGEST_NUMBER = 2**53  # beyond it many readers of JSON round
+_LONGEST_NUMBER = 2**53  # many JSON parsers round larger numbers
 
 
 class JobLogFilter(logging.Filter):
@@ -33,10 +33,10 @@ class JobLogFilter(logging.Filter):
 
 
 class JsonLogFormatter(logging.Formatter):
-    """One JSON object a line: `time`, `level`, `logger`, `message`, `pid`, and what else the record has."""
+    """Formats a record as one line of JSON: `time`, `level`, `logger`, `message`, `pid`, and its other fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": _moment(record),
             "level": record.levelname,
             "logger": record.name,
@@ -45,14 +45,14 @@ class JsonLogFormatter(logging.Formatter):
         }
         for name in JOB_FIELDS:
             if (value := getattr(record, name, None)) is not None:
-                said[name] = value
+                fields[name] = value
         if record.exc_info and record.exc_info[1] is not None:
-            said |= _exception(record.exc_info[1])
+            fields |= _exception(record.exc_info[1])
         if record.stack_info:
-            said["stack"] = record.stack_info
+            fields["stack"] = record.stack_info
         if extra := {name: value for name, value in vars(record).items() if name not in _USUAL}:
-            said["extra"] = extra
-        return json.dumps(_plain(said))
+            fields["extra"] = extra
+        return json.dumps(_plain(fields))
 
 
 def _moment(record: logging.LogRecord) -> str:
@@ -62,7 +62,7 @@ def _moment(record: logging.LogRecord) -> str:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # placeholders and arguments that do not fit: show both
+    except Exception:  # the arguments do not fit the placeholders: show both
         return f"{_shown(record.msg)} {_shown(record.args)}"
 
 
@@ -70,12 +70,12 @@ def _exception(error: BaseException) -> dict[str, object]:
     try:
         lines = "".join(traceback.format_exception(error))
     except Exception as broken:
-        lines = f"its traceback cannot be made: {type(broken).__name__}"
+        lines = f"could not format the traceback: {type(broken).__name__}"
     return {"exception": type(error).__name__, "exception_message": _shown(error, str), "traceback": lines}
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """The same in what JSON has; what it has not is shown as Python shows it."""
+    """Return the value as JSON types; use `repr` for what JSON does not have."""
     match value:
         case None | bool():
             return value

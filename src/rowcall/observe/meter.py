@@ -1,4 +1,4 @@
-"""Attempts that ended, counted and timed by queue and task: kept as plain numbers, and cheap to add to."""
+"""Counts and times the attempts that ended, by queue and task, in plain numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[str, str]
 
 
 class Ended(Protocol):
-    """An attempt of this process that is over."""
+    """An attempt of this process that has ended."""
 
     @property
     def ready(self) -> Ready: ...
@@ -34,7 +34,7 @@ class Ended(Protocol):
 
 
 class Bounded:
-    """The first so many label values are themselves; all that come later share one."""
+    """Limits the number of label values: later ones share `other`."""
 
     def __init__(self, most: int = MOST_PAIRS) -> None:
         self._most = most
@@ -50,7 +50,7 @@ class Bounded:
 
 
 class Durations:
-    """A histogram: how many lasted up to each limit, and how long all of them together."""
+    """A histogram: how many lasted up to each limit, and their total time."""
 
     __slots__ = ("counts", "sum")
 
@@ -59,13 +59,13 @@ class Durations:
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
-        if seconds < 0:  # somebody has set a clock
+        if seconds < 0:  # a clock was set back
             seconds = 0.0
         self.counts[bisect_left(BUCKETS_SECONDS, seconds)] += 1
         self.sum += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Each limit with the number of those that did not exceed it."""
+        """Return each limit with the number of durations up to it."""
         total, buckets = 0, []
         for limit, count in zip((*map(str, BUCKETS_SECONDS), "+Inf"), self.counts, strict=True):
             total += count
@@ -74,7 +74,7 @@ class Durations:
 
 
 class Numbers:
-    """What is known of one queue and task."""
+    """The figures of one queue and task."""
 
     __slots__ = ("outcomes", "ran", "waited")
 
@@ -85,13 +85,13 @@ class Numbers:
 
     def add(self, attempt: Ended, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        if attempt.started_at:  # else it only lay in the buffer, and is given back
+        if attempt.started_at:  # else it was only buffered, and is released
             self.ran.add(attempt.finished_at - attempt.started_at)
             self.waited.add(max(0, attempt.waited_ms) / 1000)
 
 
 class Meter:
-    """Written by a worker once for each group that was settled, read by whoever asks for the metrics."""
+    """Written by a worker once per settled group, read at each scrape."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class Meter:
         self._kept: dict[Pair, Numbers] = {}
 
     def add(self, attempts: Sequence[Ended], settled: set[int]) -> None:
-        """Those that are not in `settled` were somebody else's by then."""
+        """Add a group; attempts that are not in `settled` no longer belonged to this worker."""
         with self._lock:
             for attempt in attempts:
                 self._of(attempt.ready).add(
@@ -107,7 +107,7 @@ class Meter:
                 )
 
     def add_completed(self, attempts: Iterable[Ended]) -> None:
-        """Those that their handlers completed in transactions of their own."""
+        """Add attempts that their handlers completed."""
         with self._lock:
             for attempt in attempts:
                 self._of(attempt.ready).add(attempt, SUCCEEDED)

@@ -1,4 +1,4 @@
-"""Prometheus' metrics of one worker process. Imported only where they are asked for."""
+"""The Prometheus metrics of one worker process. Imported only if they are enabled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowcall.observe.meter import Bounded, Meter
 
 
 class WorkerCollector(Collector):
-    """What a worker has done, what it is doing, and how the queues stand."""
+    """What a worker has done, what it is doing, and the state of the queues."""
 
     def __init__(self, meter: Meter, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
         self._meter = meter
@@ -42,10 +42,10 @@ class WorkerCollector(Collector):
         yield GaugeMetricFamily("rowcall_worker_busy", "Jobs that this worker is running.", value=self._busy())
         yield from self._attempts()
         stats = self._counts.latest()
-        up = "Whether the database answered when it was asked for its counts."
+        up = "Whether the database answered the query for counts."
         yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
         if stats is not None:
-            yield from self._standing(stats)
+            yield from self._queue_state(stats)
 
     def _attempts(self) -> Iterator[Metric]:
         attempts = CounterMetricFamily(
@@ -67,7 +67,7 @@ class WorkerCollector(Collector):
             waited.add_metric(pair, buckets, total)
         yield waited
 
-    def _standing(self, stats: Stats) -> Iterator[Metric]:
+    def _queue_state(self, stats: Stats) -> Iterator[Metric]:
         counts: Counter[tuple[str, str]] = Counter()
         ages: dict[str, float] = {}
         for queue, by_status in sorted(stats.by_queue.items()):
@@ -87,8 +87,8 @@ class WorkerCollector(Collector):
         yield oldest
 
 
-class _OfTheProcess(Collector):
-    """What the app itself and prometheus_client count in the process's own registry."""
+class _DefaultRegistry(Collector):
+    """The metrics of the app and of prometheus_client, from the default registry."""
 
     def collect(self) -> Iterator[Metric]:
         yield from REGISTRY.collect()
@@ -97,5 +97,5 @@ class _OfTheProcess(Collector):
 def registry_of(collector: WorkerCollector) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
-    registry.register(_OfTheProcess())
+    registry.register(_DefaultRegistry())
     return registry

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span where a job is sent, and one for each attempt. Imported only where they are asked for."""
+"""OpenTelemetry: a span for each enqueue, and one for each attempt. Imported only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Attributes = dict[str, str | int]
 
 
 class OpenTelemetry:
-    """Spans by the semantic conventions for messaging, from the provider that the app has set up."""
+    """Creates spans by the semantic conventions for messaging, with the provider of the app."""
 
     def __init__(self) -> None:
         self._tracer = trace.get_tracer("rowcall", VERSION)
@@ -39,7 +39,7 @@ class OpenTelemetry:
         try:
             yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
         except Exception as error:
-            span.set_status(StatusCode.ERROR)  # what it says may hold a secret
+            span.set_status(StatusCode.ERROR)  # its text may hold a secret
             span.set_attribute("error.type", type(error).__name__)
             raise
         finally:
@@ -93,7 +93,7 @@ class _Processing:
 
     def end(self, transition: Transition | None) -> None:
         if not self._span.is_recording():
-            return  # ended before, when it was given up; or nobody wants to know
+            return  # already ended when it was given up, or not sampled
         if transition is not None:
             self._span.set_attribute("rowcall.outcome", OUTCOMES[transition.move])
             if transition.move in _FAILURES:
@@ -105,21 +105,21 @@ class _Processing:
         context.detach(self._token)
 
     def _describe(self, failure: Transition) -> None:
-        """In the words that are stored of it: bounded, and without what the app scrubs."""
+        """Use the stored text: it is bounded and scrubbed."""
         self._span.set_status(StatusCode.ERROR, failure.error_detail)
         self._span.set_attribute("error.type", failure.error_code or "_OTHER")
         if failure.traceback is not None:
-            said = {"exception.message": failure.error_detail or "", "exception.stacktrace": failure.traceback}
-            self._span.add_event("exception", said)
+            fields = {"exception.message": failure.error_detail or "", "exception.stacktrace": failure.traceback}
+            self._span.add_event("exception", fields)
 
 
 @contextmanager
 def _harmless() -> Iterator[None]:
-    """The app's own span processors are called when a span starts and ends: what they raise must not harm a job."""
+    """The app's span processors run when a span starts and ends: their exceptions must not harm a job."""
     try:
         yield
     except Exception:
-        logger.exception("a span could not be started or ended")
+        logger.exception("could not start or end a span")
 
 
 def _attributes(operation: str, task: str, queue: str) -> Attributes:
@@ -133,6 +133,6 @@ def _attributes(operation: str, task: str, queue: str) -> Attributes:
 
 
 def _carrier(trace_context: str | None) -> dict[str, str]:
-    """As `carried` wrote it, or as plain SQL did: `traceparent`, and `tracestate` after a space."""
+    """Parse a trace context: `traceparent`, and `tracestate` after a space."""
     parent, _, state = (trace_context or "").partition(" ")
     return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,7 @@ ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
 Stop = TimedOut | Released | CancelRequested | Lost
-"""Why nobody waits for a handler any more. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
+"""Why a handler should stop. `Lost`: its attempt was ended from outside, and its outcome is dropped."""
 
 
 Finished = Callable[["Attempt"], "Attempt | None"]
@@ -53,11 +54,11 @@ Finished = Callable[["Attempt"], "Attempt | None"]
 
 
 class LeaseInDoubt(Exception):
-    """The worker was out of touch for its whole lease: the job is released, not begun."""
+    """The worker was out of touch for its whole lease: the job is released, not started."""
 
 
 class Attempt:
-    # what few runs ever change stands here once, and costs a run nothing
+    # class attributes, as few attempts change them
     started_at = 0.0
     finished_at = 0.0
     place = NO_SLOT
@@ -67,17 +68,17 @@ class Attempt:
     saw_cancelled = False
     stopped_because: Stop | None = None
     failed_while_stopping: Raised | Reported | None = None
-    """What its handler raised after it was told to stop, which costs it no attempt."""
+    """What its handler raised after it was told to stop; this does not use up the attempt."""
     transition: Transition | None = None
     large_result: str | None = None
-    """A result that is still to be put elsewhere, after `succeed`; by `put_large_result` and `end`."""
+    """A result that `put_large_result` must store elsewhere before `end`."""
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
     members: Sequence[Attempt] | None = None
-    """Of a batch: the runs that one call serves."""
+    """Of a batch: the attempts that one call serves."""
     batch: Attempt | None = None
-    """The batch that serves this run, if any."""
+    """The batch that this attempt is part of, if any."""
     _context: Context | None = None
 
     def __init__(
@@ -115,19 +116,19 @@ class Attempt:
 
     @property
     def ran_ms(self) -> int | None:
-        """How long the handler ran; None where it never began."""
+        """How long the handler ran; None if it never started."""
         return int((self.finished_at - self.started_at) * 1000) if self.started_at else None
 
     @property
     def context(self) -> Context:
-        """Made when it is first asked for: most handlers never do."""
+        """Created at first use: most handlers need none."""
         if self._context is None:
             self._context = Context(self)
         return self._context
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """What a record of the log that is about this attempt carries."""
+        """The fields of log records about this attempt."""
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         traced = self.trace.log_fields if self.trace is not None else {}
@@ -150,7 +151,7 @@ class Attempt:
         return self.arguments()
 
     def begin(self) -> None:
-        """Before its handler is called, where it is called. `LeaseInDoubt` if the job may be another worker's."""
+        """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
         started_at = self._clock.monotonic()
         if self._lease is not None and started_at > self._lease.ends_at:
             raise LeaseInDoubt
@@ -159,7 +160,7 @@ class Attempt:
         self.started_at = started_at
         if self._tracing is not None:
             self.trace = self._tracing.processing(self.ready, self.identity.name)
-            if self.settled and self.transition is not None:  # given up before its thread came to it
+            if self.settled and self.transition is not None:  # given up before its thread started it
                 self.trace.end(self.transition)
 
     def fetch(self) -> None:
@@ -176,7 +177,7 @@ class Attempt:
         return args, kwargs
 
     def report(self, share: float, message: str | None) -> None:
-        # once completed, its row may be locked by its own handler
+        # the handler of a completed one may lock its row
         if not (self.settled or self.completed) and self._completion is not None:
             self._completion.progress.note(self.ready, share, message)
 
@@ -194,9 +195,9 @@ class Attempt:
 
     @contextlib.contextmanager
     def completing(self) -> Iterator[Callable[[], None]]:
-        """Mark the run before its lease moves: on a connection in autocommit mode that is seen by others at once.
+        """Mark the attempt before its lease changes: in autocommit mode other workers see that at once.
 
-        The mark is taken back after an exception, unless what this gives was called before: then all was written.
+        Remove the mark after an exception, unless the yielded function was called: then all was written.
         """
         before, self.completed = self.completed, True
 
@@ -233,12 +234,12 @@ class Attempt:
 
     def succeed(self, result: object) -> None:
         if self.settled:
-            return  # given up before, and decided then
+            return  # it was given up, and decided then
         self.finished_at = self._clock.monotonic()
-        if self.completed:  # what becomes of the job if that was rolled back; else nothing is left to be written
+        if self.completed:  # used only if the completion was rolled back
             self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
-        # asked to stop and done all the same: unless it looked, it cannot have stopped half way
+        # told to stop, and it returned: unless it checked `ctx.cancelled`, it has done all of its work
         if self.stopped_because is not None and (
             self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
         ):
@@ -253,16 +254,16 @@ class Attempt:
                 else:
                     self.transition = self._decide(Succeeded(text))
             except InvalidArguments as error:
-                detail = f"the handler returned what JSON cannot hold: {error.problem}"
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(detail)))
+                detail = self.task.failures.detail(bad_result(result, error))
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, detail))
 
     def put_large_result(self) -> Outcome:
-        """In a thread that may wait: where the result went, or why it cannot go anywhere."""
+        """Store the large result. Called in a thread that may block."""
         assert self._completion is not None
         try:
             return Succeeded(self._completion.blobs.stored(self.ready.type, self.large_result))
         except TooLarge as error:
-            detail = f"the handler returned too much: {error.problem}"
+            detail = f"the result is too large: {error.problem}"
             return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
 
     def end(self, outcome: Outcome) -> None:
@@ -271,12 +272,12 @@ class Attempt:
             self.transition = self._decide(outcome)
 
     def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
-        """Its handler has ended with an exception, or with what is told of one."""
+        """The handler has ended with an exception."""
         if self.settled:
             return
         try:
             self._fail(error)
-        except BaseException as broken:  # a policy or an exception of the user's that breaks: the slot must come free
+        except BaseException as broken:  # the app's retry policy or exception is broken: free the slot anyway
             self._end_without_policy(self.task.failures.unfit(broken))
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
@@ -299,7 +300,7 @@ class Attempt:
             self.transition = self._decide(stopped)
 
     def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
-        """Arguments that do not fit here may fit another worker; what is not an object of arguments fits none."""
+        """Arguments that do not fit here may fit another worker; a payload that is not an object fits none."""
         queue = self.task.queue
         grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Queue) else 0.0
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
@@ -317,14 +318,14 @@ class Attempt:
         self._end_without_policy(Released(started=False))
 
     def give_up(self, outcome: Stop) -> None:
-        """Settle an attempt whose handler has not ended, or will never begin."""
+        """End an attempt whose handler has not ended, or will never start."""
         self.finished_at = self._clock.monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
             self.trace.end(self.transition)
 
     def end_trace(self) -> None:
-        """Its handler has ended: called where it was."""
+        """Call when the handler has ended, in its thread."""
         if self.trace is not None:
             self.trace.end(None if self.ended_completed else self.transition)
             self.trace.leave()
@@ -336,7 +337,7 @@ class Attempt:
         return code == ROLLED_BACK_CODE or (self.completed and code is None)
 
     def stop(self, because: Stop) -> None:
-        """Tell the handler that nobody waits for it any more."""
+        """Tell the handler to stop."""
         if not isinstance(self.stopped_because, Lost):
             self.stopped_because = because
         self.cancelled = True
@@ -356,6 +357,13 @@ def clear_started(attempts: list[Attempt]) -> None:
             identity.liveness_file.free([attempt.place for attempt in attempts if attempt.identity is identity])
 
 
+def bad_result(result: object, error: InvalidArguments) -> str:
+    if inspect.iscoroutine(result):
+        result.close()  # without the warning that it was never awaited
+        return "the handler returned a coroutine, which is not JSON; is an await missing?"
+    return f"the handler returned a value that is not JSON: {error.problem}"
+
+
 def _is_chosen(error: Raised | Reported) -> bool:
-    """Whether the handler said how the attempt is to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
+    """Return whether the handler chose how the attempt ends: `Retry`, `Snooze`, `Fail` or `Cancel`."""
     return isinstance(error, Raised) and isinstance(error.error, Control)

@@ -1,4 +1,4 @@
-"""What the runs of a worker ask of the queue: completing a job inside its handler's own transaction, and blobs."""
+"""What attempts ask of the queue: complete a job in the handler's transaction, continue a chain, read results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _GOING_ON = "to complete a job that goes on with another takes"
 
 
 class Completion:
-    """Shared by all runs of a worker."""
+    """Shared by all attempts of a worker."""
 
     def __init__(self, core: Enqueueing) -> None:
         self._core = core
         self.progress = Progress(core)
         self.blobs = core.blobs
         self.refused: set[int] = set()
-        """Jobs whose arguments did not fit this worker, as far as they may still wait for another one."""
+        """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 
     def complete(
         self,
@@ -43,12 +43,12 @@ class Completion:
         then: Then | None,
         completed: Callable[[], None],
     ) -> None:
-        """`completed` is called when all is written, even if the task that awaits it is cancelled at that moment."""
+        """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
         loan, dialect = self._core.lend(connection)
         if then is not None and not loan.run(dialect.holds_together()):
             raise torn(_GOING_ON)
         stored = self.blobs.stored(ready.type, result)
-        loan.run(_telling(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
+        loan.run(_reporting(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
 
     async def acomplete(
         self,
@@ -64,10 +64,10 @@ class Completion:
         if then is not None and not await loan.arun(dialect.holds_together()):
             raise torn(_GOING_ON)
         stored = await self.blobs.astored(ready.type, result)
-        await loan.arun(_telling(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
+        await loan.arun(_reporting(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
-        """What a handler wants to go on with, as it will be written."""
+        """Return the next step of a chain, as it will be written."""
         bound = self._core.bound(task, arguments, options)
         job = with_limits(step_job(bound), bound.payload)
         if job.after:
@@ -98,6 +98,6 @@ class Completion:
         return on_loan(dialect, [result, then.payload if then is not None else None], plan)
 
 
-def _telling(plan: Plan[None], completed: Callable[[], None]) -> Plan[None]:
+def _reporting(plan: Plan[None], completed: Callable[[], None]) -> Plan[None]:
     yield from plan
     completed()

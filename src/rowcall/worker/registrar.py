@@ -1,4 +1,4 @@
-"""Under which name this worker is registered, until when surely, and the file that shows that it lives."""
+"""The registration of a worker: its name, its lease and its liveness file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rowcall.worker.settings import Settings
 
 
 class Identity(NamedTuple):
-    """One registration. Jobs that were claimed under a former one are no longer this worker's."""
+    """One registration. Jobs that were claimed under a former one no longer belong to this worker."""
 
     name: str
     liveness_file: LivenessFile | None
 
 
 class Lease:
-    """Until when the jobs of this worker are surely its own, by its own clock.
+    """Until when the jobs of this worker are certainly its own, by its own clock.
 
-    Other workers declare it lost after they have seen no heartbeat of it for a whole lease.
+    Other workers declare it lost if they see no heartbeat of it for a whole lease.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:
@@ -42,7 +42,7 @@ class Lease:
         return self._monotonic() > self.ends_at
 
     def renew(self, sent_at: float) -> None:
-        """The database has confirmed a heartbeat that was sent then: no other worker saw it sooner."""
+        """The database has confirmed a heartbeat that was sent at `sent_at`: no other worker saw it sooner."""
         self.ends_at = max(self.ends_at, sent_at + self.seconds)
 
 
@@ -91,19 +91,19 @@ class Registrar:
         try:
             self._core.write(lambda: retire(self._core.dialect, self.name))
         except RowcallError as error:
-            logger.warning("could not remove the registration of worker %s; others will: %s", self.name, error)
+            logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
 
     def close(self) -> None:
         if self.current.liveness_file is not None:
             self.current.liveness_file.close()
 
-    def check_place(self) -> None:
+    def check_folder(self) -> None:
         """Raise what would keep every worker on this host from starting."""
         if self._core.database.path and (file := self._new_file()) is not None:
             file.close()
 
     def _new_file(self) -> LivenessFile | None:
-        """Beside a SQLite file it is needed; with a server it only makes recovery on this host faster."""
+        """With SQLite it is required; with a server it only makes recovery on this host faster."""
         database = self._core.database
         try:
             make_folder(database.side_folder, database.path)
@@ -113,7 +113,7 @@ class Registrar:
             if database.path:
                 raise cannot_create(database.side_folder, error) from error
             logger.warning(
-                "cannot use %s (%s): if this worker dies, others notice only after its lease",
+                "cannot use %s (%s): if this worker dies, other workers notice it only after its lease",
                 database.side_folder,
                 error.strerror,
             )

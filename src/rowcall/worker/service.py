@@ -1,4 +1,4 @@
-"""Whatever has a thread beside the loop starts and stops alike."""
+"""Services: all threads beside the loop start and stop alike."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Service(Protocol):
         """Ask it to end."""
 
     def wait(self) -> None:
-        """Wait until it has ended and closed its connections. One that waits for a server out of reach is left alone
-        after a moment: it ends by itself.
+        """Wait until it has ended and closed its connections. Do not wait long for one that is blocked by a server
+        out of reach: it ends by itself.
         """
 
 
 class Background:
-    """A service: a thread that runs `work` until it is stopped. `stop` sets `wake`, too, if `work` waits for that."""
+    """A service: a thread that runs `work` until it is stopped. `stop` also sets `wake`, if `work` waits for that."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Background:
         return not self._clock.wait(self._stopped, seconds)
 
     def attempt(self, step: Callable[[], object]) -> bool:
-        """Take one step, and outlive its errors. Return whether it succeeded."""
+        """Take one step, and log its errors. Return whether it succeeded."""
         try:
             step()
         except RowcallError as error:

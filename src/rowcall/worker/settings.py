@@ -1,4 +1,4 @@
-"""What a worker is told: checked once, all complaints at once."""
+"""The options of a worker: checked once, all problems reported at once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def settings(
     problems = []
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MOST_CONCURRENCY:
         problems.append(
-            InvalidOption("concurrency", f"wants a whole number from 1 to {MOST_CONCURRENCY}, not {concurrency!r}")
+            InvalidOption("concurrency", f"must be a whole number from 1 to {MOST_CONCURRENCY}, got {concurrency!r}")
         )
     parsed: dict[str, int | None] | None = None
     try:
@@ -65,9 +65,9 @@ def settings(
     grace_seconds = _seconds("grace", grace, problems)
     lease_seconds = _seconds("lease", lease, problems, SHORTEST_LEASE_SECONDS)
     if metrics_port is not None and not _is_port(metrics_port):
-        problems.append(InvalidOption("metrics_port", f"wants a port from 1 to {MOST_PORT}, not {metrics_port!r}"))
+        problems.append(InvalidOption("metrics_port", f"must be a port from 1 to {MOST_PORT}, got {metrics_port!r}"))
     if not isinstance(metrics_host, str) or not metrics_host:
-        problems.append(InvalidOption("metrics_host", f"wants a name or an address, not {metrics_host!r}"))
+        problems.append(InvalidOption("metrics_host", f"must be a name or an address, got {metrics_host!r}"))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -107,14 +107,14 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
         given = dict.fromkeys(given)
     for name, limit in given.items():
         if name == "":
-            raise InvalidOption("queues", "a name in the list is empty; leave it out to serve all")
+            raise InvalidOption("queues", "a name in the list is empty; leave queues out to serve all")
         if complaint := queue_complaint(name):
             advice = "; leave queues out to serve all" if name == EVERY_QUEUE else ""
             raise InvalidOption("queues", f"{complaint}{advice}")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise InvalidOption("queues", f"{name}={limit!r}: wants a whole number above 0")
+            raise InvalidOption("queues", f"{name}={limit!r}: the limit must be a whole number above 0")
     if not given:
-        raise InvalidOption("queues", "names no queue; leave it out to serve all")
+        raise InvalidOption("queues", "must name a queue; leave queues out to serve all")
     return dict(given)
 
 
@@ -123,5 +123,5 @@ def _named_limit(part: str) -> tuple[str, int | None]:
     if not mark:
         return name, None
     if not limit.strip().isdecimal():
-        raise InvalidOption("queues", f"{part.strip()!r}: wants name or name=number")
+        raise InvalidOption("queues", f"{part.strip()!r} must be name or name=number")
     return name, int(limit)

@@ -207,7 +207,7 @@ def test_a_program_that_cannot_be_started_is_tried_again() -> None:
         "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0, SystemClock()).run() else 3)"
     )
     with PythonProcess("-c", program) as process:
-        process.wait_for("worker process 1 could not be started: ")
+        process.wait_for("could not start worker process 1: ")
         process.wait_for("the next one starts in 2 s")
         process.send(signal.SIGTERM)
         assert process.wait() == 0

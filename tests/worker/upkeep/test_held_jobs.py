@@ -76,11 +76,11 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     execute("update rowcall_job set status = 'succeeded', lease = lease + 1 where status = 'running'")
     assert jobs.claim("w") == []
     held_jobs = HeldJobs(jobs)
-    assert held_jobs.look() == 1
-    assert held_jobs.look() == 0
+    assert held_jobs.check() == 1
+    assert held_jobs.check() == 0
     assert len(jobs.claim("w", limit=3)) == 1
     clock.advance(PAUSE_SECONDS)
-    assert held_jobs.look() == 0
+    assert held_jobs.check() == 0
     assert execute("select count(*) from rowcall_slot") == [(2,)]
     jobs.prune()
     assert execute("select count(*) from rowcall_slot") == [(1,)]
@@ -97,7 +97,7 @@ def test_jobs_that_nobody_takes_do_not_keep_others_held(jobs: Rowcall, clock: Fa
     jobs.complete(running[0])
     held_jobs = HeldJobs(jobs)
     for _ in range(6):
-        held_jobs.look()
+        held_jobs.check()
         clock.advance(PAUSE_SECONDS)
     assert len(jobs.claim("w", limit=1, queues=["served"])) == 1
 

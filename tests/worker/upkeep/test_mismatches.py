@@ -45,18 +45,18 @@ def module(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each look, of which there are many a second."""
-    looks: list[None] = []
-    look = Mismatches._look
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each check, of which there are many a second."""
+    checks: list[None] = []
+    check = Mismatches._check
 
     def counted(self: Mismatches, stopping: Stopping) -> None:
-        look(self, stopping)
-        looks.append(None)
+        check(self, stopping)
+        checks.append(None)
 
-    monkeypatch.setattr(Mismatches, "_look", counted)
+    monkeypatch.setattr(Mismatches, "_check", counted)
     monkeypatch.setattr(mismatches, "PAUSE_SECONDS", 0.01)
-    return looks
+    return checks
 
 
 def hold_all(jobs: Rowcall) -> None:
@@ -77,15 +77,15 @@ def test_a_child_with_newer_code_runs_what_its_worker_does_not_know(jobs: Rowcal
     [(NEW, "missing the argument `loud`"), (RENAMED, "replaced_module has no function greet any more")],
 )
 def test_what_does_not_fit_a_child_is_tried_once_by_its_worker(
-    jobs: Rowcall, module: Module, looks: list[None], text: str, said: str
+    jobs: Rowcall, module: Module, checks: list[None], text: str, said: str
 ) -> None:
     jobs.task(isolation="process")(module.greet)
     job = jobs.enqueue("greet", {"name": "ann"})
     module.replace(text)
     with jobs.worker(concurrency=1):
         eventually(lambda: jobs.get(job.id).error_code == "INVALID_INPUT:SCHEMA_MISMATCH")
-        seen = len(looks)
-        eventually(lambda: len(looks) > seen + 2)
+        seen = len(checks)
+        eventually(lambda: len(checks) > seen + 2)
         assert len(jobs.attempts(job.id)) == 1
     waiting = jobs.get(job.id)
     assert (waiting.status, waiting.attempt) == ("pending", 0)
@@ -101,7 +101,7 @@ def test_an_isolated_task_has_aliases(jobs: Rowcall, module: Module) -> None:
     assert jobs.get(job.id).result == "ann"
 
 
-def test_a_large_payload_is_tried_once_by_each_worker(tmp_path: Path, looks: list[None]) -> None:
+def test_a_large_payload_is_tried_once_by_each_worker(tmp_path: Path, checks: list[None]) -> None:
     with (
         Rowcall(tmp_path / "app.db", blob_threshold=1024) as old,
         Rowcall(tmp_path / "app.db", blob_threshold=1024) as new,
@@ -118,8 +118,8 @@ def test_a_large_payload_is_tried_once_by_each_worker(tmp_path: Path, looks: lis
         job = greet_loudly.enqueue("a" * 5000, loud=True)
         with old.worker():
             eventually(lambda: old.get(job.id).error_code is not None)
-            seen = len(looks)
-            eventually(lambda: len(looks) > seen + 2)
+            seen = len(checks)
+            eventually(lambda: len(checks) > seen + 2)
         assert [attempt.status for attempt in old.attempts(job.id)] == ["released"]
         assert new.drain().succeeded == 1
         assert new.get(job.id).result == 5000
@@ -144,18 +144,18 @@ def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall, monkeypatc
     refused, offered = {job.id, 700}, list[int]()  # the last is not committed yet
     held = Mismatches(jobs, settings(), refused, offered.extend)
     hold_all(jobs)
-    held.look()
+    held.check()
     assert (refused, offered, held.expected) == ({job.id, 700}, [], True)
     jobs.cancel(job.id)
-    held._look(never)
+    held._check(never)
     assert (refused, held.expected) == ({700}, False)
     monkeypatch.setattr(mismatches, "MOST_REMEMBERED", 0)
-    held._look(never)
+    held._check(never)
     assert refused == set()
 
 
 def test_offers_that_there_is_no_room_for_do_not_keep_the_loop_busy(
-    jobs: Rowcall, looks: list[None], monkeypatch: pytest.MonkeyPatch
+    jobs: Rowcall, checks: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[None] = []
     round_or_one_by_one = Loop._round_or_one_by_one
@@ -179,7 +179,7 @@ def test_offers_that_there_is_no_room_for_do_not_keep_the_loop_busy(
     with jobs.worker(concurrency=1, grace=0):
         eventually(lambda: jobs.get(waiting.id).status == "running")
         jobs.resume("default")  # the batch that waits for more has the slot
-        seen, before = len(looks), len(rounds)
-        eventually(lambda: len(looks) > seen + 20)
-        assert len(rounds) - before <= 2 * (len(looks) - seen)
+        seen, before = len(checks), len(rounds)
+        eventually(lambda: len(checks) > seen + 20)
+        assert len(rounds) - before <= 2 * (len(checks) - seen)
         assert jobs.get(held.id).status == "pending"

@@ -106,7 +106,7 @@ def command(
         raise click.UsageError("--processes: a queue in memory cannot be shared by several processes")
     if processes > 1:
         with _migration_named(app):
-            worker.check_place()  # report problems of the database and its folder once, here
+            worker.check_folder()  # report problems of the database and its folder once, here
         jobs.close()
         command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
         command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]

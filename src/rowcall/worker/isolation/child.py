@@ -28,7 +28,7 @@ from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.operations.enqueue import Enqueueing
 from rowcall.task import BaseTask
-from rowcall.worker.attempt import BAD_RESULT_CODE
+from rowcall.worker.attempt import BAD_RESULT_CODE, bad_result
 from rowcall.worker.isolation import bootstrap
 from rowcall.worker.isolation.child_attempt import ChildAttempt
 from rowcall.worker.isolation.child_log import forward_log
@@ -161,7 +161,7 @@ def _returned(task: str, result: object, attempt: ChildAttempt) -> AttemptMessag
     try:
         return Returned(result_to_json(task, result), attempt.saw_cancelled)
     except InvalidArguments as error:
-        return Unfitting(BAD_RESULT_CODE, f"the handler returned what JSON cannot hold: {error.problem}")
+        return Unfitting(BAD_RESULT_CODE, bad_result(result, error))
 
 
 def find_task(home: Home, task: str) -> Declaration:

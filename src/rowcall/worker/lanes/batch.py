@@ -1,4 +1,4 @@
-"""Several attempts that one call of a handler serves, each of which is settled by itself."""
+"""Several attempts that one call of a handler serves; each is settled separately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NothingFits(Exception):
 
 
 class Batch(Attempt):
-    """It stands in its slot for all of its members, from when the first of them was claimed."""
+    """It takes one slot for all of its members, from the claim of the first one."""
 
     members: list[Attempt]
 
@@ -63,7 +63,7 @@ class Batch(Attempt):
     def claimed_jobs(self) -> list[Job]:
         return [attempt.claimed_job() for attempt in self._called]
 
-    # its beginning
+    # its start
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         self.begin()
@@ -80,7 +80,7 @@ class Batch(Attempt):
     def fetch(self) -> None:
         for attempt in self.members:
             if reference_of(attempt.ready.payload) is not None:
-                self._for_itself(attempt, attempt.fetch)
+                self._do_for(attempt, attempt.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         items: list[object] = []
@@ -88,14 +88,14 @@ class Batch(Attempt):
         for attempt in self.members:
             if attempt.stopped_because is not None and self.stopped_because is None:  # cancelled while it waited
                 attempt.fail(CancelledError())
-            if attempt.transition is None and self._for_itself(attempt, partial(_put_item, attempt, items)):
+            if attempt.transition is None and self._do_for(attempt, partial(_put_item, attempt, items)):
                 self._called.append(attempt)
         if not items:
             raise NothingFits
         return ([self.context, items] if self.task.takes_context else [items]), {}
 
-    def _for_itself(self, attempt: Attempt, act: Callable[[], None]) -> bool:
-        """What fails for one member is that one's failure alone."""
+    def _do_for(self, attempt: Attempt, act: Callable[[], None]) -> bool:
+        """If this fails for one member, only that one fails."""
         try:
             act()
         except Exception as error:
@@ -118,14 +118,14 @@ class Batch(Attempt):
             self.large_result = ""
 
     def _results(self, result: object) -> Sequence[object]:
-        """One for each item."""
+        """Return one result for each item."""
         wanted = len(self._called)
         if result is None:
             return [None] * wanted
         if isinstance(result, list | tuple) and len(result) == wanted:
             return result
         given = f"{len(result)} results" if isinstance(result, list | tuple) else f"a {type(result).__name__}"
-        detail = f"the handler of a batch of {wanted} returned {given}; it returns None, or a list of {wanted}"
+        detail = f"the handler of a batch of {wanted} returned {given}; it must return None, or a list of {wanted}"
         return [Unfit(LENGTH_CODE, detail)] * wanted
 
     def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
@@ -167,16 +167,16 @@ class Batch(Attempt):
             attempt.report(share, message)
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        raise RuntimeError("ctx.continue_with goes on from one job, and this handler has a batch of them")
+        raise RuntimeError("ctx.continue_with is not available in a batch: it continues the chain of one job")
 
     def blockers(self) -> list[object]:
-        raise RuntimeError("ctx.blockers is of one job, and this handler has a batch of them")
+        raise RuntimeError("ctx.blockers is not available in a batch: each job has its own")
 
     def previous(self) -> object:
-        raise RuntimeError("ctx.previous is of one job, and this handler has a batch of them")
+        raise RuntimeError("ctx.previous is not available in a batch: each job has its own")
 
     def complete(self, result: object, connection: object) -> None:
-        raise RuntimeError("ctx.complete settles one job; the handler of a batch returns a list of results")
+        raise RuntimeError("ctx.complete is not available in a batch: return a list of results")
 
     async def acomplete(self, result: object, connection: object) -> None:
         self.complete(result, connection)

@@ -1,4 +1,4 @@
-"""Batches that wait for more jobs: one of each task at most, until it is full or its first job has waited enough."""
+"""Open batches: at most one per task, until it is full or its first job has waited long enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowcall.worker.lanes.batch import Batch
 
 
 class Gathering:
-    """The dispatcher calls it within its lock, and gives a slot to each batch that is opened."""
+    """Used within the dispatcher's lock; each batch that is opened takes a slot."""
 
     def __init__(self, tasks: Mapping[str, Declaration]) -> None:
         self._tasks = tasks
@@ -23,14 +23,14 @@ class Gathering:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """How many jobs of a task one slot takes together, for those tasks that take several."""
+        """How many jobs of a batch task one slot takes together."""
         if self._sizes[0] != len(self._tasks):
             sizes = {name: task.options.batch for name, task in self._tasks.items() if task.options.batch is not None}
             self._sizes = (len(self._tasks), sizes)
         return self._sizes[1]
 
     def rides(self) -> dict[str, int]:
-        """How many more jobs they would take."""
+        """Return how many more jobs they would take."""
         return {name: batch.room for name, batch in self._open.items()}
 
     def due_times(self) -> list[float]:
@@ -39,7 +39,7 @@ class Gathering:
     def put(
         self, started: Iterable[Attempt], riding: Sequence[Attempt], now: float
     ) -> tuple[list[Attempt], list[Batch]]:
-        """Let those of batch tasks join a batch; gives what starts now, full batches included, and what was opened."""
+        """Put attempts of batch tasks into batches. Return what starts now, and the new batches."""
         ready: list[Attempt] = []
         opened: list[Batch] = []
         riders: defaultdict[str, deque[Attempt]] = defaultdict(deque)
@@ -54,12 +54,12 @@ class Gathering:
                 riders[attempt.task.name].appendleft(attempt)
                 self._fill(attempt.task.name, riders[attempt.task.name], now, ready, opened)
         for name, left in riders.items():
-            while left:  # their batch is gone meanwhile
+            while left:  # their batch is gone
                 self._fill(name, left, now, ready, opened)
         return ready, opened
 
     def _fill(self, name: str, riders: deque[Attempt], now: float, ready: list[Attempt], opened: list[Batch]) -> None:
-        """Let them join one batch: the one that waits, or else a new one."""
+        """Put them into the open batch, or into a new one."""
         batch = self._open.get(name)
         while riders and (batch is None or batch.room > 0):
             attempt = riders.popleft()
@@ -84,7 +84,7 @@ class Gathering:
         return batches
 
     def take_out(self, attempt: Attempt) -> Batch | None:
-        """The batch that a run has waited for, and waits for no longer; None if it did not."""
+        """Remove an attempt from its open batch, and return that batch. Return None if it is in none."""
         batch = self._open.get(attempt.task.name)
         if batch is None or attempt.batch is not batch:
             return None

@@ -25,25 +25,25 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
 
     `ready` is called once, when all is open and nothing has been claimed yet.
     """
-    _make_the_process_ours()
+    _own_process()
     signals = _Signals(worker)
     with signals:
         worker.start(ready=ready)
-        # with a limit: a signal that comes between the last instruction and the wait is seen at the next look only
+        # with a limit: a signal just before the wait is handled only after it
         while not worker.clock.wait(worker.ended, SIGNAL_CHECK_SECONDS):
             pass
     if worker.exhausted and not worker.stop_asked:
-        logger.critical("this process is replaced by a new one")
+        logger.critical("replacing this process with a new one")
         (replace or replace_process)()
     if worker.failure is not None:
         raise worker.failure
 
 
-def _make_the_process_ours() -> None:
-    """Settings that only the owner of a process may choose.
+def _own_process() -> None:
+    """Choose settings that only the owner of a process may choose.
 
-    The loop lets go of the interpreter at each statement: beside a busy handler it should have it back soon. And what
-    was imported by now stays for good, so the collector need not look at it again and again.
+    The loop releases the interpreter at each statement, and should get it back soon beside a busy handler. What was
+    imported by now stays for good, so the garbage collector need not check it again.
     """
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     gc.collect()
@@ -52,7 +52,7 @@ def _make_the_process_ours() -> None:
 
 
 def replace_process() -> None:
-    """Start this program anew in the same process id; handlers that could not be ended are gone with the old one."""
+    """Start this program again under the same process id. This ends handlers that could not be ended otherwise."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -77,10 +77,10 @@ class _Signals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         now = self._worker.clock.timer()
         if self._received and now - self._received_at < SAME_SIGNAL_SECONDS:
-            return  # sent to the process and to its group at once, as timeout(1) does
+            return  # sent both to the process and to its group, as timeout(1) does
         self._received_at = now
         self._received += 1
-        # from another thread: a handler runs between any two instructions, perhaps inside a lock that stopping needs
+        # in another thread: a signal may interrupt code that holds a lock which stopping needs
         threading.Thread(target=self._stop, args=(self._received,), daemon=True).start()
 
     def _stop(self, received: int) -> None:
@@ -88,7 +88,7 @@ class _Signals:
             logger.warning("stopping: no new jobs, running ones may finish; a second signal stops at once")
             self._worker.ask_to_stop()
             return
-        logger.warning("stopping at once: what still runs is given back")
+        logger.warning("stopping at once: running jobs are released")
         self._worker.stop_at_once()
         if not self._worker.clock.wait(self._worker.ended, AT_ONCE_SECONDS):
-            os._exit(1)  # the database does not answer; recovery gives the jobs back
+            os._exit(1)  # the database does not answer; other workers recover the jobs

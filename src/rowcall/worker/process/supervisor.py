@@ -1,8 +1,8 @@
-"""Several worker processes as one: what dies is started again, what is told to stop takes all of them along.
+"""Runs several worker processes as one: starts them again when they die, and stops all of them together.
 
-Each child holds the reading end of a pipe of its own. A byte in it says how to stop, and its end says that the
-supervisor is gone, however it went. Signals would not do: a service manager or a terminal may have sent them to the
-children as well, and a second one means "at once".
+Each child holds the reading end of a pipe. A byte in it says how to stop, and its end says that the supervisor is gone.
+Signals are not enough: a service manager or a terminal may also send them to the children, and a second one means "at
+once".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GRACEFULLY, _AT_ONCE = b"g", b"a"
 
 
 def pause_seconds(quick_deaths: int) -> float:
-    """How long to wait before a child is started again that has died young so many times in a row.
+    """Return how long to wait before a child starts again that has died soon after its start, so many times in a row.
 
     >>> [pause_seconds(deaths) for deaths in range(8)]
     [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
@@ -43,7 +43,7 @@ def pause_seconds(quick_deaths: int) -> float:
 
 
 def quick_deaths(before: int, lived_seconds: float) -> int:
-    """How many deaths in a row came soon after the start, once another life has ended.
+    """Return how many deaths in a row came soon after the start, counting one more.
 
     >>> quick_deaths(3, 0.5), quick_deaths(3, 3600)
     (4, 0)
@@ -52,7 +52,7 @@ def quick_deaths(before: int, lived_seconds: float) -> int:
 
 
 class Child:
-    """One place for a worker process, and the process that holds it now."""
+    """One of the worker processes; a new process replaces one that dies."""
 
     def __init__(self, number: int, command: Sequence[str], clock: Clock) -> None:
         self.number = number
@@ -69,7 +69,7 @@ class Child:
         self._started_at = self._timer()
         self.start_at = None
         try:
-            # a process group of its own: Ctrl-C in a terminal reaches the supervisor alone
+            # in its own process group, so that Ctrl-C in a terminal reaches only the supervisor
             self.process = subprocess.Popen(
                 [*self._command, LEASH_OPTION, str(reading)],
                 stdin=subprocess.DEVNULL,
@@ -77,21 +77,21 @@ class Child:
                 process_group=0,
             )
         except OSError as error:
-            logger.error("worker process %d could not be started: %s; %s", self.number, error, self._rest())
+            logger.error("could not start worker process %d: %s; %s", self.number, error, self._plan_restart())
             return
         finally:
             os.close(reading)
-        logger.info("worker process %d of the supervisor started with pid %d", self.number, self.process.pid)
+        logger.info("started worker process %d with pid %d", self.number, self.process.pid)
         threading.Thread(target=_wait_for, args=(self, self.process, ended), daemon=True).start()
 
-    def bury(self) -> str:
-        """Note that the process has ended, and when the next one is due; says both."""
+    def note_end(self) -> str:
+        """Note that the process has ended, and when the next one is due. Return a text that says both."""
         assert self.process is not None
         ending = _ending(self.process.pid, self.process.returncode)
         self.process = None
-        return f"{ending}; {self._rest()}"
+        return f"{ending}; {self._plan_restart()}"
 
-    def _rest(self) -> str:
+    def _plan_restart(self) -> str:
         os.close(self._leash)
         self._leash = -1
         self._quick_deaths = quick_deaths(self._quick_deaths, self._timer() - self._started_at)
@@ -99,9 +99,9 @@ class Child:
         self.start_at = self._timer() + pause
         return f"the next one starts in {pause:g} s" if pause else "the next one starts now"
 
-    def tell(self, word: bytes) -> None:
+    def send(self, command: bytes) -> None:
         with contextlib.suppress(OSError):  # it has just ended by itself
-            os.write(self._leash, word)
+            os.write(self._leash, command)
 
     def kill(self) -> None:
         if self.process is not None:
@@ -109,7 +109,7 @@ class Child:
 
 
 class Supervisor:
-    """Keeps `processes` children running `command`, until SIGINT or SIGTERM; `more` gives the words for one alone."""
+    """Keeps `processes` children running `command` until SIGINT or SIGTERM. `more` returns arguments for one child."""
 
     def __init__(
         self,
@@ -125,24 +125,24 @@ class Supervisor:
         self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
         self._signals = 0
         self._signalled_at = -SAME_SIGNAL_SECONDS
-        self._heeded = 0
+        self._handled = 0
         self._killed = False
         self._deadline: float | None = None
 
     def run(self) -> bool:
-        """Return when all have ended; whether all did so by themselves."""
+        """Run until all have ended. Return whether none had to be killed."""
         with self._listening():
             try:
-                while not (self._stopping and not self._living):
+                while not (self._stopping and not self._alive):
                     self._start_due()
-                    self._await_something()
+                    self._wait()
             finally:
-                for child in self._living:
+                for child in self._alive:
                     child.kill()
         return not self._killed
 
     def obey(self, leash: int) -> None:
-        """Stop as if by a signal when the one who holds the other end of the leash lets go."""
+        """Stop as if by a signal when the other end of the leash is closed."""
 
         def wait() -> None:
             os.read(leash, 1)
@@ -153,10 +153,10 @@ class Supervisor:
 
     @property
     def _stopping(self) -> bool:
-        return self._heeded > 0
+        return self._handled > 0
 
     @property
-    def _living(self) -> list[Child]:
+    def _alive(self) -> list[Child]:
         return [child for child in self._children if child.process is not None]
 
     def _start_due(self) -> None:
@@ -166,21 +166,21 @@ class Supervisor:
             if child.start_at is not None and child.start_at <= self._timer():
                 child.start(self._ended)
 
-    def _await_something(self) -> None:
+    def _wait(self) -> None:
         child = None
         with contextlib.suppress(queue.Empty):
             child = self._ended.get(timeout=self._next_in_seconds())
         if self._deadline is not None and self._timer() >= self._deadline:
             self._kill_all()
         if child is not None:
-            ending = child.bury()
+            ending = child.note_end()
             if not self._stopping:
                 logger.warning("worker process %d: %s", child.number, ending)
-        while self._heeded < self._signals:
-            self._heed()
+        while self._handled < self._signals:
+            self._handle_signal()
 
     def _next_in_seconds(self) -> float:
-        # a signal just before the wait only sets a flag, and Python looks at it after the wait: so none is long
+        # Python handles a signal that comes just before the wait only after it: so no wait is long
         times = [self._timer() + LONGEST_WAIT_SECONDS]
         if self._deadline is not None:
             times.append(self._deadline)
@@ -188,27 +188,27 @@ class Supervisor:
             times += [child.start_at for child in self._children if child.start_at is not None]
         return max(0.0, min(times) - self._timer())
 
-    def _heed(self) -> None:
-        self._heeded += 1
-        if self._heeded == 1:
-            logger.warning("stopping %d worker processes; a second signal stops at once", len(self._living))
-            self._tell_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
-        elif self._heeded == 2:
-            logger.warning("stopping at once: what still runs is given back")
-            self._tell_all(_AT_ONCE, AT_ONCE_SECONDS)
+    def _handle_signal(self) -> None:
+        self._handled += 1
+        if self._handled == 1:
+            logger.warning("stopping %d worker processes; a second signal stops at once", len(self._alive))
+            self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
+        elif self._handled == 2:
+            logger.warning("stopping at once: running jobs are released")
+            self._send_all(_AT_ONCE, AT_ONCE_SECONDS)
         else:
             self._kill_all()
 
-    def _tell_all(self, word: bytes, patience_seconds: float) -> None:
-        for child in self._living:
-            child.tell(word)
+    def _send_all(self, command: bytes, patience_seconds: float) -> None:
+        for child in self._alive:
+            child.send(command)
         self._deadline = self._timer() + patience_seconds
 
     def _kill_all(self) -> None:
-        logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._living))
+        logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._alive))
         self._killed = True
         self._deadline = None
-        for child in self._living:
+        for child in self._alive:
             child.kill()
 
     @contextlib.contextmanager
@@ -227,7 +227,7 @@ class Supervisor:
             return
         self._signalled_at = now
         self._signals += 1
-        self._ended.put(None)  # safe here: a SimpleQueue may be entered again by a signal
+        self._ended.put(None)  # safe here: a SimpleQueue is reentrant
 
 
 def _wait_for(child: Child, process: subprocess.Popen[bytes], ended: queue.SimpleQueue[Child | None]) -> None:
@@ -259,4 +259,4 @@ def _obey(leash: int, worker: Worker) -> None:
     if word == _AT_ONCE:
         worker.stop_at_once()
         if not worker.clock.wait(worker.ended, AT_ONCE_SECONDS - 1):
-            os._exit(1)  # the database does not answer; recovery gives the jobs back
+            os._exit(1)  # the database does not answer; other workers recover the jobs

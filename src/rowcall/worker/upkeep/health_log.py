@@ -1,4 +1,4 @@
-"""Logs what is wrong with the health of the queue, each complaint at most once an hour."""
+"""Logs problems of the queue, each one at most once an hour."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HealthLog:
         self._core = core
 
     def check(self, connection: Connection) -> list[Complaint]:
-        """Check once, log what is new, and return all that was found."""
+        """Check once, log new problems, and return all that were found."""
         core = self._core
         asked_at = core.clock.wall()
         (at_ms,) = connection.read(core.dialect.ask(NOW, core.now_ms()))
@@ -33,7 +33,7 @@ class HealthLog:
         unfinished = connection.read(core.dialect.ask(UNFINISHED))
         found = list(
             complaints(
-                # what was paused on purpose is no reason to complain
+                # paused on purpose: not a problem
                 [one for one in unfinished if not is_paused(one.queue, one.type, paused)],
                 [_served(worker) for worker in workers if _is_alive(worker, at_ms)],
                 next(iter(connection.read(core.dialect.ask(HEALTH))), StoreHealth()),
@@ -46,7 +46,7 @@ class HealthLog:
         return found
 
     def _log(self, connection: Connection, complaint: Complaint) -> None:
-        """Unless a worker has logged it within the last hour: one of this host, if it concerns this host alone."""
+        """Log it, unless another worker has done so within the last hour."""
         where = f" on {host_name()}" if complaint.here else ""
         core = self._core
         said = core.dialect.ask(ONCE_EVERY, core.now_ms(), f"complaint: {complaint.kind}{where}", SILENCE_MS)
@@ -55,7 +55,7 @@ class HealthLog:
 
     def _surroundings(self, ahead_seconds: float) -> Surroundings:
         path = self._core.database.path
-        if not path:  # a server's disk is out of sight, and its clock another
+        if not path:  # the disk of a server is not visible, and its clock is another one
             own_clock = self._core.now_ms() is not None
             return Surroundings(clock_ahead_seconds=None if own_clock else ahead_seconds)
         wal = f"{path}-wal"

@@ -1,4 +1,4 @@
-"""The heartbeat, sent from its own thread, so that a handler that blocks everything else does not look like death."""
+"""Sends heartbeats from a separate thread, so that a handler that blocks all else does not look like death."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Heartbeat:
         return self._core.clock.monotonic() - self._confirmed_at <= 3 * self.interval_seconds
 
     def run(self, thread: Background) -> None:
-        # a connection of its own, which nothing else can keep busy
+        # a separate connection, which nothing else can keep busy
         with closing(self._core.database.connect()) as connection:
             while thread.pause(self.interval_seconds):
                 thread.attempt(lambda: self._send(connection))

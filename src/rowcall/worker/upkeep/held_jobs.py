@@ -10,23 +10,23 @@ PAUSE_SECONDS = 3.0
 
 
 class HeldJobs:
-    """Looks at some keys at a time, in turn. It reads; only what it finds is written."""
+    """Checks a few keys at a time, in turn. It reads, and writes only if it finds something."""
 
     def __init__(self, core: Queue) -> None:
         self._core = core
         self._after = ""
         self._again: dict[str, int] = {}
-        self._looked_at: float | None = None
+        self._checked_at: float | None = None
 
-    def look(self) -> int:
-        """Return how many jobs were freed. Do nothing if the last look was a moment ago."""
+    def check(self) -> int:
+        """Return how many jobs were freed. Do nothing if the last check was a moment ago."""
         now = self._core.clock.monotonic()
-        if self._looked_at is not None and now - self._looked_at < PAUSE_SECONDS:
+        if self._checked_at is not None and now - self._checked_at < PAUSE_SECONDS:
             return 0
-        self._looked_at = now
+        self._checked_at = now
         return self._free_some()
 
-    def look_at_all(self) -> int:
+    def check_all(self) -> int:
         freed = self._free_some()
         while self._after:
             freed += self._free_some()
@@ -46,6 +46,6 @@ class HeldJobs:
         return freed
 
     def _more_each_time(self, key: str, slots: int) -> int:
-        """Those that were freed may be of no use, as their queue is paused or their task unknown: free others, too."""
+        """The freed jobs may not run, as their queue is paused or their task unknown: free others, too."""
         self._again[key] = min(max(slots, self._again.get(key, 0) * 8), MOST_FREED)
         return self._again[key]

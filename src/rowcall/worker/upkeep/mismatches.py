@@ -1,4 +1,4 @@
-"""Finds jobs that another worker refused, as their arguments did not fit it, and that fit this worker."""
+"""Finds jobs whose arguments did not fit another worker, and that fit this one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_REMEMBERED = 10_000
 
 
 class Mismatches:
-    """Reads all of them in the thread of the recovery, and offers those that fit to the loop, which claims them.
+    """Reads all of them in the recovery thread, and offers the ones that fit to the loop, which claims them.
 
-    A job waits as long as there is a worker that it fits: each look of such a worker extends its time.
+    A job waits as long as there is a worker that it fits: each check by such a worker extends its time.
     """
 
     def __init__(
@@ -37,19 +37,19 @@ class Mismatches:
         self._seen_refused: set[int] = set()
         self._next_at = 0.0
         self.expected = False
-        """Whether to look soon: there were some, or a notification came that may be of one."""
+        """Whether to check soon: there were some, or a notification came."""
 
-    def look(self, stopping: Stopping = never) -> None:
-        """Look once, unless the last look was a moment ago."""
+    def check(self, stopping: Stopping = never) -> None:
+        """Check once, unless the last check was a moment ago."""
         monotonic = self._core.clock.monotonic
         began_at = monotonic()
         if began_at < self._next_at:
             return
-        self._look(stopping)
+        self._check(stopping)
         now = monotonic()
         self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
 
-    def _look(self, stopping: Stopping) -> None:
+    def _check(self, stopping: Stopping) -> None:
         core = self._core
         extension_ms = round(1000 * max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
         seen: set[int] = set()
@@ -70,7 +70,7 @@ class Mismatches:
                 elif job.until_ms <= now_ms:
                     overdue.append(job.id)
             after, more = (jobs[-1].id, True) if len(jobs) == PAGE else (0, False)
-        self._forget_those_gone(seen)
+        self._drop_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
             core.write(partial(core.dialect.extend_mismatched, ids, extension_ms, core.now_ms()))
@@ -80,8 +80,8 @@ class Mismatches:
         if failed:
             logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
 
-    def _forget_those_gone(self, seen: set[int]) -> None:
-        """Only jobs that were seen before: what was refused just now may not be committed yet."""
+    def _drop_gone(self, seen: set[int]) -> None:
+        """Drop only jobs that were seen before: a refusal of this moment may not be committed yet."""
         self._refused -= self._seen_refused - seen
         if len(self._refused) > MOST_REMEMBERED:
             self._refused &= seen
@@ -92,12 +92,12 @@ class Mismatches:
         if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
             return False
         if task.lane is Lane.PROCESS or reference_of(job.payload) is not None:
-            return True  # only an attempt can tell: the child has its own code, or the arguments are elsewhere
+            return True  # only an attempt can show it: the child has its own code, or the payload is a blob
         try:
             task.arguments.from_json(job.payload)
         except PayloadUnfit:
             return False
-        except Exception:  # raised by a class of the user: an attempt shows it
+        except Exception:  # raised by a class of the app: an attempt reports it
             return True
         return True
 

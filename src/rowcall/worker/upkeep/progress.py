@@ -1,4 +1,4 @@
-"""Writes the progress that handlers report: twice a second for all of them together, however often they report."""
+"""Writes the progress that handlers report: at most twice a second, for all of them together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Progress:
         self.thread = Background("progress", self._run, core.clock, wake=self._reported)
 
     def note(self, ready: Ready, share: float, message: str | None) -> None:
-        """From any thread, without waiting."""
+        """Note a report, from any thread, without waiting."""
         with self._lock:
             self._reports[ready.id] = (ready.lease, share, message)
             self.thread.start()

@@ -1,4 +1,4 @@
-"""Folds tallies, prunes history and old jobs, and returns disk space: each by the first worker that comes to it."""
+"""Folds tallies, prunes history and old jobs, and frees disk space. The first worker that finds it due does it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Duty(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """Names the setting that tells all processes when it was last done."""
+        """The name of the setting that says when it was last done, by any process."""
         return f"duty of {self.name}"
 
 
@@ -44,12 +44,12 @@ class Pruning:
         self._pruned = True
 
     def run(self, thread: Background) -> None:
-        # not the whole fleet at once, and not while a short-lived worker is just starting
+        # not the whole fleet at once, and not while a worker is starting
         while thread.pause(jittered(self._core.clock, ROUND_SECONDS)):
             thread.attempt(lambda: self.round(thread.stopping))
 
     def round(self, stopping: Stopping = never) -> None:
-        """Ask one cheap question; open a connection only if there is something to do."""
+        """Make one cheap read; open a connection only if there is something to do."""
         core = self._core
         (state,) = core.read(core.dialect.ask(UPKEEP_STATE, core.now_ms()))
         publish_rules(core, state.settings)
@@ -80,13 +80,13 @@ class Pruning:
 
     def _prune(self, connection: Connection, stopping: Stopping) -> None:
         pruned = Pruner(self._core, connection, stopping).prune()
-        self._pruned = bool(pruned)  # where nothing was old enough, nothing will be for a while
+        self._pruned = bool(pruned)  # if nothing was old enough, nothing will be for a while
         if pruned:
             logger.info("pruned %d finished jobs", pruned.total())
             self._core.database.shrink(stopping)
 
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
-        """Whether no other process has taken it over since it fell due."""
+        """Return whether no other process has taken it since it fell due."""
         core = self._core
         ask = core.dialect.ask(ONCE_EVERY, core.now_ms(), duty.setting, duty.every_ms)
         return bool(connection.write(ask, one_statement=True))

@@ -1,4 +1,4 @@
-"""Finds workers that died and puts their jobs back. Every worker does this; two at once do no harm."""
+"""Finds workers that died and recovers their jobs. Every worker does this; two at once do no harm."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Recovery:
     def run(self, thread: Background) -> None:
         while not thread.stopping():
             if not thread.attempt(lambda: self._step(thread.stopping)):
-                self._seen.clear()  # what we could not see is no evidence against other workers
+                self._seen.clear()  # while the database did not answer, silence proves nothing
             thread.pause(CHECK_SECONDS)
 
     def _step(self, stopping: Stopping) -> None:
@@ -57,13 +57,13 @@ class Recovery:
             self._survey_at = clock.monotonic() + self._survey_seconds * (0.8 + 0.4 * clock.chance())
             self.check(stopping)
         if self._mismatches is not None and self._mismatches.expected:
-            self._mismatches.look(stopping)
+            self._mismatches.check(stopping)
         if clock.monotonic() >= self._tidy_at:
             self._tidy_at = clock.monotonic() + TIDY_SECONDS
             self._core.database.checkpoint()
 
     def _any_dead_here(self) -> bool:
-        """Whether the kernel has freed the lock of a worker on this host, known to us or not. Runs no statement."""
+        """Return whether the kernel has released the lock of a worker on this host. Runs no statement."""
         files = liveness_file.files_in(self._core.database.side_folder)
         self._stray_files &= files
         self._dead_files = {path for path in files - self._stray_files if liveness_file.is_dead(path)}
@@ -88,47 +88,47 @@ class Recovery:
             recovered += core.write(lambda: recover_expired(core.dialect, core.now_ms()))
         if survey.any_orphan:
             recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
-        self.held_jobs.look()
+        self.held_jobs.check()
         if self._mismatches is not None:
-            self._mismatches.look(stopping)
+            self._mismatches.check(stopping)
         return recovered
 
     def _is_gone(self, peer: Peer, now: float) -> bool:
-        """Dead for sure, by its lock; or silent for its whole lease while we were looking, by our own clock."""
+        """Return whether its lock is free, or it was silent for its whole lease, by our clock, while connected."""
         if liveness_file.is_dead(self._file_of(peer)):
             return True
-        beat, since = self._seen.get(peer.name, (-1, now))
-        if beat != peer.beat or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
+        heartbeat, since = self._seen.get(peer.name, (-1, now))
+        if heartbeat != peer.beat or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
             self._seen[peer.name] = (peer.beat, now)
             return False
         return (now - since) * 1000 >= peer.lease_ms
 
     def _file_of(self, peer: Peer) -> str | None:
-        """Its liveness file beside our database, under the path by which we see that. A copied database has none."""
+        """Return its liveness file beside our database. A copied database has none."""
         if peer.lock_path is None:
             return None
         path = os.path.join(self._core.database.side_folder, os.path.basename(peer.lock_path))
         return path if os.path.exists(path) else None
 
     def _recover(self, peer: Peer) -> int:
-        """Recover all of its jobs, or those that are not locked now: the rest at the next check."""
+        """Recover its jobs. Jobs that are locked now follow at the next check."""
         core, path = self._core, self._file_of(peer)
         started = liveness_file.started_jobs(path)
-        beat = None if liveness_file.is_dead(path) else peer.beat
+        heartbeat = None if liveness_file.is_dead(path) else peer.beat
         total, done = 0, False
         while not done:
             recovered, done = core.write(
                 lambda: recover_worker(
-                    core.dialect, peer.name, _ages_ms(started, core.clock.monotonic()), core.now_ms(), beat=beat
+                    core.dialect, peer.name, _ages_ms(started, core.clock.monotonic()), core.now_ms(), beat=heartbeat
                 )
             )
             total += recovered
             if not (recovered or done):
                 return total
-        if liveness_file.is_dead(path):  # in a copy of the database, its rows may name one that lives on the original
+        if liveness_file.is_dead(path):  # a copy of a database may name a worker that lives on the original
             liveness_file.remove(path)
         self._seen.pop(peer.name, None)
-        why = "its process is gone" if beat is None else f"silent for {peer.lease_ms / 1000:g} s"
+        why = "its process is gone" if heartbeat is None else f"silent for {peer.lease_ms / 1000:g} s"
         logger.warning("recovered %d job%s from worker %s: %s", total, "" if total == 1 else "s", peer.name, why)
         return total
 
