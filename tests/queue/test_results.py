@@ -127,15 +127,15 @@ def expired(jobs: Rowcall) -> None:
     assert jobs.dequeue("hand") is None
 
 
-def on_a_lent_connection(jobs: Rowcall) -> None:
-    def lent() -> sqlite3.Connection | psycopg.Connection[tuple[object, ...]]:
+def on_a_callers_connection(jobs: Rowcall) -> None:
+    def opened() -> sqlite3.Connection | psycopg.Connection[tuple[object, ...]]:
         if jobs.config.server is None:
             return sqlite3.connect(jobs.config.path)
         return psycopg.connect(jobs.config.server.url)
 
     @jobs.task(name="send")
     def send(ctx: Context) -> None:
-        with closing(lent()) as connection:
+        with closing(opened()) as connection:
             ctx.complete("done", connection=connection)
             connection.commit()
 
@@ -150,7 +150,7 @@ ENDS: dict[str, tuple[Callable[[Rowcall], object], object]] = {
     "cancelled": (lambda jobs: jobs.cancel(1), JobCancelled),
     "expired": (expired, JobCancelled),
     "deleted": (lambda jobs: jobs.delete(1), JobNotFound),
-    "on a lent connection": (on_a_lent_connection, "done"),
+    "on a caller's connection": (on_a_callers_connection, "done"),
 }
 
 

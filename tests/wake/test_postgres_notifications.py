@@ -69,7 +69,7 @@ def nobody_listens(mine: Connection) -> None:
     mine.execute(A_WORKER, ["busy", False])
 
 
-# --- plain SQL and lent connections: the trigger --------------------------------------------------
+# --- plain SQL and callers' connections: the trigger ------------------------------------------------
 
 
 def test_nobody_is_told_where_there_is_no_worker(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
@@ -145,7 +145,7 @@ def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, heari
 
 
 @pytest.mark.usefixtures("somebody_listens")
-def test_a_lent_connection_still_tells_after_it_was_lent(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+def test_a_callers_connection_still_notifies_afterwards(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     with mine.transaction():
         jobs.enqueue("task", connection=mine)
     with mine.transaction():

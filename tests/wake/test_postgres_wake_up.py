@@ -86,19 +86,19 @@ def by_another_process(idle: Idle) -> None:
         assert process.wait() == 0, process.output
 
 
-def by_a_lent_connection(idle: Idle) -> None:
+def on_a_callers_connection(idle: Idle) -> None:
     with connected(idle.url) as mine:
         idle.note.using(connection=mine).enqueue("x")
 
 
-def by_a_lent_transaction(idle: Idle) -> None:
+def in_a_callers_transaction(idle: Idle) -> None:
     with connected(idle.url, autocommit=False) as mine:
         idle.note.using(connection=mine).enqueue("x")
         assert idle.ran == []
         mine.commit()
 
 
-def by_many_on_a_lent_transaction(idle: Idle) -> None:
+def many_in_a_callers_transaction(idle: Idle) -> None:
     with connected(idle.url, autocommit=False) as mine:
         idle.note.using(connection=mine).enqueue_many([{"text": "x"}])
         mine.commit()
@@ -145,9 +145,9 @@ def by_somebody_with_another_search_path(idle: Idle) -> None:
         by_enqueue_many,
         by_aenqueue,
         by_another_process,
-        by_a_lent_connection,
-        by_a_lent_transaction,
-        by_many_on_a_lent_transaction,
+        on_a_callers_connection,
+        in_a_callers_transaction,
+        many_in_a_callers_transaction,
         by_plain_sql,
         by_plain_sql_in_a_longer_transaction,
         by_a_savepoint,
@@ -247,7 +247,7 @@ def test_a_transaction_that_began_before_the_worker_went_idle(waiting: Idle, lev
 
 
 @pytest.mark.parametrize("level", STRICTER)
-def test_a_lent_transaction_that_began_before_the_worker_went_idle(waiting: Idle, level: IsolationLevel) -> None:
+def test_a_callers_transaction_that_began_before_the_worker_went_idle(waiting: Idle, level: IsolationLevel) -> None:
     with connected(waiting.url, autocommit=False) as mine:
         mine.isolation_level = level
         mine.execute("select 1 from rowcall_worker")
@@ -354,10 +354,10 @@ def test_a_busy_worker_is_not_told_and_an_idle_one_is(waiting: Idle, busy: Busy)
         assert len(hearing.heard()) == 1
 
 
-@pytest.mark.parametrize("lent", [True, False])
-def test_a_transaction_that_wrote_while_the_worker_was_busy(waiting: Idle, busy: Busy, lent: bool) -> None:
+@pytest.mark.parametrize("by_caller", [True, False])
+def test_a_transaction_that_wrote_while_the_worker_was_busy(waiting: Idle, busy: Busy, by_caller: bool) -> None:
     with connected(waiting.url, autocommit=False) as mine, ear(waiting.url) as hearing:
-        if lent:
+        if by_caller:
             waiting.note.using(connection=mine).enqueue("x")
         else:
             mine.execute(PLAIN_SQL)

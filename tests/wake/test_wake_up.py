@@ -65,7 +65,7 @@ def by_another_process(place: Place) -> None:
         assert process.wait() == 0
 
 
-def by_a_lent_connection(place: Place) -> None:
+def on_a_callers_connection(place: Place) -> None:
     with closing(sqlite3.connect(place.database)) as connection:
         connection.execute("create table if not exists orders (id integer)")
         connection.execute("insert into orders values (1)")
@@ -75,7 +75,7 @@ def by_a_lent_connection(place: Place) -> None:
         connection.commit()
 
 
-@pytest.mark.parametrize("commit", [by_enqueue, by_plain_sql, by_another_process, by_a_lent_connection])
+@pytest.mark.parametrize("commit", [by_enqueue, by_plain_sql, by_another_process, on_a_callers_connection])
 def test_a_commit_wakes_an_idle_worker(
     place: Place, jobs: Rowcall, idle: PythonProcess, commit: Callable[[Place], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The queues that connections are lent to: one on each kind of database, and one elsewhere."""
+"""The queues that connections lead to: one on each kind of database, and one elsewhere."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ import pytest
 
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.drivers.caller.callers.kinds import KINDS, MAIN
-from tests.drivers.caller.desk import Desk, Lending, desk
-from tests.drivers.caller.nursery import Nursery
-from tests.drivers.caller.nursery import nursery as open_nursery
+from tests.drivers.caller.fork_server import ForkServer
+from tests.drivers.caller.fork_server import fork_server as open_fork_server
+from tests.drivers.caller.queue_site import Case, Site, site
 
 
 @pytest.fixture(scope="session")
-def sqlite_desks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Desk]]:
-    folder = tmp_path_factory.mktemp("lent")
-    with desk(folder / "app.db") as here, desk(folder / "elsewhere.db") as elsewhere:
+def sqlite_sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site]]:
+    folder = tmp_path_factory.mktemp("caller")
+    with site(folder / "app.db") as here, site(folder / "elsewhere.db") as elsewhere:
         yield here, elsewhere
 
 
 @pytest.fixture(scope="session")
-def postgresql_desks(postgres_server_url: str) -> Iterator[tuple[Desk, Desk]]:
+def postgresql_sites(postgres_server_url: str) -> Iterator[tuple[Site, Site]]:
     urls = [create_database(postgres_server_url) for _ in range(2)]
-    with desk(urls[0]) as here, desk(urls[1]) as elsewhere:
+    with site(urls[0]) as here, site(urls[1]) as elsewhere:
         yield here, elsewhere
     for url in urls:
         drop_database(postgres_server_url, database_of(url))
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def lending(request: pytest.FixtureRequest) -> Lending:
+def case(request: pytest.FixtureRequest) -> Case:
     """Every kind of connection there is."""
-    here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
-    return Lending(request.param, here, elsewhere)
+    here, elsewhere = request.getfixturevalue(f"{request.param.database}_sites")
+    return Case(request.param, here, elsewhere)
 
 
 @pytest.fixture(params=MAIN, ids=lambda kind: kind.name)
-def main_lending(request: pytest.FixtureRequest) -> Lending:
+def main_case(request: pytest.FixtureRequest) -> Case:
     """One of each class of connection on each driver."""
-    here, elsewhere = request.getfixturevalue(f"{request.param.database}_desks")
-    return Lending(request.param, here, elsewhere)
+    here, elsewhere = request.getfixturevalue(f"{request.param.database}_sites")
+    return Case(request.param, here, elsewhere)
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def fork_server() -> Iterator[ForkServer]:
     """Where children come from, to be killed."""
-    with open_nursery() as made:
+    with open_fork_server() as made:
         yield made

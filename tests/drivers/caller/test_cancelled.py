@@ -18,7 +18,7 @@ from rowcall.drivers.finishing import finish
 from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.kinds import BY_NAME
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 
 LARGE = 300_000
 ASYNC = [
@@ -42,13 +42,13 @@ ASYNC = [
 class Call:
     """One call, in a queue of its own."""
 
-    def __init__(self, lending: Lending, mine: Caller) -> None:
-        self.lending = lending
+    def __init__(self, case: Case, mine: Caller) -> None:
+        self.case = case
         self.mine = mine
-        self.jobs = lending.jobs
-        self.send = lending.send(mine)
-        self.part = lending.desk.send.using(queue=lending.queue)
-        self.other = lending.desk.send.using(queue="others")
+        self.jobs = case.jobs
+        self.send = case.send(mine)
+        self.part = case.site.send.using(queue=case.queue)
+        self.other = case.site.send.using(queue="others")
 
 
 Make = Callable[[Call], tuple[Awaitable[object], int]]
@@ -71,20 +71,20 @@ def after(call: Call) -> tuple[Awaitable[object], int]:
     ended = call.other.enqueue("ended")
     call.jobs.cancel(ended.id)
     blockers: list[Job] = [call.other.enqueue("blocker"), ended]
-    return call.lending.send(call.mine, after=blockers, on_blocker_failure="run").aenqueue("a"), 1
+    return call.case.send(call.mine, after=blockers, on_blocker_failure="run").aenqueue("a"), 1
 
 
 def key(call: Call) -> tuple[Awaitable[object], int]:
-    return call.lending.send(call.mine, key=call.lending.queue, tags=["a"]).aenqueue("a"), 1
+    return call.case.send(call.mine, key=call.case.queue, tags=["a"]).aenqueue("a"), 1
 
 
 def replacement(call: Call) -> tuple[Awaitable[object], int]:
-    call.lending.desk.send.using(queue=call.lending.queue, key=call.lending.queue).enqueue("a")
-    return call.lending.send(call.mine, key=call.lending.queue, on_duplicate="replace").aenqueue("b"), 1
+    call.case.site.send.using(queue=call.case.queue, key=call.case.queue).enqueue("a")
+    return call.case.send(call.mine, key=call.case.queue, on_duplicate="replace").aenqueue("b"), 1
 
 
 def flow(call: Call) -> tuple[Awaitable[object], int]:
-    made = call.jobs.flow(connection=call.mine.lent)
+    made = call.jobs.flow(connection=call.mine.connection)
     root = made.add(call.part.bind("root"), after=call.other.enqueue("blocker"))
     made.add_chain([call.part.bind("first"), call.part.bind("last")], after=root)
     return made.aenqueue(), 3
@@ -92,7 +92,7 @@ def flow(call: Call) -> tuple[Awaitable[object], int]:
 
 def chain(call: Call) -> tuple[Awaitable[object], int]:
     steps = [call.part.bind("first"), call.part.bind("last")]
-    return call.jobs.astart_chain(steps, connection=call.mine.lent), 2
+    return call.jobs.astart_chain(steps, connection=call.mine.connection), 2
 
 
 def first(call: Call) -> tuple[Awaitable[object], int]:
@@ -100,12 +100,12 @@ def first(call: Call) -> tuple[Awaitable[object], int]:
     return after(call)
 
 
-def check_whole(jobs: Rowcall, desk: Desk, queue: str, count: int) -> None:
+def check_whole(jobs: Rowcall, site: Site, queue: str, count: int) -> None:
     """All of them, with all that belongs to them, or none."""
     found = jobs.list(queue=queue).jobs
     assert len(found) in (0, count)
     for job in found:
-        edges = desk.execute(f"select 1 from rowcall_edge where job_id = {job.id}")
+        edges = site.execute(f"select 1 from rowcall_edge where job_id = {job.id}")
         assert (job.status == "blocked") == bool(edges), job
         if job.key is not None:
             events = [event.event for event in jobs.timeline(job.id)]
@@ -128,40 +128,40 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def desks(request: pytest.FixtureRequest, kind: Kind) -> tuple[Desk, Desk]:
-    return request.getfixturevalue(f"{kind.database}_desks")  # type: ignore[no-any-return]
+def sites(request: pytest.FixtureRequest, kind: Kind) -> tuple[Site, Site]:
+    return request.getfixturevalue(f"{kind.database}_sites")  # type: ignore[no-any-return]
 
 
-async def written_beside(lending: Lending, mine: Caller, call: Awaitable[object], blow: Blow, notes: int = 2) -> bool:
+async def written_beside(case: Case, mine: Caller, call: Awaitable[object], blow: Blow, notes: int = 2) -> bool:
     """A transaction of the caller's, with a write before the call and one after it, which commits in any case."""
     if notes == 2:
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
     was_cancelled = await cancelled_once(call, blow)
-    await mine.execute(lending.note)
+    await mine.execute(case.note)
     await mine.commit()
     return was_cancelled
 
 
 @pytest.mark.parametrize(("kind", "make"), CALLS, ids=lambda one: getattr(one, "name", None) or one.__name__)
 def test_a_cancelled_call_is_whole_and_the_transaction_lives_on(
-    kind: Kind, desks: tuple[Desk, Desk], make: Make
+    kind: Kind, sites: tuple[Site, Site], make: Make
 ) -> None:
     async def story() -> None:
-        lending, count = Lending(kind, *desks), 0
+        case, count = Case(kind, *sites), 0
 
         async def cancel(blow: Blow) -> bool:
-            nonlocal lending, count
-            lending = Lending(kind, *desks)
-            lending.queue = f"{make.__name__}_{lending.queue}"
-            call, count = make(Call(lending, mine))
+            nonlocal case, count
+            case = Case(kind, *sites)
+            case.queue = f"{make.__name__}_{case.queue}"
+            call, count = make(Call(case, mine))
             await mine.begin()
-            return await written_beside(lending, mine, call, blow, notes=1 + (make is not first))
+            return await written_beside(case, mine, call, blow, notes=1 + (make is not first))
 
-        async with kind.opened(lending.desk.place) as mine:
+        async with kind.opened(case.site.place) as mine:
             async for blow in blows(cancel, WAYS[2:3] if make is first else WAYS[:1]):
                 try:
-                    assert lending.notes == 1 + (make is not first)
-                    check_whole(lending.jobs, lending.desk, lending.queue, count)
+                    assert case.notes == 1 + (make is not first)
+                    check_whole(case.jobs, case.site, case.queue, count)
                 except BaseException as error:
                     error.add_note(str(blow))
                     raise
@@ -169,15 +169,15 @@ def test_a_cancelled_call_is_whole_and_the_transaction_lives_on(
     run(story)
 
 
-def test_a_cancelled_completion_is_whole(kind: Kind, desks: tuple[Desk, Desk]) -> None:
+def test_a_cancelled_completion_is_whole(kind: Kind, sites: tuple[Site, Site]) -> None:
     """With the job that it goes on with; and the worker knows whether it has completed."""
 
     async def story() -> None:
-        lending, seen = Lending(kind, *desks), list[str]()
+        case, seen = Case(kind, *sites), list[str]()
         contexts: asyncio.Queue[Context] = asyncio.Queue()
         go_on = asyncio.Event()
 
-        @lending.jobs.task(name=lending.queue, queue=lending.queue, max_attempts=1)
+        @case.jobs.task(name=case.queue, queue=case.queue, max_attempts=1)
         async def handled(ctx: Context) -> str:
             contexts.put_nowait(ctx)
             await go_on.wait()
@@ -186,57 +186,57 @@ def test_a_cancelled_completion_is_whole(kind: Kind, desks: tuple[Desk, Desk]) -
         async def cancel(blow: Blow) -> bool:
             job = await handled.aenqueue()
             ctx = await contexts.get()
-            ctx.continue_with(lending.desk.send.using(queue=f"{lending.queue}_next"), "next")
+            ctx.continue_with(case.site.send.using(queue=f"{case.queue}_next"), "next")
             await mine.begin()
-            call = ctx.acomplete("completed", connection=mine.lent)
-            was_cancelled = await written_beside(lending, mine, call, blow)
-            status = lending.jobs.get(job.id).status
+            call = ctx.acomplete("completed", connection=mine.connection)
+            was_cancelled = await written_beside(case, mine, call, blow)
+            status = case.jobs.get(job.id).status
             assert len(next_steps()) == (status == "succeeded")
             assert was_cancelled or status == "succeeded"
             go_on.set()
-            ended = await lending.jobs.aresult(job, timeout=20)
+            ended = await case.jobs.aresult(job, timeout=20)
             assert ended == ("completed" if status == "succeeded" else "returned")
             for step in next_steps():
-                lending.jobs.delete_chain(step.chain_id or 0)
+                case.jobs.delete_chain(step.chain_id or 0)
             go_on.clear()
             seen.append(status)
             return was_cancelled
 
         def next_steps() -> list[Job]:
-            return lending.jobs.list(queue=f"{lending.queue}_next").jobs
+            return case.jobs.list(queue=f"{case.queue}_next").jobs
 
-        async with kind.opened(lending.desk.place) as mine, lending.jobs.worker(queues=[lending.queue]):
+        async with kind.opened(case.site.place) as mine, case.jobs.worker(queues=[case.queue]):
             async for _ in blows(cancel, WAYS[1:2]):
                 pass
-        assert lending.notes == 2 * len(seen)
+        assert case.notes == 2 * len(seen)
         assert set(seen) == {"succeeded", "running"}
 
     run(story)
 
 
-def test_a_call_whose_event_loop_is_closed_is_whole(kind: Kind, desks: tuple[Desk, Desk]) -> None:
+def test_a_call_whose_event_loop_is_closed_is_whole(kind: Kind, sites: tuple[Site, Site]) -> None:
     """`asyncio.run` cancels all tasks at its end, and one of them commits nevertheless."""
     for suspension in itertools.count(1):
-        lending = Lending(kind, *desks)
-        went_on = run(functools.partial(_left_behind, lending, Blow(suspension, Moment.ENDED, 1)))
-        check_whole(lending.jobs, lending.desk, lending.queue, 1)
-        assert lending.notes == 2
+        case = Case(kind, *sites)
+        went_on = run(functools.partial(_left_behind, case, Blow(suspension, Moment.ENDED, 1)))
+        check_whole(case.jobs, case.site, case.queue, 1)
+        assert case.notes == 2
         if not went_on:
             break
 
 
-async def _left_behind(lending: Lending, blow: Blow) -> bool:
+async def _left_behind(case: Case, blow: Blow) -> bool:
     async def stubborn() -> None:
-        async with lending.kind.opened(lending.desk.place) as mine:
-            call, _ = after(Call(lending, mine))
+        async with case.kind.opened(case.site.place) as mine:
+            call, _ = after(Call(case, mine))
             await mine.begin()
-            await mine.execute(lending.note)
+            await mine.execute(case.note)
             with contextlib.suppress(asyncio.CancelledError):
                 await Counted(call, blow, reached.set)
             await finish(commit(mine))
 
     async def commit(mine: Caller) -> None:
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
         await mine.commit()
 
     reached = asyncio.Event()
@@ -254,28 +254,28 @@ _WAITS_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_data
     ids=lambda kind: kind.name,
 )
 def test_a_cancelled_call_does_not_wait_for_a_lock_for_ever(
-    kind: Kind, desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch
+    kind: Kind, sites: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transaction has failed then: nothing of it can be committed."""
     monkeypatch.setattr(connection, "LOCK_PATIENCE_SECONDS", 0.01)
-    lending = Lending(kind, *desks)
+    case = Case(kind, *sites)
 
     async def story() -> None:
-        async with kind.opened(lending.desk.place) as mine:
-            with lending.jobs.transaction():
-                lending.desk.send.using(queue=lending.queue, key=lending.queue).enqueue("holder")
+        async with kind.opened(case.site.place) as mine:
+            with case.jobs.transaction():
+                case.site.send.using(queue=case.queue, key=case.queue).enqueue("holder")
                 await mine.begin()
-                await mine.execute(lending.note)
-                waiting = asyncio.create_task(lending.send(mine, key=lending.queue).aenqueue("a"))
-                while not lending.desk.execute(_WAITS_FOR_A_LOCK):
+                await mine.execute(case.note)
+                waiting = asyncio.create_task(case.send(mine, key=case.queue).aenqueue("a"))
+                while not case.site.execute(_WAITS_FOR_A_LOCK):
                     await asyncio.sleep(0)
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await waiting
             with pytest.raises(Exception, match=r"(?i)transaction"):
-                await mine.execute(lending.note)
+                await mine.execute(case.note)
             await mine.rollback()
 
     asyncio.run(story())
-    assert lending.sent_to == ["holder"]
-    assert lending.notes == 0
+    assert case.sent_to == ["holder"]
+    assert case.notes == 0

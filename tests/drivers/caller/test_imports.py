@@ -20,11 +20,11 @@ place = sys.argv[1].removeprefix("sqlite:///")
 @jobs.task
 def work(ctx: Context) -> None: ...
 
-def lend(connection):
+def pass_in(connection):
     work.using(connection=connection).enqueue()
     work.using(connection=connection).enqueue_many([{}])
 
-async def alend(connection):
+async def apass_in(connection):
     await work.using(connection=connection).aenqueue()
     await work.using(connection=connection).aenqueue_many([{}])
 
@@ -41,27 +41,27 @@ ALONE = ""
 SQLITE3 = """
 import sqlite3
 connection = sqlite3.connect(place)
-lend(connection)
+pass_in(connection)
 connection.commit()
 """
 AIOSQLITE = """
 import aiosqlite
 async def main():
     async with aiosqlite.connect(place) as connection:
-        await alend(connection)
+        await apass_in(connection)
         await connection.commit()
 asyncio.run(main())
 """
 PSYCOPG = """
 import psycopg
 with psycopg.connect(place) as connection:
-    lend(connection)
+    pass_in(connection)
 """
 ASYNCPG = """
 import asyncpg
 async def main():
     connection = await asyncpg.connect(place)
-    await alend(connection)
+    await apass_in(connection)
     await connection.close()
 asyncio.run(main())
 """
@@ -69,14 +69,14 @@ SQLALCHEMY = """
 import sqlalchemy
 engine = sqlalchemy.create_engine(sys.argv[1].replace("postgresql:", "postgresql+psycopg2:"))
 with engine.begin() as connection:
-    lend(connection)
+    pass_in(connection)
 """
 SQLALCHEMY_ASYNC = """
 from sqlalchemy.ext.asyncio import create_async_engine
 engine = create_async_engine(sys.argv[1].replace("sqlite:", "sqlite+aiosqlite:"))
 async def main():
     async with engine.begin() as connection:
-        await alend(connection)
+        await apass_in(connection)
     await engine.dispose()
 asyncio.run(main())
 """
@@ -86,8 +86,8 @@ from django.conf import settings
 settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": place}})
 django.setup()
 from django.db import connection
-lend(connection)
-lend("default")
+pass_in(connection)
+pass_in("default")
 """
 ON_SQLITE: Mapping[str, tuple[str, int, set[str]]] = {
     "alone": (ALONE, 0, set()),
@@ -106,23 +106,23 @@ ON_POSTGRESQL: Mapping[str, tuple[str, int, set[str]]] = {
 }
 
 
-def imported_by(url: str, lend: str, jobs: int) -> set[str]:
-    with PythonProcess("-c", PROGRAM % (lend, jobs + 2, FRAMEWORKS), url) as process:
+def imported_by(url: str, pass_in: str, jobs: int) -> set[str]:
+    with PythonProcess("-c", PROGRAM % (pass_in, jobs + 2, FRAMEWORKS), url) as process:
         assert process.wait() == 0, process.output
         said = process.output.splitlines()[-1]
     assert said.startswith("imported:"), said
     return set(said.split()[1:])
 
 
-@pytest.mark.parametrize("lent", ON_SQLITE)
-def test_on_sqlite(tmp_path: Path, lent: str) -> None:
-    program, jobs, expected = ON_SQLITE[lent]
+@pytest.mark.parametrize("kind", ON_SQLITE)
+def test_on_sqlite(tmp_path: Path, kind: str) -> None:
+    program, jobs, expected = ON_SQLITE[kind]
     assert imported_by(f"sqlite:///{tmp_path}/app.db", program, jobs) == expected
 
 
-@pytest.mark.parametrize("lent", ON_POSTGRESQL)
-def test_on_postgresql(postgres_url: str, lent: str) -> None:
-    program, jobs, expected = ON_POSTGRESQL[lent]
+@pytest.mark.parametrize("kind", ON_POSTGRESQL)
+def test_on_postgresql(postgres_url: str, kind: str) -> None:
+    program, jobs, expected = ON_POSTGRESQL[kind]
     assert imported_by(postgres_url, program, jobs) == expected
 
 
@@ -133,7 +133,7 @@ from rowcall import InvalidOption
 class AsyncSession: ...
 class Session: ...
 for wrong in (AsyncSession(), Session(), object(), "default"):
-    for use in (lend, lambda one: asyncio.run(alend(one))):
+    for use in (pass_in, lambda one: asyncio.run(apass_in(one))):
         try:
             use(wrong)
         except InvalidOption:

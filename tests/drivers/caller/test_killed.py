@@ -1,4 +1,4 @@
-"""SIGKILL between a write on a lent connection and its commit, or right after it."""
+"""SIGKILL between a write on a caller's connection and its commit, or right after it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from rowcall import Context, Rowcall
 from tests.drivers.caller.callers.base import Caller
 from tests.drivers.caller.callers.kinds import BY_NAME
-from tests.drivers.caller.desk import Desk, Lending
-from tests.drivers.caller.handling import codes_of, handler_of
-from tests.drivers.caller.nursery import Line, Nursery
+from tests.drivers.caller.fork_server import ForkServer, Line
+from tests.drivers.caller.handlers import codes_of, handler_of
+from tests.drivers.caller.queue_site import Case, Site
 
 pytestmark = pytest.mark.crash
 
@@ -21,71 +21,71 @@ def enqueue_and_wait(line: Line, kind: str, place: str, url: str, queue: str) ->
         async with BY_NAME[kind].opened(place) as mine:
             await mine.begin()
             await mine.execute(f"insert into mine (id, note) values (1, '{queue}')")
-            await mine.enqueue(desk.send.using(connection=mine.lent, queue=queue), "a")
+            await mine.enqueue(site.send.using(connection=mine.connection, queue=queue), "a")
             (count,) = await mine.execute(f"select count(*) from rowcall_job where queue = '{queue}'")
             line.say(seen=count[0])
             line.wait_for_the_end()
             await mine.commit()
 
     with Rowcall(url) as jobs:
-        desk = Desk(place, jobs)
+        site = Site(place, jobs)
         BY_NAME[kind].run(scenario())
 
 
-def test_killed_before_the_commit(lending: Lending, nursery: Nursery) -> None:
-    wishes = {"kind": lending.kind.name, "place": lending.desk.place, "url": lending.desk.url, "queue": lending.queue}
-    with nursery.child(f"{__name__}:enqueue_and_wait", **wishes) as child:
+def test_killed_before_the_commit(case: Case, fork_server: ForkServer) -> None:
+    wishes = {"kind": case.kind.name, "place": case.site.place, "url": case.site.url, "queue": case.queue}
+    with fork_server.child(f"{__name__}:enqueue_and_wait", **wishes) as child:
         assert child.ready() == {"seen": 1}
         child.kill()
-    lending.desk.wait_for_writers()
-    assert lending.written == []
-    assert lending.notes == 0
+    case.site.wait_for_writers()
+    assert case.written == []
+    assert case.notes == 0
 
 
 def work_and_wait(line: Line, kind: str, place: str, url: str, queue: str, killed: str) -> None:
     """A worker in a process of its own, whose handler waits to be killed before or after its commit."""
     with Rowcall(url) as jobs:
-        lending = Lending(BY_NAME[kind], Desk(place, jobs), Desk(place, Rowcall(url)))
-        lending.queue = queue
+        case = Case(BY_NAME[kind], Site(place, jobs), Site(place, Rowcall(url)))
+        case.queue = queue
 
         async def body(ctx: Context, mine: Caller) -> None:
             await mine.begin()
-            await mine.execute(lending.note)
+            await mine.execute(case.note)
             await mine.complete(ctx, "by the first")
             if killed == "after the commit":
                 await mine.commit()
             line.say(completed=ctx.job.id)
             line.wait_for_the_end()
 
-        handler_of(lending, body)
+        handler_of(case, body)
         with jobs.worker(queues=[queue], lease=600):
             line.wait_for_the_end()
 
 
 @pytest.mark.parametrize("killed", ["before the commit", "after the commit"])
 def test_a_worker_killed_between_complete_and_the_end_of_its_handler(
-    main_lending: Lending, nursery: Nursery, killed: str
+    main_case: Case, fork_server: ForkServer, killed: str
 ) -> None:
-    lending, ran = main_lending, []
+    case, ran = main_case, []
 
     async def body(ctx: Context, mine: Caller) -> None:
         ran.append(ctx.job.attempt)
         await mine.begin()
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
         await mine.complete(ctx, "by the second")
         await mine.commit()
 
-    job = handler_of(lending, body, max_attempts=2).enqueue()
-    wishes = {"kind": lending.kind.name, "place": lending.desk.place, "url": lending.desk.url, "queue": lending.queue}
-    with nursery.child(f"{__name__}:work_and_wait", **wishes, killed=killed) as child:
+    job = handler_of(case, body, max_attempts=2).enqueue()
+    wishes = {"kind": case.kind.name, "place": case.site.place, "url": case.site.url, "queue": case.queue}
+    with fork_server.child(f"{__name__}:work_and_wait", **wishes, killed=killed) as child:
         assert child.ready() == {"completed": job.id}
         child.kill()
-    lending.desk.wait_for_writers()
-    lending.jobs.drain(queues=[lending.queue])
-    job = lending.jobs.get(job.id)
+    case.site.wait_for_writers()
+    case.jobs.drain(queues=[case.queue])
+    job = case.jobs.get(job.id)
     if killed == "before the commit":
         assert (job.status, job.result, job.attempt, ran) == ("succeeded", "by the second", 2, [2])
-        assert codes_of(lending, job) == ["WORKER:LOST", None]
+        assert codes_of(case, job) == ["WORKER:LOST", None]
     else:
         assert (job.status, job.result, job.attempt, ran) == ("succeeded", "by the first", 1, [])
-    assert lending.notes == 1
+    assert case.notes == 1

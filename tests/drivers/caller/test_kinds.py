@@ -24,7 +24,7 @@ from rowcall.testing.process import PythonProcess
 from tests.drivers.caller.callers.base import Caller
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.callers.sqlalchemy_callers import url_for
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 
 EVERY_KIND = (
     "sqlite3.Connection",
@@ -41,23 +41,23 @@ EVERY_KIND = (
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def desk(request: pytest.FixtureRequest) -> Desk:
-    here: Desk = request.getfixturevalue(f"{request.param}_desks")[0]
+def site(request: pytest.FixtureRequest) -> Site:
+    here: Site = request.getfixturevalue(f"{request.param}_sites")[0]
     return here
 
 
-def refusal(desk: Desk, connection: object, *, sync_only: bool = False) -> str:
+def refusal(site: Site, connection: object, *, sync_only: bool = False) -> str:
     """What is said of it: to all methods the same."""
     calls: list[Callable[[], object]] = [
-        lambda: desk.send.using(connection=connection).enqueue("a"),
-        lambda: desk.send.using(connection=connection).enqueue_many([{"to": "a"}]),
-        lambda: desk.jobs.enqueue("send", {"to": "a"}, connection=connection),
+        lambda: site.send.using(connection=connection).enqueue("a"),
+        lambda: site.send.using(connection=connection).enqueue_many([{"to": "a"}]),
+        lambda: site.jobs.enqueue("send", {"to": "a"}, connection=connection),
     ]
     if not sync_only:
         calls += [
-            lambda: asyncio.run(desk.send.using(connection=connection).aenqueue("a")),
-            lambda: asyncio.run(desk.send.using(connection=connection).aenqueue_many([{"to": "a"}])),
-            lambda: asyncio.run(desk.jobs.aenqueue("send", {"to": "a"}, connection=connection)),
+            lambda: asyncio.run(site.send.using(connection=connection).aenqueue("a")),
+            lambda: asyncio.run(site.send.using(connection=connection).aenqueue_many([{"to": "a"}])),
+            lambda: asyncio.run(site.jobs.aenqueue("send", {"to": "a"}, connection=connection)),
         ]
     said = set()
     for call in calls:
@@ -73,36 +73,36 @@ def refusal(desk: Desk, connection: object, *, sync_only: bool = False) -> str:
 
 
 @pytest.mark.parametrize("what", [5, object(), {}, Path("app.db"), sqlite3.connect, psycopg.Connection, Rowcall, []])
-def test_anything_else_is_told_which_kinds_there_are(desk: Desk, what: object) -> None:
-    said = refusal(desk, what)
+def test_anything_else_is_told_which_kinds_there_are(site: Site, what: object) -> None:
+    said = refusal(site, what)
     for kind in EVERY_KIND:
         assert kind in said
     assert said.endswith(f"got {type(what).__module__}.{type(what).__name__}")
 
 
-def test_cursors_are_no_connections(desk: Desk) -> None:
+def test_cursors_are_no_connections(site: Site) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        assert refusal(desk, connection.cursor()).endswith("got sqlite3.Cursor")
+        assert refusal(site, connection.cursor()).endswith("got sqlite3.Cursor")
 
 
-def test_cursors_of_psycopg_are_none_either(postgresql_desks: tuple[Desk, Desk]) -> None:
-    desk = postgresql_desks[0]
-    with closing(psycopg.connect(desk.place)) as connection:
+def test_cursors_of_psycopg_are_none_either(postgresql_sites: tuple[Site, Site]) -> None:
+    site = postgresql_sites[0]
+    with closing(psycopg.connect(site.place)) as connection:
         for near in (connection.cursor(), connection.info, connection.pgconn, connection.transaction()):
-            assert EVERY_KIND[0] in refusal(desk, near)
+            assert EVERY_KIND[0] in refusal(site, near)
 
 
-def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_desks: tuple[Desk, Desk]) -> None:
-    desk = postgresql_desks[0]
-    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
-    async_engine = create_async_engine(url_for(desk.place, "asyncpg"))
+def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_sites: tuple[Site, Site]) -> None:
+    site = postgresql_sites[0]
+    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
+    async_engine = create_async_engine(url_for(site.place, "asyncpg"))
 
     async def pools_that_want_a_loop() -> list[object]:
-        return [AsyncConnectionPool(desk.place, open=False), asyncpg.create_pool(desk.place)]
+        return [AsyncConnectionPool(site.place, open=False), asyncpg.create_pool(site.place)]
 
     makers: list[object] = [
         *asyncio.run(pools_that_want_a_loop()),
-        ConnectionPool(desk.place, open=False),
+        ConnectionPool(site.place, open=False),
         engine,
         engine.pool,
         async_engine,
@@ -110,7 +110,7 @@ def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_desks
         async_sessionmaker(async_engine),
     ]
     for maker in makers:
-        said = refusal(desk, maker)
+        said = refusal(site, maker)
         assert f"{type(maker).__module__}.{type(maker).__name__}" in said
         assert "pass one of" in said
 
@@ -118,44 +118,44 @@ def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_desks
 # --- the other method -----------------------------------------------------------------------------
 
 
-def test_the_other_method_is_named(lending: Lending) -> None:
+def test_the_other_method_is_named(case: Case) -> None:
     """Sync connections with async methods, and the other way round; nothing is run on them."""
 
     async def with_the_wrong_methods(mine: Caller) -> None:
-        send = lending.send(mine)
+        send = case.send(mine)
         if mine.is_async:
             calls: list[Any] = [lambda: send.enqueue("a"), lambda: send.enqueue_many([{"to": "a"}])]
-            calls.append(lambda: lending.jobs.enqueue("send", {"to": "a"}, connection=mine.lent))
+            calls.append(lambda: case.jobs.enqueue("send", {"to": "a"}, connection=mine.connection))
             for call in calls:
                 with pytest.raises(InvalidOption, match=r"connection: is async: .*aenqueue"):
                     call()
         else:
             coroutines = [send.aenqueue("a"), send.aenqueue_many([{"to": "a"}])]
-            coroutines.append(lending.jobs.aenqueue("send", {"to": "a"}, connection=mine.lent))
+            coroutines.append(case.jobs.aenqueue("send", {"to": "a"}, connection=mine.connection))
             for coroutine in coroutines:
                 # Django says itself that it does not go with an event loop
                 with pytest.raises(InvalidOption, match=r"connection: (is not async: .*enqueue|.*sync_to_async)"):
                     asyncio.run(coroutine)
         assert await mine.execute("select 1") == [(1,)]
 
-    lending.run(with_the_wrong_methods)
-    assert lending.written == []
+    case.run(with_the_wrong_methods)
+    assert case.written == []
 
 
 # --- Django ---------------------------------------------------------------------------------------
 
 
-def test_an_unknown_alias_of_django_is_told_which_there_are(sqlite_desks: tuple[Desk, Desk]) -> None:
-    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+def test_an_unknown_alias_of_django_is_told_which_there_are(sqlite_sites: tuple[Site, Site]) -> None:
+    case = Case(BY_NAME["django-sqlite-alias"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
-        said = refusal(lending.desk, "nothing")
+        said = refusal(case.site, "nothing")
         assert "'nothing' is not an alias" in said
         assert "default" in said
         assert "other" in said
-        assert "secret" not in refusal(lending.desk, "postgresql://me:secret@host/database")
+        assert "secret" not in refusal(case.site, "postgresql://me:secret@host/database")
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 PROGRAM = """
@@ -180,19 +180,19 @@ def test_an_alias_without_django(tmp_path: Path) -> None:
     assert "secret" not in lines[1]
 
 
-def test_django_in_async_code_is_told_what_to_do(sqlite_desks: tuple[Desk, Desk]) -> None:
-    lending = Lending(BY_NAME["django-sqlite-wrapper"], *sqlite_desks)
+def test_django_in_async_code_is_told_what_to_do(sqlite_sites: tuple[Site, Site]) -> None:
+    case = Case(BY_NAME["django-sqlite-wrapper"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
         async def beside_a_loop() -> None:
             with pytest.raises(InvalidOption, match="async"):
-                lending.send(mine).enqueue("a")
+                case.send(mine).enqueue("a")
             with pytest.raises(InvalidOption, match="async"):
-                await lending.send(mine).aenqueue("a")
+                await case.send(mine).aenqueue("a")
 
         asyncio.run(beside_a_loop())
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 # --- SQLAlchemy -----------------------------------------------------------------------------------
@@ -213,43 +213,43 @@ registry.register("otherdb.other", __name__, "OtherDatabase")
 
 
 @pytest.mark.parametrize("dialect", ["sqlite+other", "otherdb+other"])
-def test_unknown_drivers_of_sqlalchemy(sqlite_desks: tuple[Desk, Desk], dialect: str) -> None:
-    desk = sqlite_desks[0]
-    engine = sqlalchemy.create_engine(sqlalchemy.URL.create(dialect, database=desk.place))
+def test_unknown_drivers_of_sqlalchemy(sqlite_sites: tuple[Site, Site], dialect: str) -> None:
+    site = sqlite_sites[0]
+    engine = sqlalchemy.create_engine(sqlalchemy.URL.create(dialect, database=site.place))
     with engine.connect() as connection, orm.Session(engine) as session:
-        for lent in (connection, session):
-            assert dialect.partition("+")[0] in refusal(desk, lent, sync_only=True)
+        for given in (connection, session):
+            assert dialect.partition("+")[0] in refusal(site, given, sync_only=True)
         assert connection.exec_driver_sql("select 1").all() == [(1,)]
     engine.dispose()
 
 
-def test_a_driver_connection_out_of_sqlalchemys_pool(postgresql_desks: tuple[Desk, Desk]) -> None:
+def test_a_driver_connection_out_of_sqlalchemys_pool(postgresql_sites: tuple[Site, Site]) -> None:
     """It is in no transaction of SQLAlchemy's."""
-    desk = postgresql_desks[0]
-    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
+    site = postgresql_sites[0]
+    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
     with closing(engine.raw_connection()) as raw:
-        assert "SQLAlchemy's Connection" in refusal(desk, raw)
+        assert "SQLAlchemy's Connection" in refusal(site, raw)
     engine.dispose()
 
 
-def test_a_session_that_leads_nowhere(desk: Desk) -> None:
+def test_a_session_that_leads_nowhere(site: Site) -> None:
     with orm.Session() as session:
-        assert "not bound" in refusal(desk, session)
+        assert "not bound" in refusal(site, session)
 
 
-def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_desks: tuple[Desk, Desk]) -> None:
-    desk = postgresql_desks[0]
-    engine = sqlalchemy.create_engine(url_for(desk.place, "psycopg"))
+def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_sites: tuple[Site, Site]) -> None:
+    site = postgresql_sites[0]
+    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
     with engine.connect() as connection, connection.begin() as transaction:
         transaction.rollback()
         with pytest.raises(InvalidOption, match="closed transaction"):
-            desk.send.using(connection=connection).enqueue("a")
+            site.send.using(connection=connection).enqueue("a")
     engine.dispose()
 
 
-def test_a_session_that_wants_to_be_rolled_back_first(sqlite_desks: tuple[Desk, Desk]) -> None:
-    desk = sqlite_desks[0]
-    engine = sqlalchemy.create_engine(url_for(desk.place, "pysqlite"))
+def test_a_session_that_wants_to_be_rolled_back_first(sqlite_sites: tuple[Site, Site]) -> None:
+    site = sqlite_sites[0]
+    engine = sqlalchemy.create_engine(url_for(site.place, "pysqlite"))
     base = orm.declarative_base()
 
     class Mine(base):  # type: ignore[misc, valid-type]
@@ -263,23 +263,23 @@ def test_a_session_that_wants_to_be_rolled_back_first(sqlite_desks: tuple[Desk, 
         with pytest.raises(sqlalchemy.exc.OperationalError):
             session.flush()
         with pytest.raises(InvalidOption, match="rolled back"):
-            desk.send.using(connection=session).enqueue("a")
+            site.send.using(connection=session).enqueue("a")
     engine.dispose()
 
 
-def test_within_run_sync(postgresql_desks: tuple[Desk, Desk]) -> None:
+def test_within_run_sync(postgresql_sites: tuple[Site, Site]) -> None:
     """Sync code of SQLAlchemy's that runs on an async connection calls the sync method."""
-    lending = Lending(BY_NAME["sqlalchemy-asyncpg-async-session"], *postgresql_desks)
+    case = Case(BY_NAME["sqlalchemy-asyncpg-async-session"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
-        session: Any = mine.lent
+        session: Any = mine.connection
         job = await session.run_sync(
-            lambda inner: lending.desk.send.using(connection=inner, queue=lending.queue).enqueue("a")
+            lambda inner: case.site.send.using(connection=inner, queue=case.queue).enqueue("a")
         )
         with pytest.raises(InvalidOption, match="connection: "):
-            lending.desk.send.using(connection=session.sync_session).enqueue("a")
-        assert lending.written == []
+            case.site.send.using(connection=session.sync_session).enqueue("a")
+        assert case.written == []
         await mine.commit()
-        assert lending.written == [job]
+        assert case.written == [job]
 
-    lending.run(scenario)
+    case.run(scenario)

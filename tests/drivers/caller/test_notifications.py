@@ -12,7 +12,7 @@ from rowcall.testing import eventually
 from rowcall.worker.loop import known_work
 from tests.connected import database_with_tables, empty
 from tests.drivers.caller.callers.kinds import BY_NAME
-from tests.drivers.caller.nursery import Child, Line, Nursery
+from tests.drivers.caller.fork_server import Child, ForkServer, Line
 from tests.wake.idle import HOURS, Idle
 
 pytestmark = pytest.mark.concurrency
@@ -65,7 +65,7 @@ def with_tables(postgres_server_url: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ON_POSTGRESQL)
-def test_on_postgresql(with_tables: str, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_on_postgresql(with_tables: str, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     empty(with_tables)
     with Rowcall(with_tables) as jobs:
         idle = Idle(jobs, with_tables)
@@ -73,14 +73,14 @@ def test_on_postgresql(with_tables: str, nursery: Nursery, monkeypatch: pytest.M
         with idle.worker():
             idle.settle()
             wishes = {"kind": name, "place": with_tables, "url": with_tables}
-            with nursery.child(f"{__name__}:commit_when_told", **wishes) as child:
+            with fork_server.child(f"{__name__}:commit_when_told", **wishes) as child:
                 roll_back_and_commit(child, idle.ran)
                 child.say(go="on")
                 idle.has_run("x")
 
 
 @pytest.mark.parametrize("name", ON_SQLITE)
-def test_on_sqlite(tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Only the write to the file can tell the worker: by itself it would look in some hours."""
     monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
     path = tmp_path / "app.db"
@@ -96,7 +96,7 @@ def test_on_sqlite(tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyP
             eventually(lambda: ran == ["warm"])
             ran.clear()
             wishes = {"kind": name, "place": str(path), "url": f"sqlite:///{path}"}
-            with nursery.child(f"{__name__}:commit_when_told", **wishes) as child:
+            with fork_server.child(f"{__name__}:commit_when_told", **wishes) as child:
                 roll_back_and_commit(child, ran)
                 child.say(go="on")
                 eventually(lambda: ran == ["x"], message="a job that was told of")

@@ -17,35 +17,35 @@ from tests.connected import connected
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.django_callers import Django
 from tests.drivers.caller.callers.kinds import BY_NAME, KINDS, ON_POSTGRESQL
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 
 
-def test_another_kind_of_database(lending: Lending, request: pytest.FixtureRequest) -> None:
-    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[lending.kind.database]
-    far: Desk = request.getfixturevalue(f"{other}_desks")[0]
+def test_another_kind_of_database(case: Case, request: pytest.FixtureRequest) -> None:
+    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[case.kind.database]
+    far: Site = request.getfixturevalue(f"{other}_sites")[0]
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        await mine.execute(lending.note)
-        with pytest.raises(InvalidOption, match=f"connection: leads to {lending.kind.database}"):
-            await mine.enqueue(far.send.using(connection=mine.lent), "a")
+        await mine.execute(case.note)
+        with pytest.raises(InvalidOption, match=f"connection: leads to {case.kind.database}"):
+            await mine.enqueue(far.send.using(connection=mine.connection), "a")
         assert await mine.execute("select 1") == [(1,)]
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.notes == 1
+    case.run(scenario)
+    assert case.notes == 1
 
 
 # --- SQLite ---------------------------------------------------------------------------------------
 
 
-def test_a_database_in_memory(sqlite_desks: tuple[Desk, Desk]) -> None:
-    desk = sqlite_desks[0]
+def test_a_database_in_memory(sqlite_sites: tuple[Site, Site]) -> None:
+    site = sqlite_sites[0]
     with closing(sqlite3.connect(":memory:")) as mine, pytest.raises(InvalidOption, match="a database in memory"):
-        desk.send.using(connection=mine).enqueue("a")
+        site.send.using(connection=mine).enqueue("a")
 
 
-def test_a_queue_in_memory_is_nobody_elses(sqlite_desks: tuple[Desk, Desk]) -> None:
+def test_a_queue_in_memory_is_nobody_elses(sqlite_sites: tuple[Site, Site]) -> None:
     with Rowcall("sqlite:///:memory:") as jobs, closing(sqlite3.connect(":memory:")) as mine:
         for connection in (mine, BY_NAME["sqlite3-legacy"].caller(":memory:")):
             with pytest.raises(InvalidOption, match="connection: "):
@@ -68,29 +68,29 @@ def test_another_file_of_the_same_name(tmp_path: Path) -> None:
         assert two.stats().total == 1
 
 
-def test_the_same_file_by_another_name(sqlite_desks: tuple[Desk, Desk], tmp_path: Path) -> None:
-    lending = Lending(BY_NAME["sqlite3-legacy"], *sqlite_desks)
+def test_the_same_file_by_another_name(sqlite_sites: tuple[Site, Site], tmp_path: Path) -> None:
+    case = Case(BY_NAME["sqlite3-legacy"], *sqlite_sites)
     link = tmp_path / "link.db"
-    link.symlink_to(lending.desk.place)
+    link.symlink_to(case.site.place)
     with closing(sqlite3.connect(link)) as mine:
-        job = lending.desk.send.using(connection=mine, queue=lending.queue).enqueue("a")
+        job = case.site.send.using(connection=mine, queue=case.queue).enqueue("a")
         mine.commit()
-    assert lending.written == [job]
+    assert case.written == [job]
 
 
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_another_server_that_is_alike(postgresql_desks: tuple[Desk, Desk], private_postgres: PostgresServer) -> None:
+def test_another_server_that_is_alike(postgresql_sites: tuple[Site, Site], private_postgres: PostgresServer) -> None:
     """The same name of the database, and the same tables in it."""
-    desk = postgresql_desks[0]
-    twin = private_postgres.create_database(database_of(desk.place))
+    site = postgresql_sites[0]
+    twin = private_postgres.create_database(database_of(site.place))
     with Rowcall(twin) as jobs, connected(twin, autocommit=False) as mine:
         jobs.migrate()
         mine.execute("create table mine (id int)")
         with pytest.raises(InvalidOption, match="connection: leads to another database; this queue is in "):
-            desk.send.using(connection=mine).enqueue("a")
+            site.send.using(connection=mine).enqueue("a")
         jobs.enqueue("task", connection=mine)
         mine.commit()
         assert jobs.stats().total == 1
@@ -115,67 +115,65 @@ OF_EACH_DRIVER = [
 
 
 @pytest.fixture(params=OF_EACH_DRIVER, ids=lambda kind: kind.name)
-def of_each_driver(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, Desk]) -> Lending:
-    return Lending(request.param, *postgresql_desks)
+def of_each_driver(request: pytest.FixtureRequest, postgresql_sites: tuple[Site, Site]) -> Case:
+    return Case(request.param, *postgresql_sites)
 
 
-async def enqueued_or_refused(lending: Lending, mine: Caller) -> None:
+async def enqueued_or_refused(case: Case, mine: Caller) -> None:
     try:
-        await mine.enqueue(lending.send(mine), "a")
+        await mine.enqueue(case.send(mine), "a")
     except InvalidOption as error:
         assert error.option == "connection"  # noqa: PT017
         assert "search_path" in error.problem or "does not see the tables" in error.problem  # noqa: PT017
 
 
 @pytest.mark.parametrize("when", ["from the start", "after the first look"])
-def test_a_search_path_that_does_not_lead_to_the_tables(of_each_driver: Lending, when: str) -> None:
+def test_a_search_path_that_does_not_lead_to_the_tables(of_each_driver: Case, when: str) -> None:
     """Refused or not: the transaction lives on."""
-    lending = of_each_driver
+    case = of_each_driver
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
         if when == "after the first look":
-            await mine.enqueue(lending.send(mine), "a")
+            await mine.enqueue(case.send(mine), "a")
         await mine.execute("set search_path to pg_catalog")
-        await enqueued_or_refused(lending, mine)
+        await enqueued_or_refused(case, mine)
         assert await mine.execute("select 1") == [(1,)]
         await mine.execute("set search_path to public")
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.notes == 1
+    case.run(scenario)
+    assert case.notes == 1
 
 
 @pytest.mark.parametrize("when", ["from the start", "after the first look"])
-def test_a_search_path_that_leads_to_tables_of_another_queue(of_each_driver: Lending, when: str) -> None:
+def test_a_search_path_that_leads_to_tables_of_another_queue(of_each_driver: Case, when: str) -> None:
     """A schema for each tenant, with a queue in each: no job goes to the wrong one."""
-    lending = of_each_driver
-    url = lending.desk.place + ("&" if "?" in lending.desk.place else "?") + "options=-csearch_path%3Dtenant"
-    lending.desk.execute("create schema if not exists tenant")
+    case = of_each_driver
+    url = case.site.place + ("&" if "?" in case.site.place else "?") + "options=-csearch_path%3Dtenant"
+    case.site.execute("create schema if not exists tenant")
     with Rowcall(url) as tenant:
         tenant.migrate()
 
         async def scenario(mine: Caller) -> None:
             await mine.begin()
-            await mine.execute(lending.note)
+            await mine.execute(case.note)
             if when == "after the first look":
-                await mine.enqueue(lending.send(mine), "a")
+                await mine.enqueue(case.send(mine), "a")
             await mine.execute("set search_path to tenant")
             try:
-                await mine.enqueue(lending.send(mine), "b")
+                await mine.enqueue(case.send(mine), "b")
             except InvalidOption as error:
                 assert error.option == "connection"  # noqa: PT017
             assert await mine.execute("select 1") == [(1,)]
-            assert await mine.execute(f"select count(*) from tenant.rowcall_job where queue = '{lending.queue}'") == [
-                (0,)
-            ]
+            assert await mine.execute(f"select count(*) from tenant.rowcall_job where queue = '{case.queue}'") == [(0,)]
             await mine.execute("set search_path to public")
             await mine.commit()
 
-        lending.run(scenario)
-        assert tenant.list(queue=lending.queue).jobs == []
-    assert lending.notes == 1
+        case.run(scenario)
+        assert tenant.list(queue=case.queue).jobs == []
+    assert case.notes == 1
 
 
 # --- not to be used -------------------------------------------------------------------------------
@@ -187,44 +185,44 @@ async def fail_in(mine: Caller) -> None:
 
 
 @pytest.fixture(params=[kind for kind in KINDS if kind.database == "postgresql"], ids=lambda kind: kind.name)
-def on_postgresql(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, Desk]) -> Lending:
-    return Lending(request.param, *postgresql_desks)
+def on_postgresql(request: pytest.FixtureRequest, postgresql_sites: tuple[Site, Site]) -> Case:
+    return Case(request.param, *postgresql_sites)
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["never lent before", "lent before"])
-def test_a_transaction_that_has_failed_already(on_postgresql: Lending, known: bool) -> None:
-    lending = on_postgresql
+@pytest.mark.parametrize("known", [False, True], ids=["never used before", "used before"])
+def test_a_transaction_that_has_failed_already(on_postgresql: Case, known: bool) -> None:
+    case = on_postgresql
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         if known:
-            await mine.enqueue(lending.send(mine), "undone")
+            await mine.enqueue(case.send(mine), "undone")
         await fail_in(mine)
         for _ in range(2):
             with pytest.raises(InvalidOption, match=r"^connection: is in a transaction that has already failed"):
-                await mine.enqueue(lending.send(mine), "a")
+                await mine.enqueue(case.send(mine), "a")
         await mine.rollback()
         await mine.begin()
-        await mine.enqueue(lending.send(mine), "b")
+        await mine.enqueue(case.send(mine), "b")
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.sent_to == ["b"]
+    case.run(scenario)
+    assert case.sent_to == ["b"]
 
 
-def test_an_atomic_block_of_django_that_is_to_be_rolled_back(sqlite_desks: tuple[Desk, Desk]) -> None:
+def test_an_atomic_block_of_django_that_is_to_be_rolled_back(sqlite_sites: tuple[Site, Site]) -> None:
     """Django refuses every query there, and we before it."""
-    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+    case = Case(BY_NAME["django-sqlite-alias"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
         assert isinstance(mine, Django)
         await mine.begin()
         mine.connection.set_rollback(True)
         with pytest.raises(InvalidOption, match="leave its atomic block"):
-            await mine.enqueue(lending.send(mine), "a")
+            await mine.enqueue(case.send(mine), "a")
         await mine.rollback()
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 CLOSED = [
@@ -237,53 +235,53 @@ CLOSED = [
 
 @pytest.mark.parametrize("kind", CLOSED, ids=lambda kind: kind.name)
 def test_a_closed_connection(request: pytest.FixtureRequest, kind: Kind) -> None:
-    lending = Lending(kind, *request.getfixturevalue(f"{kind.database}_desks"))
+    case = Case(kind, *request.getfixturevalue(f"{kind.database}_sites"))
 
     async def scenario() -> None:
-        async with kind.opened(lending.desk.place) as mine:
+        async with kind.opened(case.site.place) as mine:
             pass
         with pytest.raises(InvalidOption, match=r"connection: .*(closed|no active connection|released)"):
-            await mine.enqueue(lending.send(mine), "a")
+            await mine.enqueue(case.send(mine), "a")
 
     kind.run(scenario())
 
 
-def test_a_connection_that_was_cut(of_each_driver: Lending) -> None:
-    lending = of_each_driver
+def test_a_connection_that_was_cut(of_each_driver: Case) -> None:
+    case = of_each_driver
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         ((process,),) = await mine.execute("select pg_backend_pid()")
-        lending.desk.execute(f"select pg_terminate_backend({process}, 20000)")
+        case.site.execute(f"select pg_terminate_backend({process}, 20000)")
         with pytest.raises(StoreUnavailable) as caught:
-            await mine.enqueue(lending.send(mine), "a")
+            await mine.enqueue(case.send(mine), "a")
         said.append(str(caught.value))
 
     said: list[str] = []
     with contextlib.suppress(Exception):  # what is cut cannot be closed in good order
-        lending.run(scenario)
+        case.run(scenario)
     assert len(said) == 1
     assert "the connection was lost" in said[0]
-    assert lending.written == []
+    assert case.written == []
 
 
-def test_a_connection_of_another_thread(sqlite_desks: tuple[Desk, Desk]) -> None:
+def test_a_connection_of_another_thread(sqlite_sites: tuple[Site, Site]) -> None:
     caught: list[str] = []
 
-    def use(desk: Desk, connection: object) -> None:
+    def use(site: Site, connection: object) -> None:
         with pytest.raises(InvalidOption) as error:
-            desk.send.using(connection=connection).enqueue("a")
+            site.send.using(connection=connection).enqueue("a")
         caught.append(str(error.value))
 
     for name in ("sqlite3-legacy", "django-sqlite-wrapper"):
-        lending = Lending(BY_NAME[name], *sqlite_desks)
+        case = Case(BY_NAME[name], *sqlite_sites)
 
-        async def scenario(mine: Caller, lending: Lending = lending) -> None:
+        async def scenario(mine: Caller, case: Case = case) -> None:
             await mine.execute("select 1")
-            thread = threading.Thread(target=use, args=(lending.desk, mine.lent))
+            thread = threading.Thread(target=use, args=(case.site, mine.connection))
             thread.start()
             thread.join(20)
 
-        lending.run(scenario)
+        case.run(scenario)
     assert len(caught) == 2
     assert all("thread" in said for said in caught)

@@ -458,7 +458,7 @@ def test_async_code_is_told_to_call_the_sync_method(jobs: Rowcall, send: Send, m
 # --- beside ---------------------------------------------------------------------------------------
 
 
-def test_a_connection_may_be_lent_from_another_thread(jobs: Rowcall, send: Send, mine: Connection) -> None:
+def test_a_connection_may_be_used_from_another_thread(jobs: Rowcall, send: Send, mine: Connection) -> None:
     thread = threading.Thread(target=lambda: send.using(connection=mine).enqueue("a"))
     thread.start()
     thread.join(20)
@@ -478,7 +478,7 @@ def test_tables_are_made_beside_an_open_transaction(postgres_url: str) -> None:
         assert jobs.stats().total == 1
 
 
-def test_a_lent_connection_is_not_kept_alive(send: Send, postgres_url: str) -> None:
+def test_the_callers_connection_is_not_kept_alive(send: Send, postgres_url: str) -> None:
     mine = psycopg.connect(postgres_url)
     send.using(connection=mine).enqueue("a")
     mine.close()
@@ -488,9 +488,9 @@ def test_a_lent_connection_is_not_kept_alive(send: Send, postgres_url: str) -> N
     assert gone() is None
 
 
-def test_lending_costs_one_statement(jobs: Rowcall, send: Send, mine: Connection) -> None:
+def test_an_enqueue_costs_one_statement(jobs: Rowcall, send: Send, mine: Connection) -> None:
     """No savepoint, no question: what runs inside the caller's transaction is the insert alone."""
-    send.using(connection=mine).enqueue("first")  # a connection may be looked at when it is lent for the first time
+    send.using(connection=mine).enqueue("first")  # a connection is checked at its first use
     seen: list[str] = []
     mine.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
     mine.execute("set local client_min_messages = log")

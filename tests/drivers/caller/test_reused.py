@@ -9,48 +9,48 @@ import pytest
 from rowcall import InvalidOption, Job
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.kinds import BY_NAME, KINDS
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 
 OF_DRIVERS = [kind for kind in KINDS if kind.name.startswith(("psycopg", "asyncpg"))]
 
 
-def test_each_job_is_as_it_was_said_to_be(lending: Lending) -> None:
+def test_each_job_is_as_it_was_said_to_be(case: Case) -> None:
     written: list[Job] = []
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        using = lending.desk.send.using
+        using = case.site.send.using
         enqueuers = [
-            using(connection=mine.lent),
-            using(connection=mine.lent),
-            using(connection=mine.lent, queue="other", priority=-3, max_attempts=2),
-            using(connection=mine.lent, delay=60),
-            using(connection=mine.lent, tags=["a"], timeout=3),
+            using(connection=mine.connection),
+            using(connection=mine.connection),
+            using(connection=mine.connection, queue="other", priority=-3, max_attempts=2),
+            using(connection=mine.connection, delay=60),
+            using(connection=mine.connection, tags=["a"], timeout=3),
         ]
         written.extend([await mine.enqueue(enqueuer, "ä 'quoted' \\ \U0001f600") for enqueuer in enqueuers])
         await mine.commit()
 
-    lending.run(scenario)
-    assert [lending.jobs.get(job.id) for job in written] == written
+    case.run(scenario)
+    assert [case.jobs.get(job.id) for job in written] == written
     assert len({job.id for job in written}) == 5
 
 
 @pytest.fixture(params=OF_DRIVERS, ids=lambda kind: kind.name)
-def of_a_driver(request: pytest.FixtureRequest, postgresql_desks: tuple[Desk, Desk]) -> Lending:
+def of_a_driver(request: pytest.FixtureRequest, postgresql_sites: tuple[Site, Site]) -> Case:
     kind: Kind = request.param
-    return Lending(kind, *postgresql_desks)
+    return Case(kind, *postgresql_sites)
 
 
-def test_a_connection_that_was_closed_since(of_a_driver: Lending) -> None:
-    lending = of_a_driver
+def test_a_connection_that_was_closed_since(of_a_driver: Case) -> None:
+    case = of_a_driver
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        await mine.enqueue(lending.send(mine), "known")
+        await mine.enqueue(case.send(mine), "known")
         await mine.commit()
-        lent = mine.lent
+        connection = mine.connection
         await mine.close()
-        send = lending.desk.send.using(connection=lent)
+        send = case.site.send.using(connection=connection)
         with pytest.raises(
             InvalidOption,
             match=r"^connection: (is closed$|.*released back to the pool)",
@@ -58,19 +58,19 @@ def test_a_connection_that_was_closed_since(of_a_driver: Lending) -> None:
             await mine.enqueue(send, "refused")
         await mine.open()
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
-def test_numbers_that_asyncpg_was_told_to_give_as_text_since(postgresql_desks: tuple[Desk, Desk]) -> None:
-    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+def test_numbers_that_asyncpg_was_told_to_give_as_text_since(postgresql_sites: tuple[Site, Site]) -> None:
+    case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
-        connection: Any = mine.lent
+        connection: Any = mine.connection
         await mine.begin()
-        await mine.enqueue(lending.send(mine), "known")
+        await mine.enqueue(case.send(mine), "known")
         await connection.set_type_codec("int8", schema="pg_catalog", encoder=str, decoder=str)
-        job = await mine.enqueue(lending.send(mine), "after")
+        job = await mine.enqueue(case.send(mine), "after")
         await mine.commit()
-        assert lending.written[1] == job
+        assert case.written[1] == job
 
-    lending.run(scenario)
+    case.run(scenario)

@@ -317,7 +317,7 @@ def test_a_transaction_on_a_file_without_our_tables_is_told_to_migrate_first(tmp
         assert jobs.stats().total == 1
 
 
-def test_a_lent_connection_is_not_kept_alive(send: Task[[str], None], path: Path) -> None:
+def test_the_callers_connection_is_not_kept_alive(send: Task[[str], None], path: Path) -> None:
     class Connection(sqlite3.Connection):
         """A plain one cannot be referred to weakly."""
 
@@ -383,7 +383,7 @@ def test_threads_that_share_one_connection_get_the_ids_of_their_own_jobs(
 
     at_once = threading.Barrier(2)
 
-    def lend(mine: sqlite3.Connection, name: str) -> list[Job]:
+    def enqueue(mine: sqlite3.Connection, name: str) -> list[Job]:
         at_once.wait()
         using = numbered.using(connection=mine)
         if many:
@@ -393,7 +393,7 @@ def test_threads_that_share_one_connection_get_the_ids_of_their_own_jobs(
 
     with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=level)) as connection:
         with ThreadPoolExecutor(2) as pool:
-            both = [pool.submit(lend, connection, name) for name in ("a", "b")]
+            both = [pool.submit(enqueue, connection, name) for name in ("a", "b")]
         written = [job for future in both for job in future.result()]
         connection.commit()
     assert len({job.id for job in written}) == len(written)

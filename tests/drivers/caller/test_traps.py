@@ -1,4 +1,4 @@
-"""The traps of lent connections: shown where that can be done, and tests that fail without the cures they name."""
+"""The traps of callers' connections: each is shown where possible, and each cure has a test that fails without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.django_callers import Django
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.callers.sqlalchemy_callers import url_for
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 from tests.drivers.caller.test_other_database import OF_EACH_DRIVER
 
 
@@ -107,40 +107,40 @@ def test_the_first_statement_of_a_completion_begins_a_transaction(jobs: Rowcall,
 
 
 def test_the_trap_the_driver_under_sqlalchemy_is_in_no_transaction(
-    postgresql_desks: tuple[Desk, Desk],
+    postgresql_sites: tuple[Site, Site],
 ) -> None:
     """asyncpg commits what is run on it before SQLAlchemy's first statement."""
-    lending = Lending(BY_NAME["sqlalchemy-asyncpg-async-connection"], *postgresql_desks)
+    case = Case(BY_NAME["sqlalchemy-asyncpg-async-connection"], *postgresql_sites)
 
     async def scenario() -> None:
-        engine = create_async_engine(url_for(lending.desk.place, "asyncpg"), poolclass=NullPool)
+        engine = create_async_engine(url_for(case.site.place, "asyncpg"), poolclass=NullPool)
         async with engine.connect() as connection:
             raw = await connection.get_raw_connection()
             driver: Any = raw.driver_connection
-            await driver.execute(lending.note)
+            await driver.execute(case.note)
             await connection.rollback()
         await engine.dispose()
 
     asyncio.run(scenario())
-    assert lending.notes == 1
+    assert case.notes == 1
 
 
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("name", ["async-connection", "async-session"])
 def test_an_enqueue_is_the_first_statement_of_sqlalchemys_transaction(
-    postgresql_desks: tuple[Desk, Desk], name: str, begun: bool
+    postgresql_sites: tuple[Site, Site], name: str, begun: bool
 ) -> None:
     """The cure: all goes through `exec_driver_sql` of SQLAlchemy's own connection."""
-    lending = Lending(BY_NAME[f"sqlalchemy-asyncpg-{name}"], *postgresql_desks)
+    case = Case(BY_NAME[f"sqlalchemy-asyncpg-{name}"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
         if begun:
             await mine.begin()
-        await mine.enqueue(lending.send(mine), "a")
+        await mine.enqueue(case.send(mine), "a")
         await mine.rollback()
 
-    lending.run(scenario)
-    assert lending.written == []
+    case.run(scenario)
+    assert case.written == []
 
 
 # --- a read before the write, on SQLite -------------------------------------------------------------
@@ -148,30 +148,30 @@ def test_an_enqueue_is_the_first_statement_of_sqlalchemys_transaction(
 
 @pytest.mark.parametrize("name", ["sqlite3-none", "aiosqlite-none", "django-sqlite-alias", "django-sqlite-proxy"])
 def test_a_transaction_that_has_read_and_was_overtaken_is_told_what_to_do(
-    sqlite_desks: tuple[Desk, Desk], name: str
+    sqlite_sites: tuple[Site, Site], name: str
 ) -> None:
     """Nobody can cure that from inside. The cure: words, at once, and a transaction that can still read."""
-    lending = Lending(BY_NAME[name], *sqlite_desks)
+    case = Case(BY_NAME[name], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         await mine.execute("select count(*) from mine")
-        lending.desk.send.using(queue=lending.queue).enqueue("meanwhile")
+        case.site.send.using(queue=case.queue).enqueue("meanwhile")
         for advice in ("BEGIN IMMEDIATE", "transaction_mode"):
             with pytest.raises(StoreUnavailable, match=advice):
-                await mine.enqueue(lending.send(mine), "a")
+                await mine.enqueue(case.send(mine), "a")
         assert await mine.execute("select 1") == [(1,)]
         await mine.rollback()
         await mine.begin()
-        await mine.enqueue(lending.send(mine), "b")
+        await mine.enqueue(case.send(mine), "b")
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.sent_to == ["meanwhile", "b"]
+    case.run(scenario)
+    assert case.sent_to == ["meanwhile", "b"]
 
 
-def test_what_it_is_told_helps(sqlite_desks: tuple[Desk, Desk]) -> None:
-    lending = Lending(BY_NAME["django-sqlite-alias"], *sqlite_desks)
+def test_what_it_is_told_helps(sqlite_sites: tuple[Site, Site]) -> None:
+    case = Case(BY_NAME["django-sqlite-alias"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
         assert isinstance(mine, Django)
@@ -179,47 +179,47 @@ def test_what_it_is_told_helps(sqlite_desks: tuple[Desk, Desk]) -> None:
         mine.connection.close()
         await mine.begin()
         await mine.execute("select count(*) from mine")
-        await mine.enqueue(lending.send(mine), "a")
+        await mine.enqueue(case.send(mine), "a")
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.sent_to == ["a"]
+    case.run(scenario)
+    assert case.sent_to == ["a"]
 
 
 # --- stricter isolation on PostgreSQL ---------------------------------------------------------------
 
 
-def test_the_trap_conflicts_that_cannot_be_seen_abort_the_transaction(postgresql_desks: tuple[Desk, Desk]) -> None:
+def test_the_trap_conflicts_that_cannot_be_seen_abort_the_transaction(postgresql_sites: tuple[Site, Site]) -> None:
     """At REPEATABLE READ, even ON CONFLICT DO NOTHING."""
-    desk = postgresql_desks[0]
-    desk.execute("create table if not exists unique_note (note text primary key)")
-    with connected(desk.place, autocommit=False) as mine:
+    site = postgresql_sites[0]
+    site.execute("create table if not exists unique_note (note text primary key)")
+    with connected(site.place, autocommit=False) as mine:
         mine.isolation_level = IsolationLevel.REPEATABLE_READ
         mine.execute("select 1 from unique_note")
-        desk.execute("insert into unique_note values ('a')")
+        site.execute("insert into unique_note values ('a')")
         with pytest.raises(psycopg.errors.SerializationFailure):
             mine.execute("insert into unique_note values ('a') on conflict do nothing")
-    desk.execute("drop table unique_note")
+    site.execute("drop table unique_note")
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
 def test_enqueues_in_a_transaction_of_a_stricter_isolation(
-    postgresql_desks: tuple[Desk, Desk], level: IsolationLevel
+    postgresql_sites: tuple[Site, Site], level: IsolationLevel
 ) -> None:
     """The cure: an enqueue conflicts with nothing, whatever was committed since the snapshot was taken."""
-    lending = Lending(BY_NAME["psycopg"], *postgresql_desks)
-    desk = lending.desk
-    with connected(desk.place, autocommit=False) as mine:
+    case = Case(BY_NAME["psycopg"], *postgresql_sites)
+    site = case.site
+    with connected(site.place, autocommit=False) as mine:
         mine.isolation_level = level
         mine.execute("select count(*) from rowcall_job, rowcall_worker, rowcall_job_tag")
-        with desk.jobs.worker(queues=["nothing"]):
+        with site.jobs.worker(queues=["nothing"]):
             for _ in range(3):
-                desk.send.using(queue=lending.queue, tags=["a"]).enqueue("others")
-                desk.send.using(connection=mine, queue=lending.queue, tags=["a"]).enqueue("mine")
-                desk.send.using(connection=mine, queue=lending.queue).enqueue_many([{"to": "mine"}])
-            eventually(lambda: desk.jobs.workers())
+                site.send.using(queue=case.queue, tags=["a"]).enqueue("others")
+                site.send.using(connection=mine, queue=case.queue, tags=["a"]).enqueue("mine")
+                site.send.using(connection=mine, queue=case.queue).enqueue_many([{"to": "mine"}])
+            eventually(lambda: site.jobs.workers())
         mine.commit()
-    assert sorted(map(str, lending.sent_to)) == ["mine"] * 6 + ["others"] * 3
+    assert sorted(map(str, case.sent_to)) == ["mine"] * 6 + ["others"] * 3
 
 
 # --- settings that are the caller's -----------------------------------------------------------------
@@ -290,9 +290,9 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("kind", OF_EACH_DRIVER, ids=lambda kind: kind.name)
-def test_settings_of_postgresql_are_not_relied_on(postgresql_desks: tuple[Desk, Desk], kind: Kind) -> None:
+def test_settings_of_postgresql_are_not_relied_on(postgresql_sites: tuple[Site, Site], kind: Kind) -> None:
     """The cure: numbers and texts alone go over the wire, and every one of them is cast."""
-    lending = Lending(kind, *postgresql_desks)
+    case = Case(kind, *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
@@ -300,9 +300,9 @@ def test_settings_of_postgresql_are_not_relied_on(postgresql_desks: tuple[Desk, 
             await mine.execute(f"set {name} to '{value}'")
         await mine.commit()
         await mine.begin()
-        one = await mine.enqueue(lending.send(mine, tags=["ä"], timeout=1.25, expires_in=60, delay=60), "a\\b'c\"ä%s$1")
-        many = await mine.enqueue_many(lending.send(mine), [{"to": "d\\e"}, {"to": "%"}])
+        one = await mine.enqueue(case.send(mine, tags=["ä"], timeout=1.25, expires_in=60, delay=60), "a\\b'c\"ä%s$1")
+        many = await mine.enqueue_many(case.send(mine), [{"to": "d\\e"}, {"to": "%"}])
         await mine.commit()
-        assert lending.written == [one, *many]
+        assert case.written == [one, *many]
 
-    lending.run(scenario)
+    case.run(scenario)

@@ -1,4 +1,4 @@
-"""A lent connection is the caller's: nothing but a statement or two is run on it, and nothing of it is changed."""
+"""Rowcall runs a statement or two on a caller's connection, and changes none of its settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.drivers.caller.callers.psycopg_callers import (
 )
 from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync, execute_of
 from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
-from tests.drivers.caller.desk import Desk, Lending
+from tests.drivers.caller.queue_site import Case, Site
 
 PRAGMAS = (
     "foreign_keys",
@@ -53,50 +53,50 @@ PRAGMAS = (
 )
 
 
-def lending_of(request: pytest.FixtureRequest, kind: Kind) -> Lending:
-    here, elsewhere = request.getfixturevalue(f"{kind.database}_desks")
-    return Lending(kind, here, elsewhere)
+def case_of(request: pytest.FixtureRequest, kind: Kind) -> Case:
+    here, elsewhere = request.getfixturevalue(f"{kind.database}_sites")
+    return Case(kind, here, elsewhere)
 
 
 @pytest.fixture(params=OF_SQLALCHEMY, ids=lambda kind: kind.name)
-def of_sqlalchemy(request: pytest.FixtureRequest) -> Lending:
-    return lending_of(request, request.param)
+def of_sqlalchemy(request: pytest.FixtureRequest) -> Case:
+    return case_of(request, request.param)
 
 
 # --- whose transaction it is ----------------------------------------------------------------------
 
 
-async def use_in_every_way(lending: Lending, mine: Caller) -> None:
-    await mine.enqueue(lending.send(mine), "a")
-    await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+async def use_in_every_way(case: Case, mine: Caller) -> None:
+    await mine.enqueue(case.send(mine), "a")
+    await mine.enqueue_many(case.send(mine), [{"to": "b"}, {"to": "c"}])
     with pytest.raises(InvalidArguments):
-        await mine.enqueue(lending.send(mine), 5)
+        await mine.enqueue(case.send(mine), 5)
     with pytest.raises(InvalidOption):
-        await mine.enqueue(lending.elsewhere.send.using(connection=mine.lent), "a")
-    await mine.enqueue(lending.send(mine), "d")
-    await mine.enqueue(lending.send(mine, key=lending.queue), "e")
+        await mine.enqueue(case.elsewhere.send.using(connection=mine.connection), "a")
+    await mine.enqueue(case.send(mine), "d")
+    await mine.enqueue(case.send(mine, key=case.queue), "e")
 
 
-def test_the_transaction_stays_open_and_the_same(lending: Lending) -> None:
-    which = "select txid_current()" if lending.kind.database == "postgresql" else "select 1"
+def test_the_transaction_stays_open_and_the_same(case: Case) -> None:
+    which = "select txid_current()" if case.kind.database == "postgresql" else "select 1"
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
         before = await mine.execute(which)
-        await use_in_every_way(lending, mine)
+        await use_in_every_way(case, mine)
         assert await mine.execute(which) == before
-        assert await mine.execute(f"select count(*) from mine where note = '{lending.queue}'") == [(1,)]
-        assert lending.notes == 0
+        assert await mine.execute(f"select count(*) from mine where note = '{case.queue}'") == [(1,)]
+        assert case.notes == 0
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.notes == 1
-    assert lending.sent_to == ["a", "b", "c", "d", "e"]
+    case.run(scenario)
+    assert case.notes == 1
+    assert case.sent_to == ["a", "b", "c", "d", "e"]
 
 
-def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Lending) -> None:
-    lending = of_sqlalchemy
+def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Case) -> None:
+    case = of_sqlalchemy
 
     async def scenario(mine: Caller) -> None:
         assert isinstance(mine, Alchemy | AlchemyAsync)
@@ -109,13 +109,13 @@ def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Lending) -> None:
         for name in ("commit", "rollback", "savepoint", "rollback_savepoint", "release_savepoint", "begin_twophase"):
             listen(name)
         await mine.begin()
-        await mine.execute(lending.note)
-        await use_in_every_way(lending, mine)
+        await mine.execute(case.note)
+        await use_in_every_way(case, mine)
         assert seen == []
         await mine.commit()
         assert seen == ["commit"]
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 AT_ONCE = [
@@ -132,38 +132,38 @@ AT_ONCE = [
 
 
 @pytest.fixture(params=AT_ONCE, ids=lambda kind: kind.name)
-def autocommitting(request: pytest.FixtureRequest) -> Lending:
-    return lending_of(request, request.param)
+def autocommitting(request: pytest.FixtureRequest) -> Case:
+    return case_of(request, request.param)
 
 
-def test_without_a_transaction_the_job_is_there_at_once(autocommitting: Lending) -> None:
-    lending = autocommitting
+def test_without_a_transaction_the_job_is_there_at_once(autocommitting: Case) -> None:
+    case = autocommitting
 
     async def scenario(mine: Caller) -> None:
-        job = await mine.enqueue(lending.send(mine), "a")
-        assert lending.written == [job]
-        many = await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
-        assert lending.written == [job, *many]
+        job = await mine.enqueue(case.send(mine), "a")
+        assert case.written == [job]
+        many = await mine.enqueue_many(case.send(mine), [{"to": "b"}, {"to": "c"}])
+        assert case.written == [job, *many]
 
-    lending.run(scenario)
-    assert lending.sent_to == ["a", "b", "c"]
+    case.run(scenario)
+    assert case.sent_to == ["a", "b", "c"]
 
 
-def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(autocommitting: Lending) -> None:
+def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(autocommitting: Case) -> None:
     """Two of them could have one key, and a crash in between leaves half of it."""
-    lending = autocommitting
+    case = autocommitting
 
     async def scenario(mine: Caller) -> None:
-        first = await mine.enqueue(lending.send(mine), "first")
+        first = await mine.enqueue(case.send(mine), "first")
         for options in ({"key": "k"}, {"after": [first]}):
             with pytest.raises(InvalidOption, match=r"connection: has no transaction open.* begin a transaction first"):
-                await mine.enqueue(lending.send(mine, **options), "refused")
-        if lending.kind.database == "sqlite":
+                await mine.enqueue(case.send(mine, **options), "refused")
+        if case.kind.database == "sqlite":
             assert await mine.execute("pragma defer_foreign_keys") == [(0,)]
-        await mine.enqueue(lending.send(mine), "last")
+        await mine.enqueue(case.send(mine), "last")
 
-    lending.run(scenario)
-    assert lending.sent_to == ["first", "last"]
+    case.run(scenario)
+    assert case.sent_to == ["first", "last"]
 
 
 # --- how much is run on it ------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(a
 def listen_for_statements(mine: Caller) -> list[str]:
     """All that is run from now on, by the words of the framework itself."""
     seen: list[str] = []
-    lent: Any = mine.lent
+    connection: Any = mine.connection
     if isinstance(mine, Alchemy | AlchemyAsync):
         engine = mine.engine if isinstance(mine.engine, sqlalchemy.Engine) else mine.engine.sync_engine
 
@@ -189,7 +189,7 @@ def listen_for_statements(mine: Caller) -> list[str]:
         mine.connection.execute_wrappers.append(passed_on)
     else:
         assert isinstance(mine, Asyncpg)
-        lent.add_query_logger(lambda record: seen.append(record.query))
+        connection.add_query_logger(lambda record: seen.append(record.query))
     return seen
 
 
@@ -203,29 +203,29 @@ THAT_TELL = [
 @pytest.mark.parametrize("kind", THAT_TELL, ids=lambda kind: kind.name)
 def test_one_statement_is_run_on_a_connection_that_is_known(request: pytest.FixtureRequest, kind: Kind) -> None:
     """Where it leads is asked once: else each enqueue would be two round trips."""
-    lending = lending_of(request, kind)
+    case = case_of(request, kind)
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        await mine.enqueue(lending.send(mine), "first")
+        await mine.enqueue(case.send(mine), "first")
         seen = listen_for_statements(mine)
-        await mine.enqueue(lending.send(mine), "a")
-        await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+        await mine.enqueue(case.send(mine), "a")
+        await mine.enqueue_many(case.send(mine), [{"to": "b"}, {"to": "c"}])
         if mine.is_async:
             await asyncio.sleep(0)  # asyncpg's logger has its turn
         assert len(seen) == 2
         assert all("rowcall_job" in statement for statement in seen)
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.sent_to == ["first", "a", "b", "c"]
+    case.run(scenario)
+    assert case.sent_to == ["first", "a", "b", "c"]
 
 
 # --- its settings ---------------------------------------------------------------------------------
 
 
-async def settings_of(lending: Lending, mine: Caller) -> list[object]:
-    if lending.kind.database == "postgresql":
+async def settings_of(case: Case, mine: Caller) -> list[object]:
+    if case.kind.database == "postgresql":
         told = "select coalesce(current_setting('rowcall.tells', true), '')"
         # plpgsql's own come with the first trigger that runs
         listed = "select name, setting from pg_settings where name not like 'plpgsql.%' order by name"
@@ -233,42 +233,42 @@ async def settings_of(lending: Lending, mine: Caller) -> list[object]:
     return [await mine.execute(f"pragma {name}") for name in PRAGMAS]
 
 
-def test_settings_of_the_database_stay(lending: Lending) -> None:
+def test_settings_of_the_database_stay(case: Case) -> None:
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        before = await settings_of(lending, mine)
-        await use_in_every_way(lending, mine)
-        within = await settings_of(lending, mine)
+        before = await settings_of(case, mine)
+        await use_in_every_way(case, mine)
+        within = await settings_of(case, mine)
         await mine.commit()
         await mine.begin()
-        after = await settings_of(lending, mine)
+        after = await settings_of(case, mine)
         await mine.rollback()
         assert before == within == after
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
-def test_settings_of_sqlite3_stay(sqlite_desks: tuple[Desk, Desk]) -> None:
-    lending = Lending(BY_NAME["sqlite3-legacy"], *sqlite_desks)
+def test_settings_of_sqlite3_stay(sqlite_sites: tuple[Site, Site]) -> None:
+    case = Case(BY_NAME["sqlite3-legacy"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
-        connection: Any = mine.lent
+        connection: Any = mine.connection
         connection.row_factory = sqlite3.Row
         connection.text_factory = bytes
-        job = await mine.enqueue(lending.send(mine, tags=["ä"], expires_in=60), "ä")
-        await mine.enqueue_many(lending.send(mine), [{"to": "b"}])
+        job = await mine.enqueue(case.send(mine, tags=["ä"], expires_in=60), "ä")
+        await mine.enqueue_many(case.send(mine), [{"to": "b"}])
         assert connection.row_factory is sqlite3.Row
         assert connection.text_factory is bytes
         assert connection.isolation_level == ""
         assert connection.in_transaction
         await mine.commit()
-        assert lending.written[0] == job
+        assert case.written[0] == job
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 @pytest.mark.parametrize("name", ["psycopg", "psycopg-async"])
-def test_settings_of_psycopg_stay(postgresql_desks: tuple[Desk, Desk], name: str) -> None:
+def test_settings_of_psycopg_stay(postgresql_sites: tuple[Site, Site], name: str) -> None:
     class Shouting(psycopg.adapt.Loader):
         def load(self, data: Any) -> str:
             return f"{bytes(data).decode()}!"
@@ -279,7 +279,7 @@ def test_settings_of_psycopg_stay(postgresql_desks: tuple[Desk, Desk], name: str
         def dump(self, value: object) -> bytes:
             return b"hush"
 
-    lending = Lending(BY_NAME[name], *postgresql_desks)
+    case = Case(BY_NAME[name], *postgresql_sites)
 
     def look_at(connection: Any) -> list[object]:
         names = ("autocommit", "isolation_level", "read_only", "deferrable", "row_factory", "cursor_factory")
@@ -287,7 +287,7 @@ def test_settings_of_psycopg_stay(postgresql_desks: tuple[Desk, Desk], name: str
         return [getattr(connection, setting) for setting in (*names, *more)]
 
     async def scenario(mine: Caller) -> None:
-        connection: Any = mine.lent
+        connection: Any = mine.connection
         connection.prepare_threshold = 3
         connection.prepared_max = 7
         connection.row_factory = psycopg.rows.dict_row
@@ -296,14 +296,14 @@ def test_settings_of_psycopg_stay(postgresql_desks: tuple[Desk, Desk], name: str
         for written in (int, str, float):
             connection.adapters.register_dumper(written, Whispering)
         before = look_at(connection)
-        job = await mine.enqueue(lending.send(mine, priority=3, timeout=1.5), "a")
-        await mine.enqueue_many(lending.send(mine), [{"to": "b"}])
+        job = await mine.enqueue(case.send(mine, priority=3, timeout=1.5), "a")
+        await mine.enqueue_many(case.send(mine), [{"to": "b"}])
         assert look_at(connection) == before
         assert await mine.execute("select 5, 'a'") == [("5!", "a!")]
         await mine.commit()
-        assert lending.written[0] == job
+        assert case.written[0] == job
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 def never_asked(value: object) -> str:
@@ -313,48 +313,48 @@ def never_asked(value: object) -> str:
 @pytest.mark.parametrize(
     "kind", ["json", "jsonb", "timestamptz", "timestamp", "interval", "numeric", "uuid", "varchar"]
 )
-def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
-    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_sites: tuple[Site, Site], kind: str) -> None:
+    case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
-        connection: Any = mine.lent
+        connection: Any = mine.connection
         await connection.set_type_codec(kind, schema="pg_catalog", encoder=never_asked, decoder=never_asked)
         await mine.begin()
-        job = await mine.enqueue(lending.send(mine, priority=3, timeout=1.5, delay=60, tags=["a"]), "a")
-        many = await mine.enqueue_many(lending.send(mine), [{"to": "b"}, {"to": "c"}])
+        job = await mine.enqueue(case.send(mine, priority=3, timeout=1.5, delay=60, tags=["a"]), "a")
+        many = await mine.enqueue_many(case.send(mine), [{"to": "b"}, {"to": "c"}])
         await mine.commit()
-        assert lending.written == [job, *many]
+        assert case.written == [job, *many]
         with pytest.raises(AssertionError):
             await connection.fetch("select $1::" + kind, 1)
 
-    lending.run(scenario)
+    case.run(scenario)
 
 
 @pytest.mark.parametrize("kind", ["int4", "int8", "text", "float8"])
-def test_codecs_that_nobody_can_do_without_are_refused(postgresql_desks: tuple[Desk, Desk], kind: str) -> None:
-    lending = Lending(BY_NAME["asyncpg"], *postgresql_desks)
+def test_codecs_that_nobody_can_do_without_are_refused(postgresql_sites: tuple[Site, Site], kind: str) -> None:
+    case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
-        connection: Any = mine.lent
+        connection: Any = mine.connection
         await connection.set_type_codec(kind, schema="pg_catalog", encoder=lambda _: "mine", decoder=lambda _: "mine")
         await mine.begin()
-        await mine.execute(lending.note)
+        await mine.execute(case.note)
         with pytest.raises(InvalidOption, match="connection: "):
-            await mine.enqueue(lending.send(mine, timeout=1.5), "a")
+            await mine.enqueue(case.send(mine, timeout=1.5), "a")
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.notes == 1
-    assert lending.written == []
+    case.run(scenario)
+    assert case.notes == 1
+    assert case.written == []
 
 
 # --- its pending results --------------------------------------------------------------------------
 
 
-async def rows_around_an_enqueue(lending: Lending, mine: Caller, rows: AsyncIterator[int]) -> None:
+async def rows_around_an_enqueue(case: Case, mine: Caller, rows: AsyncIterator[int]) -> None:
     """Go on with a cursor that was half read."""
     first = [await anext(rows), await anext(rows)]
-    await use_in_every_way(lending, mine)
+    await use_in_every_way(case, mine)
     assert first + [row async for row in rows] == [1, 2, 3, 4, 5, 6]
 
 
@@ -364,50 +364,50 @@ ONE_TO_SIX = {
 }
 
 
-async def open_cursor(lending: Lending, mine: Caller) -> AsyncGenerator[int, None]:
+async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
     """Rows that the driver has not fetched yet, where it can leave them."""
-    sql = ONE_TO_SIX[lending.kind.database]
-    lent: Any = mine.lent
+    sql = ONE_TO_SIX[case.kind.database]
+    connection: Any = mine.connection
     if isinstance(mine, Sqlite3):
-        for row in lent.execute(sql):
+        for row in connection.execute(sql):
             yield row[0]
     elif isinstance(mine, Aiosqlite):
-        async with lent.execute(sql) as cursor:
+        async with connection.execute(sql) as cursor:
             async for row in cursor:
                 yield row[0]
     elif isinstance(mine, PsycopgInPipeline):  # it has no cursors on the server, but results that nobody asked for yet
-        with lent.cursor(row_factory=tuple_row) as cursor:
+        with connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(sql)
             yield 1
             yield 2
             for row in cursor.fetchall()[2:]:
                 yield row[0]
     elif isinstance(mine, PsycopgAsyncInPipeline):
-        async with lent.cursor(row_factory=tuple_row) as cursor:
+        async with connection.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(sql)
             yield 1
             yield 2
             for row in (await cursor.fetchall())[2:]:
                 yield row[0]
     elif isinstance(mine, Psycopg):
-        with lent.cursor("mine", row_factory=tuple_row) as cursor:
+        with connection.cursor("mine", row_factory=tuple_row) as cursor:
             cursor.itersize = 1
             for row in cursor.execute(sql):
                 yield row[0]
     elif isinstance(mine, PsycopgAsync):
-        async with lent.cursor("mine", row_factory=tuple_row) as cursor:
+        async with connection.cursor("mine", row_factory=tuple_row) as cursor:
             cursor.itersize = 1
             async for row in await cursor.execute(sql):
                 yield row[0]
     elif isinstance(mine, Asyncpg):
-        async for row in lent.cursor(sql, prefetch=1):
+        async for row in connection.cursor(sql, prefetch=1):
             yield row[0]
     elif isinstance(mine, Alchemy):
         statement = sqlalchemy.text(sql).execution_options(stream_results=True, max_row_buffer=1)
-        for row in execute_of(lent)(statement):
+        for row in execute_of(connection)(statement):
             yield row[0]
     elif isinstance(mine, AlchemyAsync):
-        async for row in await lent.stream(sqlalchemy.text(sql).execution_options(max_row_buffer=1)):
+        async for row in await connection.stream(sqlalchemy.text(sql).execution_options(max_row_buffer=1)):
             yield row[0]
     elif isinstance(mine, Django):
         with mine.connection.chunked_cursor() as cursor:
@@ -416,12 +416,12 @@ async def open_cursor(lending: Lending, mine: Caller) -> AsyncGenerator[int, Non
                 yield found[0][0]
 
 
-def test_a_cursor_that_is_half_read_goes_on(lending: Lending) -> None:
+def test_a_cursor_that_is_half_read_goes_on(case: Case) -> None:
     async def scenario(mine: Caller) -> None:
         await mine.begin()
-        async with aclosing(open_cursor(lending, mine)) as rows:
-            await rows_around_an_enqueue(lending, mine, rows)
+        async with aclosing(open_cursor(case, mine)) as rows:
+            await rows_around_an_enqueue(case, mine, rows)
         await mine.commit()
 
-    lending.run(scenario)
-    assert lending.sent_to == ["a", "b", "c", "d", "e"]
+    case.run(scenario)
+    assert case.sent_to == ["a", "b", "c", "d", "e"]

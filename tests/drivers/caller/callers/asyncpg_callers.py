@@ -20,7 +20,7 @@ class Asyncpg(Caller):
         self._transaction: Any = None
 
     @property
-    def lent(self) -> object:
+    def connection(self) -> object:
         return self._connection
 
     async def open(self) -> None:

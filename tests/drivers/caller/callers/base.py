@@ -30,7 +30,7 @@ class Caller(ABC):
 
     @property
     @abstractmethod
-    def lent(self) -> object:
+    def connection(self) -> object:
         """What is passed as `connection=`."""
 
     @abstractmethod
@@ -59,14 +59,14 @@ class Caller(ABC):
 
     async def enqueue_by_name(self, jobs: Rowcall, task: str, arguments: Mapping[str, object], queue: str) -> Job:
         if self.is_async:
-            return await jobs.aenqueue(task, arguments, queue=queue, connection=self.lent)
-        return jobs.enqueue(task, arguments, queue=queue, connection=self.lent)
+            return await jobs.aenqueue(task, arguments, queue=queue, connection=self.connection)
+        return jobs.enqueue(task, arguments, queue=queue, connection=self.connection)
 
     async def complete(self, ctx: Context, result: object = None) -> None:
         if self.is_async:
-            await ctx.acomplete(result, connection=self.lent)
+            await ctx.acomplete(result, connection=self.connection)
         else:
-            ctx.complete(result, connection=self.lent)
+            ctx.complete(result, connection=self.connection)
 
 
 class Kind(NamedTuple):

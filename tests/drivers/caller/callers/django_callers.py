@@ -37,7 +37,7 @@ def _database(place: str) -> dict[str, Any]:
 
 
 class Django(Caller):
-    """`how` it is lent: wrapper, proxy or alias."""
+    """`how` it is passed: wrapper, proxy or alias."""
 
     def __init__(self, place: str, how: str, alias: str = "default") -> None:
         super().__init__(place)
@@ -46,17 +46,17 @@ class Django(Caller):
         self._block: Any = None
 
     @property
-    def lent(self) -> Any:
-        return {"wrapper": self.connection, "proxy": connection, "alias": self._alias}[self._how]
+    def connection(self) -> Any:
+        return {"wrapper": self.wrapper, "proxy": connection, "alias": self._alias}[self._how]
 
     async def open(self) -> None:
         self._before = connections.settings
         connections.settings = connections.configure_settings(databases(self.place))
         self._forget()
-        self.connection = connections[self._alias]
+        self.wrapper = connections[self._alias]
 
     async def close(self) -> None:
-        self.connection.close()
+        self.wrapper.close()
         connections.settings = self._before
         self._forget()
 
@@ -77,7 +77,7 @@ class Django(Caller):
         self._block.__exit__(Undo, Undo(), None)
 
     async def execute(self, sql: str) -> Rows:
-        with self.connection.cursor() as cursor:
+        with self.wrapper.cursor() as cursor:
             cursor.execute(sql)
             return cursor.fetchall() if cursor.description else []
 

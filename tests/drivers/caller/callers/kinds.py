@@ -1,4 +1,4 @@
-"""Every kind of connection that can be lent, by name."""
+"""Every kind of connection that a caller can pass, by name."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Psycopg(Caller):
         self._block = ExitStack()
 
     @property
-    def lent(self) -> psycopg.Connection[Any]:
+    def connection(self) -> psycopg.Connection[Any]:
         return self._connection
 
     async def open(self) -> None:
@@ -97,7 +97,7 @@ class PsycopgAsync(Caller):
         self._block = AsyncExitStack()
 
     @property
-    def lent(self) -> psycopg.AsyncConnection[Any]:
+    def connection(self) -> psycopg.AsyncConnection[Any]:
         return self._connection
 
     async def open(self) -> None:

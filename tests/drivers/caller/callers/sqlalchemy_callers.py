@@ -30,33 +30,33 @@ class Alchemy(Caller):
         self._options = options
 
     @property
-    def lent(self) -> Any:
-        return self._lent
+    def connection(self) -> Any:
+        return self._given
 
     async def open(self) -> None:
         self.engine = sqlalchemy.create_engine(url_for(self.place, self._driver), poolclass=NullPool, **self._options)
-        self._lent = self._handle(self.engine)
+        self._given = self._handle(self.engine)
 
     async def close(self) -> None:
-        self._lent.close()
+        self._given.close()
         self.engine.dispose()
 
     async def begin(self) -> None:
-        self._lent.begin()
+        self._given.begin()
 
     async def commit(self) -> None:
-        self._lent.commit()
+        self._given.commit()
 
     async def rollback(self) -> None:
-        self._lent.rollback()
+        self._given.rollback()
 
     async def execute(self, sql: str) -> Rows:
-        result = execute_of(self._lent)(sqlalchemy.text(sql))
+        result = execute_of(self._given)(sqlalchemy.text(sql))
         return [tuple(row) for row in result] if result.returns_rows else []
 
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        with self._lent.begin_nested():
+        with self._given.begin_nested():
             yield
 
 
@@ -70,38 +70,38 @@ class AlchemyAsync(Caller):
         self._options = options
 
     @property
-    def lent(self) -> Any:
-        return self._lent
+    def connection(self) -> Any:
+        return self._given
 
     async def open(self) -> None:
         self.engine = create_async_engine(url_for(self.place, self._driver), poolclass=NullPool, **self._options)
-        self._lent = self._handle(self.engine)
-        if hasattr(self._lent, "start"):
-            await self._lent.start()
+        self._given = self._handle(self.engine)
+        if hasattr(self._given, "start"):
+            await self._given.start()
 
     async def close(self) -> None:
-        await self._lent.close()
+        await self._given.close()
         await self.engine.dispose()
 
     async def begin(self) -> None:
-        await self._lent.begin()
+        await self._given.begin()
 
     async def commit(self) -> None:
-        await self._lent.commit()
+        await self._given.commit()
 
     async def rollback(self) -> None:
-        await self._lent.rollback()
+        await self._given.rollback()
 
     async def execute(self, sql: str) -> Rows:
-        result = await execute_of(self._lent)(sqlalchemy.text(sql))
+        result = await execute_of(self._given)(sqlalchemy.text(sql))
         return [tuple(row) for row in result] if result.returns_rows else []
 
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        async with self._lent.begin_nested():
+        async with self._given.begin_nested():
             yield
 
 
-def execute_of(lent: Any) -> Any:
+def execute_of(connection: Any) -> Any:
     """SQLModel warns those who do not call its own."""
-    return getattr(lent, "exec", None) or lent.execute
+    return getattr(connection, "exec", None) or connection.execute

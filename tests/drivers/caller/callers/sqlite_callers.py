@@ -23,7 +23,7 @@ class Sqlite3(Caller):
         self._begins = options.get("isolation_level", "") is None or options.get("autocommit") is True
 
     @property
-    def lent(self) -> sqlite3.Connection:
+    def connection(self) -> sqlite3.Connection:
         return self._connection
 
     async def open(self) -> None:
@@ -71,7 +71,7 @@ class Aiosqlite(Caller):
         self._options = options
 
     @property
-    def lent(self) -> aiosqlite.Connection:
+    def connection(self) -> aiosqlite.Connection:
         return self._connection
 
     async def open(self) -> None:

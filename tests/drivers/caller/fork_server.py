@@ -1,6 +1,6 @@
 """Processes that can be killed, quickly made: one has imported everything, and forks a child for each wish.
 
-    python -m tests.drivers.caller.nursery SOCKET
+    python -m tests.drivers.caller.fork_server SOCKET
 
 A child writes lines to whoever asked for it, and ends with that connection at the latest.
 """
@@ -69,7 +69,7 @@ class Child(Line):
         self.wait_for_the_end()
 
 
-class Nursery:
+class ForkServer:
     def __init__(self, process: PythonProcess, path: str) -> None:
         self._process = process
         self._path = path
@@ -90,12 +90,12 @@ class Nursery:
 
 
 @contextlib.contextmanager
-def nursery() -> Iterator[Nursery]:
-    with tempfile.TemporaryDirectory(prefix="nursery-") as folder:  # a socket's path must be short
+def fork_server() -> Iterator[ForkServer]:
+    with tempfile.TemporaryDirectory(prefix="fork_server-") as folder:  # a socket's path must be short
         path = os.path.join(folder, "socket")
-        with PythonProcess("-m", "tests.drivers.caller.nursery", path, cwd=str(ROOT)) as process:
+        with PythonProcess("-m", "tests.drivers.caller.fork_server", path, cwd=str(ROOT)) as process:
             process.wait_for("open")
-            yield Nursery(process, path)
+            yield ForkServer(process, path)
 
 
 def main(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Handlers that complete their jobs on a lent connection, and what became of those jobs."""
+"""Handlers that complete their jobs on a caller's connection, and what became of those jobs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rowcall import Backoff, Context, Job
 from rowcall.domain.job import Summary
 from rowcall.task import ContextTask
 from tests.drivers.caller.callers.base import Caller, drive
-from tests.drivers.caller.desk import Lending
+from tests.drivers.caller.queue_site import Case
 
 Body = Callable[[Context, Caller], Coroutine[Any, Any, None]]
 
 
-def handler_of(lending: Lending, body: Body, *, max_attempts: int = 1, **options: Any) -> ContextTask[[], None]:
+def handler_of(case: Case, body: Body, *, max_attempts: int = 1, **options: Any) -> ContextTask[[], None]:
     """A task of the test's own, whose handler opens a connection of the test's kind."""
 
     async def work(ctx: Context) -> None:
-        async with lending.kind.opened(lending.desk.place) as mine:
+        async with case.kind.opened(case.site.place) as mine:
             try:
                 await body(ctx, mine)
             except (AssertionError, pytest.fail.Exception) as error:
-                lending.troubles.append(error)
+                case.troubles.append(error)
                 raise
 
     async def handled_on_the_loop(ctx: Context) -> None:
@@ -33,25 +33,25 @@ def handler_of(lending: Lending, body: Body, *, max_attempts: int = 1, **options
     def handled_in_a_thread(ctx: Context) -> None:
         drive(work(ctx))
 
-    declare = lending.jobs.task(
-        name=lending.queue, queue=lending.queue, max_attempts=max_attempts, retry=Backoff.constant(0), **options
+    declare = case.jobs.task(
+        name=case.queue, queue=case.queue, max_attempts=max_attempts, retry=Backoff.constant(0), **options
     )
-    if lending.kind.is_async:
+    if case.kind.is_async:
         task: Any = declare(handled_on_the_loop)
     else:
         task = declare(handled_in_a_thread)
     return task  # type: ignore[no-any-return]
 
 
-def handled(lending: Lending, body: Body, *, max_attempts: int = 1) -> tuple[Job, Summary]:
+def handled(case: Case, body: Body, *, max_attempts: int = 1) -> tuple[Job, Summary]:
     """The job after all its attempts."""
-    task = handler_of(lending, body, max_attempts=max_attempts)
+    task = handler_of(case, body, max_attempts=max_attempts)
     job = task.enqueue()
-    summary = lending.jobs.drain(queues=[lending.queue])
-    for trouble in lending.troubles:  # of the test's own, and not only the end of an attempt
+    summary = case.jobs.drain(queues=[case.queue])
+    for trouble in case.troubles:  # of the test's own, and not only the end of an attempt
         raise trouble
-    return lending.jobs.get(job.id), summary
+    return case.jobs.get(job.id), summary
 
 
-def codes_of(lending: Lending, job: Job) -> list[str | None]:
-    return [attempt.error_code for attempt in lending.jobs.attempts(job.id)]
+def codes_of(case: Case, job: Job) -> list[str | None]:
+    return [attempt.error_code for attempt in case.jobs.attempts(job.id)]

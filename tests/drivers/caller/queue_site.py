@@ -20,7 +20,7 @@ OWN_TABLE = "create table mine (id integer, note text)"
 _numbers = itertools.count(1)
 
 
-class Desk:
+class Site:
     """One for many tests: each has a queue of its own, and a note of that name."""
 
     def __init__(self, place: str, jobs: Rowcall) -> None:
@@ -50,34 +50,34 @@ class Desk:
 
 
 @contextlib.contextmanager
-def desk(place: str | Path) -> Iterator[Desk]:
+def site(place: str | Path) -> Iterator[Site]:
     with Rowcall(place, busy_timeout=5) as jobs:
         jobs.migrate()
-        made = Desk(str(place), jobs)
+        made = Site(str(place), jobs)
         made.execute(OWN_TABLE)
         yield made
 
 
-class Lending:
+class Case:
     """One test with one kind of connection."""
 
-    def __init__(self, kind: Kind, desk: Desk, elsewhere: Desk) -> None:
+    def __init__(self, kind: Kind, site: Site, elsewhere: Site) -> None:
         self.kind = kind
-        self.desk = desk
+        self.site = site
         self.elsewhere = elsewhere
-        self.jobs = desk.jobs
+        self.jobs = site.jobs
         self.queue = f"q{next(_numbers)}"
         self.troubles: list[BaseException] = []
 
     def run(self, scenario: Callable[[Caller], Coroutine[Any, Any, None]]) -> None:
         async def with_a_caller() -> None:
-            async with self.kind.opened(self.desk.place) as mine:
+            async with self.kind.opened(self.site.place) as mine:
                 await scenario(mine)
 
         self.kind.run(with_a_caller())
 
     def send(self, mine: Caller, **options: Any) -> Enqueuer[[str], Any]:
-        return self.desk.send.using(connection=mine.lent, queue=self.queue, **options)
+        return self.site.send.using(connection=mine.connection, queue=self.queue, **options)
 
     @property
     def note(self) -> str:
@@ -95,4 +95,4 @@ class Lending:
 
     @property
     def notes(self) -> int:
-        return len(self.desk.execute(f"select 1 from mine where note = '{self.queue}'"))
+        return len(self.site.execute(f"select 1 from mine where note = '{self.queue}'"))
