@@ -40,11 +40,11 @@ def jobs(path: Path) -> Iterator[Rowcall]:
         ("not json", "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
         ("", "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
         ('{"number": 1', "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
-        ("[1]", "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `object`, got `array`"),
+        ("[1]", "INVALID_INPUT:SCHEMA_MISMATCH", "expected `object`, got `array`"),
         ("null", "INVALID_INPUT:SCHEMA_MISMATCH", "got `null`"),
-        ("{}", "INVALID_INPUT:SCHEMA_MISMATCH", "missing the argument `number`"),
-        ('{"number": "one"}', "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `int`, got `str` - in `number`"),
-        ('{"number": 1, "more": 2}', "INVALID_INPUT:SCHEMA_MISMATCH", "there is no argument `more`"),
+        ("{}", "INVALID_INPUT:SCHEMA_MISMATCH", "missing argument 'number'"),
+        ('{"number": "one"}', "INVALID_INPUT:SCHEMA_MISMATCH", "argument 'number': expected `int`, got `str`"),
+        ('{"number": 1, "more": 2}', "INVALID_INPUT:SCHEMA_MISMATCH", "unexpected argument 'more'"),
     ],
 )
 def test_a_payload_that_does_not_fit_fails_without_a_retry(
@@ -80,4 +80,4 @@ def test_a_retry_policy_that_is_none_is_passed_over(
         shell.execute("insert into rowcall_job (type, retry) values ('fail', 'whenever')")
     assert jobs.drain().retried == 1
     assert jobs.get(1).status == "scheduled"
-    assert "the retry policy in the row is passed over: not a retry policy" in caplog.text
+    assert "ignored the retry policy in a job's row: not a retry policy" in caplog.text

@@ -30,7 +30,7 @@ def nothing_is_written(jobs: Rowcall) -> bool:
 
 
 def test_six_fields(jobs: Rowcall) -> None:
-    with pytest.raises(InvalidOption, match=r"has 6 fields, and wants 5: minute, hour, .* every=…"):
+    with pytest.raises(InvalidOption, match=r"has 6 fields, and must have 5: minute, hour, .* every=…"):
         jobs.schedule("0 0 9 * * *")
     with pytest.raises(InvalidOption, match="has 6 fields"):
         jobs.add_schedule("daily", "digest", cron="0 0 9 * * *")
@@ -40,7 +40,7 @@ def test_six_fields(jobs: Rowcall) -> None:
 def test_an_unknown_zone(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match="did you mean 'Europe/Berlin'"):
         jobs.schedule("0 9 * * *", tz="Europe/Belin")
-    with pytest.raises(InvalidOption, match="is no time zone"):
+    with pytest.raises(InvalidOption, match="unknown time zone"):
         jobs.add_schedule("daily", "digest", cron="0 9 * * *", tz="Nowhere")
     assert nothing_is_written(jobs)
 
@@ -49,20 +49,20 @@ def test_a_task_that_needs_arguments(jobs: Rowcall) -> None:
     @jobs.task
     def greet(name: str) -> None: ...
 
-    with pytest.raises(InvalidArguments, match=r"missing the argument `name`; a schedule has them in arguments=\{…\}"):
+    with pytest.raises(InvalidArguments, match=r"missing argument 'name'; a schedule has them in arguments=\{…\}"):
         jobs.schedule("0 9 * * *")(greet)
-    with pytest.raises(InvalidArguments, match="missing the argument `name`"):
+    with pytest.raises(InvalidArguments, match="missing argument 'name'"):
         jobs.add_schedule("daily", greet, cron="0 9 * * *")
-    with pytest.raises(InvalidArguments, match="in `name"):
+    with pytest.raises(InvalidArguments, match="argument 'name'"):
         jobs.add_schedule("daily", "greet", {"name": 5}, cron="0 9 * * *")
     assert nothing_is_written(jobs)
     assert jobs.schedule("0 9 * * *", arguments={"name": "ann"})(greet) is greet
 
 
 def test_an_unknown_way_to_catch_up(jobs: Rowcall) -> None:
-    with pytest.raises(InvalidOption, match="catch_up: wants"):
+    with pytest.raises(InvalidOption, match="catch_up must be"):
         jobs.schedule("0 9 * * *", catch_up="most")  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="catch_up: wants"):
+    with pytest.raises(InvalidOption, match="catch_up must be"):
         jobs.add_schedule("daily", "digest", cron="0 9 * * *", catch_up="most")  # type: ignore[arg-type]
     assert nothing_is_written(jobs)
 
@@ -96,21 +96,21 @@ def test_a_task_of_another_queue(jobs: Rowcall, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\0b", 5, "\ud800"])
 def test_names_that_no_table_holds(jobs: Rowcall, digest: Task[[], None], name: str) -> None:
-    with pytest.raises(InvalidOption, match="name: "):
+    with pytest.raises(InvalidOption, match="name must"):
         jobs.add_schedule(name, digest, every=60)
-    with pytest.raises(InvalidOption, match="name: "):
+    with pytest.raises(InvalidOption, match="name must"):
         jobs.schedule(every=60, name=name)(digest)
     for act in (jobs.remove_schedule, jobs.run_schedule_now, jobs.pause_schedule, jobs.resume_schedule):
-        with pytest.raises(InvalidOption, match="name: "):
+        with pytest.raises(InvalidOption, match="name must"):
             act(name)
 
 
 def test_options_of_its_jobs(jobs: Rowcall) -> None:
-    with pytest.raises(InvalidOption, match="priority: wants a whole number"):
+    with pytest.raises(InvalidOption, match="priority must be a whole number"):
         jobs.add_schedule("daily", "digest", every=60, priority=2**40)
-    with pytest.raises(InvalidOption, match="queue: wants 1 to 200"):
+    with pytest.raises(InvalidOption, match="queue must have 1 to 200"):
         jobs.add_schedule("daily", "digest", every=60, queue="")
-    with pytest.raises(InvalidOption, match="name: wants a text"):
+    with pytest.raises(InvalidOption, match="name must be a string"):
         jobs.add_schedule("daily", 5, every=60)  # type: ignore[arg-type]
     with pytest.raises(InvalidArguments, match="characters are more than a schedule can hold"):
         jobs.add_schedule("daily", "digest", {"text": "x" * 100_000}, every=60)

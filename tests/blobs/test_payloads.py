@@ -209,11 +209,11 @@ class _NoStore:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"blobs": _NoStore()}, "blobs: wants a BlobStore: _NoStore has no delete"),
-        ({"blobs": dict}, "blobs: "),
-        ({"blob_threshold": 1}, "blob_threshold: wants a number of bytes from 1024"),
-        ({"payload_limit": True}, "payload_limit: "),
-        ({"payload_limit": "64 MB", "blob_threshold": 2**40}, "blob_threshold: .*payload_limit: "),
+        ({"blobs": _NoStore()}, "blobs must be a BlobStore: _NoStore has no delete"),
+        ({"blobs": dict}, "blobs must be "),
+        ({"blob_threshold": 1}, "blob_threshold must be a number of bytes from 1024"),
+        ({"payload_limit": True}, "payload_limit must be "),
+        ({"payload_limit": "64 MB", "blob_threshold": 2**40}, "blob_threshold must be .*payload_limit must be "),
     ],
 )
 def test_options_are_checked(options: dict[str, object], said: str) -> None:

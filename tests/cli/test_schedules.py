@@ -79,7 +79,7 @@ def test_pause_resume_remove(run: Run, scheduled: Rowcall) -> None:
 @pytest.mark.parametrize("option", ["--run-now", "--pause", "--resume", "--remove"])
 def test_one_that_is_not_there(run: Run, scheduled: Rowcall, option: str) -> None:
     result = run("schedules", "app:jobs", option, "weekly")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: there is no schedule 'weekly'\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: schedule 'weekly' does not exist\n")
 
 
 def test_one_thing_at_a_time(run: Run, scheduled: Rowcall) -> None:

@@ -17,7 +17,7 @@ def test_retry_says_what_became_of_each(run: Run, queue: Rowcall) -> None:
     assert result.stdout == f"job {finished.id} is pending again: 10 attempts left (0 of 10 used)\n"
     assert result.stderr.splitlines() == [
         f"error: job {waiting.id} is pending: it will run without a retry",
-        "error: there is no job 99",
+        "error: job 99 does not exist",
     ]
     assert queue.get(finished.id).status == "pending"
 
@@ -103,7 +103,7 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         (["set-priority", "1"], "Missing option '--priority'."),
         (
             ["set-priority", "1", "--priority", "4000000000"],
-            "--priority: wants a whole number from -2147483648 to 2147483647, not 4000000000",
+            "--priority must be a whole number from -2147483648 to 2147483647, got 4000000000",
         ),
         (["pause"], "give a queue, or a task with --task"),
         (["pause", "mail", "other"], "give one queue, got 'mail', 'other'"),
@@ -208,11 +208,11 @@ def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
     [
         (
             ["app:jobs", "--task", "helo"],
-            "unknown task 'helo': app:jobs does not declare it, and no job has it; did you mean 'hello'?",
+            "unknown task 'helo': app:jobs does not declare it, and no job has it (did you mean 'hello'?)",
         ),
         (
             ["app:jobs", "dflt"],
-            "unknown queue 'dflt': app:jobs does not declare it, and no job has it; did you mean 'default'?",
+            "unknown queue 'dflt': app:jobs does not declare it, and no job has it (did you mean 'default'?)",
         ),
         (["app:jobs", "x"], "unknown queue 'x': app:jobs does not declare it, and no job has it"),
         (["--url", "sqlite:///queue.db", "dflt"], "unknown queue 'dflt': no job has it"),
@@ -244,7 +244,7 @@ def test_delete_in_json(run: Run, queue: Rowcall) -> None:
         (99, False, None),
     ]
     assert outcomes[0]["error"] is None
-    assert outcomes[2]["error"] == "there is no job 99"
+    assert outcomes[2]["error"] == "job 99 does not exist"
     assert result.stderr == ""
     assert queue.stats().total == 1
 

@@ -115,7 +115,7 @@ def test_a_port_that_is_taken_stops_it_at_once(
         port = taken.getsockname()[1]
         result = run("work", "app:jobs", f"--metrics-port={port}", *more)
     assert result.exit_code == 2
-    assert f"--metrics-port: cannot listen at 127.0.0.1:{port}" in result.stderr.splitlines()[-1]
+    assert f"--metrics-port cannot listen at 127.0.0.1:{port}" in result.stderr.splitlines()[-1]
     assert caplog.messages == []
     assert queue.workers() == []
 

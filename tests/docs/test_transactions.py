@@ -54,7 +54,7 @@ def welcomed(url: Path | str) -> list[str]:
 def assert_refusals(printed: str) -> None:
     assert "neither the user nor the job" in printed
     assert "Engine only makes connections: pass one of them" in printed
-    assert "welcome: Expected `str`, got `null` - in `address`" in printed
+    assert "welcome: argument 'address': expected `str`, got `null`" in printed
 
 
 def test_on_a_file(follow: Follow, tmp_path: Path) -> None:

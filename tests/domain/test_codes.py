@@ -33,7 +33,7 @@ import requests
 import sqlalchemy
 import urllib3
 
-from rowcall.base.text import CODE_LENGTH, code_complaint
+from rowcall.base.text import CODE_LENGTH, code_problem
 from rowcall.domain.error_codes import BY_TYPE, code_of, http_code, internal_code
 from rowcall.domain.errors import Conflict, DataRefused, Fail, InvalidCode, StoreUnavailable
 
@@ -305,14 +305,14 @@ def test_one_s_own_codes_come_first_and_within_what_carries_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["E" * 500, "a b", "Größe", "a:b", "<lambda>", "…"])
 def test_whatever_a_class_is_called_its_code_is_one(name: str) -> None:
-    assert code_complaint(internal_code(type(name, (Exception,), {}))) is None
+    assert code_problem(internal_code(type(name, (Exception,), {}))) is None
 
 
 @pytest.mark.parametrize(
     "code", ["A:B", "HTTP:404", "INTERNAL:KeyError", "a.b-c_1:x", "BROKEN", "A:B:C", "A:" + "B" * (CODE_LENGTH - 2)]
 )
 def test_what_is_a_code(code: str) -> None:
-    assert code_complaint(code) is None
+    assert code_problem(code) is None
     assert Fail(code).code == code
 
 
@@ -320,7 +320,7 @@ def test_what_is_a_code(code: str) -> None:
     "code", ["", ":", "A:", ":B", "A::B", "A B:C", "A:B\n", "A:\0", "A:\ud800", "A:" + "B" * 99, None, 5, b"A:B"]
 )
 def test_what_is_none_is_refused_where_it_is_raised(code: str) -> None:
-    with pytest.raises(InvalidCode, match=r'^code: wants a code such as "TIMEOUT:UPSTREAM_API"'):
+    with pytest.raises(InvalidCode, match=r'^code must be a code such as "TIMEOUT:UPSTREAM_API"'):
         Fail(code)
 
 

@@ -64,11 +64,11 @@ def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
     [
         (InvalidArguments("send", "no"), {"task": "send", "problem": "no"}, "send: no"),
         (InvalidOption("delay", "no"), {"option": "delay", "problem": "no"}, "delay: no"),
-        (UnknownTask("a", ["b", "c"]), {"task": "a", "known": ["b", "c"]}, "declared: b, c"),
-        (UnknownTask("a", []), {"task": "a", "known": []}, "declared: none"),
+        (UnknownTask("a", ["b", "c"]), {"task": "a", "known": ["b", "c"]}, "declared here: b, c"),
+        (UnknownTask("a", []), {"task": "a", "known": []}, "declared here: none"),
         (DuplicateTask("a"), {"task": "a"}, "task(name=…)"),
         (DuplicateJob("a", "k", 7), {"task": "a", "key": "k", "job_id": 7}, "job 7"),
-        (JobNotFound(7), {"job_id": 7}, "no job 7"),
+        (JobNotFound(7), {"job_id": 7}, "job 7 does not exist"),
         (JobFailed(7, "A:B", "why"), {"job_id": 7, "error_code": "A:B", "error_detail": "why"}, "with A:B: why"),
         (JobFailed(7, "A:B", None), {"error_detail": None}, "job 7 failed with A:B"),
         (JobCancelled(7, "why"), {"job_id": 7, "reason": "why"}, "cancelled: why"),
@@ -79,7 +79,7 @@ def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
             {"job_id": 7, "status": "running", "move": "cancel", "allowed": ["pending", "blocked"]},
             "cannot cancel job 7: it is running, and must be pending or blocked",
         ),
-        (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs 1: do this"),
+        (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs version 1: do this"),
         (SchemaMismatch(3, 3, "do this", "one is missing"), {"found": 3, "wanted": 3}, "one is missing: do this"),
         (StoreUnavailable("gone", "wait"), {"problem": "gone", "advice": "wait"}, "gone. wait"),
         (StoreUnavailable("gone"), {"advice": ""}, "gone"),
@@ -89,7 +89,7 @@ def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
         (Fail("A:B", "why"), {"code": "A:B", "detail": "why"}, "A:B: why"),
         (Fail("A:B"), {"detail": ""}, "A:B"),
         (Cancel("why"), {"reason": "why"}, "why"),
-        (Cancel(), {"reason": ""}, "cancelled by its handler"),
+        (Cancel(), {"reason": ""}, "cancelled by the handler"),
     ],
 )
 def test_an_error_carries_fields_and_says_what_is_wrong(error: Exception, fields: dict[str, object], said: str) -> None:
@@ -107,7 +107,7 @@ def test_a_duration_is_seconds_or_a_timedelta(given: float | timedelta) -> None:
     "given", [-1, -0.001, timedelta(seconds=-1), float("nan"), float("inf"), 1e10, timedelta.max, "5", None, True, [1]]
 )
 def test_a_duration_that_is_none_is_refused_by_name(given: object) -> None:
-    with pytest.raises(InvalidOption, match=r"^delay: wants") as caught:
+    with pytest.raises(InvalidOption, match=r"^delay must be") as caught:
         seconds_of("delay", given)  # type: ignore[arg-type]
     assert caught.value.option == "delay"
 

@@ -27,7 +27,7 @@ def test_a_detail_is_the_message_or_else_the_class() -> None:
 
 def test_an_error_that_cannot_be_said_says_so() -> None:
     outcome = raised(error_with_traceback(Speechless()))
-    assert outcome.detail == "its text cannot be made: RuntimeError"
+    assert outcome.detail == "str(error) raised RuntimeError"
     assert "Speechless" in (outcome.traceback or "")
 
 

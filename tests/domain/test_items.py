@@ -92,19 +92,19 @@ def test_a_whole_item_will_do_too(item: object, whole: object, text: str) -> Non
 @pytest.mark.parametrize(
     ("item", "args", "kwargs", "said"),
     [
-        (Document, (), {"number": "one"}, "Expected `int`"),
-        (Document, (), {}, "missing the argument `number`"),
-        (Document, (), {"number": 1, "nonsense": 2}, "there is no argument `nonsense`"),
+        (Document, (), {"number": "one"}, "expected `int`"),
+        (Document, (), {}, "missing argument 'number'"),
+        (Document, (), {"number": 1, "nonsense": 2}, "unexpected argument 'nonsense'"),
         (Document, (1,), {}, "by name, or one Document"),
         (Document, (Document(1),), {"number": 2}, "by name, or one Document"),
-        (Typed, (), {"nonsense": 2, "number": 1}, "there is no argument `nonsense`"),
+        (Typed, (), {"nonsense": 2, "number": 1}, "unexpected argument 'nonsense'"),
         (Model, (), {"number": "one"}, "number"),
-        (Model, (), {"number": 1, "nonsense": 2}, "there is no argument `nonsense`"),
-        (dict[str, int], (), {"a": "b"}, "Expected `int`"),
+        (Model, (), {"number": 1, "nonsense": 2}, "unexpected argument 'nonsense'"),
+        (dict[str, int], (), {"a": "b"}, "expected `int`"),
         (dict, (), {BLOB_KEY: 1}, BLOB_KEY),
-        (int, (1, 2), {}, "takes 1 positional arguments at most"),
-        (int, (), {"number": 1}, "there is no argument `number`"),
-        (int, ("one",), {}, "Expected `int`"),
+        (int, (1, 2), {}, "takes at most 1 positional arguments"),
+        (int, (), {"number": 1}, "unexpected argument 'number'"),
+        (int, ("one",), {}, "expected `int`"),
     ],
 )
 def test_wrong_calls_are_refused(item: object, args: tuple[object, ...], kwargs: dict[str, object], said: str) -> None:
@@ -140,7 +140,7 @@ def rest(*items: int) -> None: ...
 
 @pytest.mark.parametrize("function", [no_parameter, no_list, two, by_name_only, rest], ids=lambda value: value.__name__)
 def test_a_handler_without_a_list_of_items_is_refused(function: Callable[..., object]) -> None:
-    with pytest.raises(InvalidOption, match=r"batch: wants a function whose one parameter is a list of items"):
+    with pytest.raises(InvalidOption, match=r"batch: needs a function with one parameter, a list of items"):
         ItemArguments("index", function, skip_first=False)
 
 

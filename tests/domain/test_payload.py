@@ -112,19 +112,19 @@ def test_callables_of_every_kind_have_arguments() -> None:
 @pytest.mark.parametrize(
     ("args", "kwargs", "said"),
     [
-        ((), {}, "missing the argument `to`"),
-        (("a", "b", "c"), {}, "takes 2 positional arguments at most, and got 3"),
+        ((), {}, "missing argument 'to'"),
+        (("a", "b", "c"), {}, "takes at most 2 positional arguments, got 3"),
         (("a",), {"to": "b"}, "got two values for to"),
-        (("a",), {"cc": "b"}, "there is no argument `cc`"),
-        ((5,), {}, "Expected `str`, got `int` - in `to`"),
-        ((None,), {}, "Expected `str`, got `null` - in `to`"),
-        (("a",), {"copies": "2"}, "Expected `int`, got `str` - in `copies`"),
-        (("a",), {"copies": 1.5}, "Expected `int`, got `float` - in `copies`"),
-        (("a",), {"copies": True}, "Expected `int`, got `bool` - in `copies`"),
-        ((object(),), {}, "JSON cannot hold a builtins.object"),
-        ((b"a".hex,), {}, "JSON cannot hold a builtins.builtin_function_or_method"),
-        (("a\0b",), {}, "a text holds a NUL character, which databases refuse; remove it"),
-        (("\ud800",), {}, "a text holds half of a surrogate pair"),
+        (("a",), {"cc": "b"}, "unexpected argument 'cc'"),
+        ((5,), {}, "argument 'to': expected `str`, got `int`"),
+        ((None,), {}, "argument 'to': expected `str`, got `null`"),
+        (("a",), {"copies": "2"}, "argument 'copies': expected `int`, got `str`"),
+        (("a",), {"copies": 1.5}, "argument 'copies': expected `int`, got `float`"),
+        (("a",), {"copies": True}, "argument 'copies': expected `int`, got `bool`"),
+        ((object(),), {}, "argument 'to' is a builtins.object, which is not JSON"),
+        ((b"a".hex,), {}, "a builtins.builtin_function_or_method, which is not JSON"),
+        (("a\0b",), {}, "argument 'to' is a string with a NUL character, which databases refuse; remove it"),
+        (("\ud800",), {}, "a string with half of a surrogate pair"),
     ],
 )
 def test_a_wrong_call_is_refused_with_the_tasks_name_and_the_reason(
@@ -146,17 +146,17 @@ def endless() -> list[object]:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (float("nan"), "NaN and infinity"),
-        ([1, {"a": float("inf")}], "NaN and infinity"),
-        ((float("-inf"),), "NaN and infinity"),
+        (float("nan"), "NaN or infinity"),
+        ([1, {"a": float("inf")}], "NaN or infinity"),
+        ((float("-inf"),), "NaN or infinity"),
         ({"a": "x\0"}, "NUL"),
         ({"x\0": 1}, "NUL"),
         (["deep", ["deeper\0"]], "NUL"),
         (endless(), "nested too deeply"),
-        ({(1, 2): 3}, "JSON cannot hold"),
-        (complex(1, 2), "JSON cannot hold a builtins.complex"),
-        (range(3), "JSON cannot hold a builtins.range"),
-        (ValueError("x"), "JSON cannot hold a builtins.ValueError"),
+        ({(1, 2): 3}, "a builtins.tuple, which is not JSON"),
+        (complex(1, 2), "a builtins.complex, which is not JSON"),
+        (range(3), "a builtins.range, which is not JSON"),
+        (ValueError("x"), "a builtins.ValueError, which is not JSON"),
     ],
     ids=repr,
 )
@@ -193,8 +193,8 @@ def half_written(a: "list[int") -> None: ...  # type: ignore[valid-type]  # noqa
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (star, "numbers cannot be stored by name; declare a list or dict parameter instead"),
-        (double_star, "numbers cannot be stored by name"),
+        (star, "numbers has no fixed names to store; declare a list or dict parameter instead"),
+        (double_star, "numbers has no fixed names to store"),
         (unknown_name, "NoSuchName"),
         (half_written, "half_written"),
         (max, "signature"),
@@ -221,11 +221,11 @@ def test_an_annotation_that_json_can_never_be_is_refused_by_name() -> None:
         ("", "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
         ('{"to": "a"', "INVALID_INPUT:NOT_JSON", "the payload is not JSON"),
         ("[" * 100_000, "INVALID_INPUT:", ""),
-        ("[]", "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `object`, got `array`"),
+        ("[]", "INVALID_INPUT:SCHEMA_MISMATCH", "expected `object`, got `array`"),
         ("null", "INVALID_INPUT:SCHEMA_MISMATCH", "got `null`"),
-        ("{}", "INVALID_INPUT:SCHEMA_MISMATCH", "missing the argument `to`"),
-        ('{"to": 5}', "INVALID_INPUT:SCHEMA_MISMATCH", "Expected `str`, got `int` - in `to`"),
-        ('{"to": "a", "b": 1}', "INVALID_INPUT:SCHEMA_MISMATCH", "there is no argument `b`"),
+        ("{}", "INVALID_INPUT:SCHEMA_MISMATCH", "missing argument 'to'"),
+        ('{"to": 5}', "INVALID_INPUT:SCHEMA_MISMATCH", "argument 'to': expected `str`, got `int`"),
+        ('{"to": "a", "b": 1}', "INVALID_INPUT:SCHEMA_MISMATCH", "unexpected argument 'b'"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -311,7 +311,7 @@ def test_not_a_number_is_refused_beside_what_cannot_be_looked_into(by_place: boo
 
     values = (float("nan"), msgspec.Raw(b"null"))
     given = (values, {}) if by_place else ((), dict(zip(("a", "b"), values, strict=True)))
-    with pytest.raises(InvalidArguments, match="NaN and infinity"):
+    with pytest.raises(InvalidArguments, match="NaN or infinity"):
         Arguments("send", send, skip_first=False).to_json(*given)
 
 
@@ -328,4 +328,4 @@ def test_what_is_nested_as_deep_as_can_just_be_written_is_refused_in_our_words()
             arguments.to_json((value,), {})
         except InvalidArguments as error:
             problems.add(error.problem)
-    assert problems == {"the arguments are nested too deeply, or refer to themselves"}
+    assert problems == {"argument 'a' is nested too deeply, or contains itself"}

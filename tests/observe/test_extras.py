@@ -49,5 +49,5 @@ def test_an_import_that_fails_inside_a_library_is_not_called_missing(
 
 
 def test_tracing_is_true_or_false(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="tracing: must be True or False, got 'yes'"):
+    with pytest.raises(InvalidOption, match="tracing must be True or False, got 'yes'"):
         Rowcall(tmp_path / "queue.db", tracing="yes")  # type: ignore[arg-type]

@@ -209,4 +209,4 @@ def test_the_tasks_own_retry_policy_rules_by_hand_too(jobs: Rowcall, caplog: pyt
         assert job is not None
         jobs.fail(job, "A:B")
         assert jobs.get(job.id).run_at == NOON + timedelta(seconds=seconds)
-    assert "a retry policy failed; the default one decides instead" in caplog.text
+    assert "a retry policy failed; used the default policy" in caplog.text

@@ -47,9 +47,9 @@ def test_by_function(jobs: Rowcall, send: Task[..., None]) -> None:
 def test_by_name_of_a_known_task_the_arguments_are_checked(jobs: Rowcall, send: Task[..., None]) -> None:
     job = jobs.enqueue("send", {"to": "a"})
     assert jobs.get(job.id).payload == {"to": "a"}
-    with pytest.raises(InvalidArguments, match="missing the argument `to`"):
+    with pytest.raises(InvalidArguments, match="missing argument 'to'"):
         jobs.enqueue("send")
-    with pytest.raises(InvalidArguments, match="Expected `str`, got `int` - in `to`"):
+    with pytest.raises(InvalidArguments, match="argument 'to': expected `str`, got `int`"):
         jobs.enqueue("send", {"to": 5})
     assert jobs.stats().total == 1
 
@@ -93,7 +93,7 @@ def test_a_bulk_is_all_or_nothing(jobs: Rowcall, send: Task[..., None]) -> None:
     for wrong in (rows, [{"to": "a"}, {}], [{"to": "a"}, {"cc": "a"}]):
         with pytest.raises(InvalidArguments, match=f"row {len(wrong) - 1}: "):
             send.enqueue_many(wrong)
-    with pytest.raises(InvalidArguments, match="row 1: wants a dict of argument names to values, not 'b'"):
+    with pytest.raises(InvalidArguments, match=r"row 1: the arguments must be a dict .*, got 'b'"):
         send.enqueue_many([{"to": "a"}, "b"])  # type: ignore[list-item]
     assert jobs.list().jobs == []
 

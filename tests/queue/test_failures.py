@@ -74,14 +74,18 @@ def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["", "DEC LINED", "A::C", "A: B", "A:" + "B" * 99, 5, b"A:B"])
 def test_a_fixed_code_that_is_none_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"^error_code: wants a code such as"):
+    with pytest.raises(InvalidOption, match=r"^error_code must be a code such as"):
         jobs.error_code(Declined, code)
     assert jobs.failures.code_of(Declined()) == "INTERNAL:Declined"
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [(5, "wants a class of exceptions"), (int, "wants a class of exceptions"), (Fail, "says by itself")],
+    [
+        (5, "for a class of exceptions"),
+        (int, "for a class of exceptions"),
+        (Fail, "cannot have a code"),
+    ],
 )
 def test_what_has_no_code_is_refused(jobs: Rowcall, kind: Any, said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
@@ -92,7 +96,7 @@ def test_what_has_no_code_is_refused(jobs: Rowcall, kind: Any, said: str) -> Non
 
 def test_a_second_code_and_an_async_function_are_refused(jobs: Rowcall) -> None:
     jobs.error_code(Declined, "A:B")
-    with pytest.raises(InvalidOption, match="Declined has one already"):
+    with pytest.raises(InvalidOption, match="Declined already has a code"):
         jobs.error_code(Declined)
 
     async def later(error: Busy) -> str:
@@ -121,7 +125,7 @@ def test_a_function_that_breaks_is_passed_over_and_told_once(
     ids = [break_down.enqueue().id for _ in range(3)]
     assert jobs.drain().failed == 3
     assert {jobs.get(job_id).error_code for job_id in ids} == {"TIMEOUT:OPERATION"}
-    assert caplog.text.count("the error code of Busy is passed over") == 1
+    assert caplog.text.count("ignored the error code of Busy") == 1
 
 
 def rude_scrubber(text: str) -> str:
@@ -135,7 +139,7 @@ def test_a_scrubber_that_breaks_lets_nothing_through(
     failures = Failures(scrub)
     kept = failures.raised(ValueError("secret"))
     assert (kept.detail, kept.traceback, kept.code) == (SCRUBBING_FAILED, SCRUBBING_FAILED, "INTERNAL:ValueError")
-    assert caplog.text.count("the scrubber failed") == 1
+    assert caplog.text.count("scrub failed, texts are replaced") == 1
     assert "secret" not in caplog.text
 
 

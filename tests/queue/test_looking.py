@@ -138,7 +138,7 @@ def test_a_job_in_place_of_its_id_is_refused_in_few_words(jobs: Rowcall) -> None
 
 def test_a_job_that_is_not_there(jobs: Rowcall) -> None:
     for read in readers(jobs):
-        with pytest.raises(JobNotFound, match="there is no job 7") as caught:
+        with pytest.raises(JobNotFound, match="job 7 does not exist") as caught:
             read(7)
         assert caught.value.job_id == 7
 

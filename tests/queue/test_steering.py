@@ -94,7 +94,7 @@ def test_a_move_that_the_state_allows(jobs: Rowcall, move: str, status: str, aft
 def test_a_job_that_is_not_there(jobs: Rowcall) -> None:
     for calls in moves(jobs).values():
         for call in calls:
-            with pytest.raises(JobNotFound, match="there is no job 7"):
+            with pytest.raises(JobNotFound, match="job 7 does not exist"):
                 call(7)
             with pytest.raises(InvalidOption, match="job_id"):
                 call("7")

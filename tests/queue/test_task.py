@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import Context, DuplicateTask, InvalidOption, Rowcall, UnknownTask
+from rowcall import Context, DuplicateTask, InvalidArguments, InvalidOption, Rowcall, UnknownTask
 from tests.support import PythonProcess
 
 
@@ -114,10 +114,10 @@ def test_two_queues_may_have_tasks_of_one_name(jobs: Rowcall, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda: None, "has no name of its own; give one with task(name=…)"),
-        (functools.partial(print, 1), "has no name of its own"),
-        (5, "wants a function, not 5"),
-        ("send", "wants a function, not 'send'"),
+        (lambda: None, "has no name; give it one with task(name=…)"),
+        (functools.partial(print, 1), "has no name; give it one"),
+        (5, "must be a function, got 5"),
+        ("send", "must be a function, got 'send'"),
     ],
 )
 def test_what_cannot_be_a_task(jobs: Rowcall, function: Any, said: str) -> None:
@@ -125,6 +125,53 @@ def test_what_cannot_be_a_task(jobs: Rowcall, function: Any, said: str) -> None:
         jobs.task(function)
     assert said in str(caught.value)
     assert jobs.tasks == {}
+
+
+def test_a_method_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
+    said = r"Mailer\.send is a method, .*; declare a function or a @staticmethod, and pass what it needs as arguments"
+    with pytest.raises(InvalidOption, match=said):
+
+        class Mailer:
+            @jobs.task
+            def send(self, to: str) -> None: ...
+
+    with pytest.raises(InvalidOption, match=r"build is a method"):
+
+        class Builder:
+            @jobs.task
+            @classmethod
+            def build(cls) -> None: ...
+
+    class Holder:
+        @staticmethod
+        @jobs.task
+        def double(number: int) -> int:
+            return 2 * number
+
+    assert Holder.double.enqueue(4).payload == {"number": 4}
+
+
+def test_a_context_that_is_not_annotated_or_not_first_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
+    def bare(ctx, path: str) -> None: ...  # type: ignore[no-untyped-def]
+    def last(path: str, ctx: Context) -> None: ...
+
+    with pytest.raises(InvalidOption, match="task 'bare': the parameter ctx has no annotation; write ctx: Context"):
+        jobs.task(bare)
+    with pytest.raises(InvalidOption, match="task 'last': ctx: Context must be the first parameter"):
+        jobs.task(last)
+    assert jobs.tasks == {}
+
+
+def test_an_option_given_as_an_argument_is_refused_with_where_it_goes(jobs: Rowcall) -> None:
+    @jobs.task
+    def add(a: int, b: int = 0) -> int:
+        return a + b
+
+    with pytest.raises(InvalidArguments) as caught:
+        add.enqueue(1, priority=3)  # type: ignore[call-arg]
+    assert str(caught.value) == "add: unexpected argument 'priority'; options go into using(priority=…)"
+    with pytest.raises(InvalidArguments, match=r"^add: unexpected argument 'bb' \(did you mean 'b'\?\)$"):
+        add.enqueue(1, bb=3)  # type: ignore[call-arg]
 
 
 def test_a_generator_cannot_be_a_task(jobs: Rowcall) -> None:
@@ -163,7 +210,7 @@ def test_callables_of_every_kind_can_be_tasks(jobs: Rowcall) -> None:
 def test_a_task_that_is_not_declared_here_is_named_with_those_that_are(jobs: Rowcall) -> None:
     jobs.task(name="a")(lambda: None)
     jobs.task(name="b")(lambda: None)
-    with pytest.raises(UnknownTask, match=r"no task named 'c' is declared here \(declared: a, b\)"):
+    with pytest.raises(UnknownTask, match="unknown task 'c'; declared here: a, b"):
         jobs.declared_task("c")
     assert jobs.declared_task("a").name == "a"
 

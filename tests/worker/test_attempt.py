@@ -66,7 +66,7 @@ def run_both_ways(jobs: Rowcall, act: Callable[[], object]) -> list[Job]:
         (KeyboardInterrupt(), "INTERNAL:KeyboardInterrupt", "KeyboardInterrupt"),
         (GeneratorExit("stop"), "INTERNAL:GeneratorExit", "stop"),
         (asyncio.CancelledError("by itself"), "INTERNAL:CancelledError", "by itself"),
-        (Unspeakable(), "INTERNAL:Unspeakable", "its text cannot be made: RuntimeError"),
+        (Unspeakable(), "INTERNAL:Unspeakable", "str(error) raised RuntimeError"),
         (ValueError("a\0b\ud800c"), "INTERNAL:ValueError", "a�b?c"),
     ],
 )

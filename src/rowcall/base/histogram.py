@@ -1,6 +1,6 @@
-"""Durations counted in buckets: exact below 16 ms, then eight to each doubling. A percentile is 6 % off at most.
+"""Histograms of durations: buckets of 1 ms below 16 ms, then eight per doubling, so a percentile is within 6 %.
 
-A histogram is a dict of bucket numbers to counts. Two are merged by adding.
+A histogram is a dict of bucket numbers to counts. Histograms are merged by addition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAST_BUCKET = bucket_of(LONGEST_MS)
 
 
 def bounds_of(bucket: int) -> tuple[int, int]:
-    """The shortest duration of a bucket, and the shortest of the next, in milliseconds.
+    """Return the shortest duration of a bucket and of the next one, in milliseconds.
 
     >>> bounds_of(15), bounds_of(63)
     ((15, 16), (960, 1024))
@@ -51,7 +51,7 @@ def merge(into: MutableMapping[int, int], more: Mapping[int, int]) -> None:
 
 
 def percentile_ms(histogram: Mapping[int, int], share: float) -> float | None:
-    """The duration that this share of all stays within; None where nothing was counted.
+    """Return the duration that this share of all stays within, or None if nothing was counted.
 
     >>> percentile_ms({0: 98, 63: 2}, 0.5), percentile_ms({0: 98, 63: 2}, 0.99)
     (0.0, 991.5)
@@ -67,7 +67,7 @@ def percentile_ms(histogram: Mapping[int, int], share: float) -> float | None:
 
 
 def from_json(text: str | None) -> Histogram:
-    """A histogram as a row has it; an empty one where plain SQL wrote something else."""
+    """Return the histogram in a row, or an empty one if plain SQL wrote something else."""
     found = decoded(_decoder, text, {}) if text else {}
-    is_one = all(0 <= bucket <= _LAST_BUCKET and 0 <= jobs <= MOST_COUNTED for bucket, jobs in found.items())
-    return found if is_one else {}
+    is_valid = all(0 <= bucket <= _LAST_BUCKET and 0 <= jobs <= MOST_COUNTED for bucket, jobs in found.items())
+    return found if is_valid else {}

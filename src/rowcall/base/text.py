@@ -1,4 +1,4 @@
-"""Texts that every database takes, and no longer than they should be."""
+"""Texts that every database accepts, shortened and printable."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DETAIL_LENGTH = 500
 _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
-# what a terminal obeys, what ends a line, and what turns the direction of a text
+# terminal controls, line ends and changes of text direction
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _CODE = re.compile(r"[\w.-]+(:[\w.-]+)*")
 
 
 def storable(text: str, length: int) -> str:
-    """No NUL, no half of a surrogate pair, cut in the middle where it is too long.
+    """Return a text without NUL and lone surrogates, shortened in the middle to `length` characters.
 
     >>> storable("a\\0b", 10), storable("0123456789", 7)
     ('a\ufffdb', '01 … 89')
@@ -54,19 +54,19 @@ def one_line(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a name that is not known, or an empty text.
+    """Return a hint for an unknown name, or an empty text.
 
     >>> did_you_mean("mial", ["mail", "slow"]), did_you_mean("x", ["mail"])
-    ("; did you mean 'mail'?", '')
+    (" (did you mean 'mail'?)", '')
     """
     close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def decoded(decoder: msgspec.json.Decoder[T], text: str, otherwise: D) -> T | D:
-    """Return what the JSON text of a column says, or `otherwise` if it cannot be read.
+    """Return the value of a JSON column, or `otherwise` if it cannot be read.
 
-    Plain SQL can write anything there: what is not JSON, or is nested deeper than Python goes (`RecursionError`).
+    Plain SQL can write anything there: text that is not JSON, or nested too deeply for Python (`RecursionError`).
     """
     try:
         return decoder.decode(text)
@@ -90,16 +90,14 @@ def span(seconds: float) -> str:
     return f"{seconds / DAY_SECONDS:.0f} d" if seconds < 2 * _YEAR_SECONDS else f"{seconds / _YEAR_SECONDS:.0f} years"
 
 
-def code_complaint(code: object) -> str | None:
-    """What is wrong with an error code, if anything.
+def code_problem(code: object) -> str | None:
+    """Return what is wrong with an error code, or None.
 
-    >>> code_complaint("PAYMENT:DECLINED")
+    >>> code_problem("PAYMENT:DECLINED")
     """
-    wanted = 'wants a code such as "TIMEOUT:UPSTREAM_API"'
-    if not isinstance(code, str):
-        return f"{wanted}, not {code!r}"
-    if not 1 <= len(code) <= CODE_LENGTH:
-        return f"{wanted}, of 1 to {CODE_LENGTH} characters, not {len(code)}"
-    if not _CODE.fullmatch(code):
-        return f"{wanted}: words of letters, digits, _ . and -, with colons between, not {code!r}"
-    return None
+    if isinstance(code, str) and len(code) <= CODE_LENGTH and _CODE.fullmatch(code):
+        return None
+    return (
+        f'must be a code such as "TIMEOUT:UPSTREAM_API": at most {CODE_LENGTH} characters, words of letters, digits,'
+        f" _ . and -, joined by colons; got {code!r}"
+    )

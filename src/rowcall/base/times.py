@@ -8,7 +8,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 _LATEST_MS = 253402300799999
 _MILLISECOND = timedelta(milliseconds=1)
-_EXACT_BEFORE_MS = 2**32 * 1000  # up to there a float of seconds is nearer to its millisecond than half a microsecond
+_EXACT_BEFORE_MS = 2**32 * 1000  # below this, a float of seconds is exact to half a microsecond
 
 
 def time_of(at_ms: int) -> datetime:
@@ -18,9 +18,9 @@ def time_of(at_ms: int) -> datetime:
     """
     if 0 <= at_ms < _EXACT_BEFORE_MS:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
-    # what plain SQL wrote outside the years that datetime has is shown as their ends
+    # plain SQL may have written a year that datetime does not have
     seconds, milliseconds = divmod(min(max(at_ms, 0), _LATEST_MS), 1000)
-    return EPOCH + timedelta(0, seconds, milliseconds * 1000)  # by place: half the time of names
+    return EPOCH + timedelta(0, seconds, milliseconds * 1000)  # positional arguments take half the time of keywords
 
 
 def time_or_none(at_ms: int | None) -> datetime | None:

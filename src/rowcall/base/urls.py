@@ -1,6 +1,6 @@
-"""URLs without their secrets, and texts about them, however malformed a URL is.
+"""URLs without their secrets, for messages and logs, even if a URL is malformed.
 
-Only parts that are surely not secret are shown. Whatever does not fit the grammar of a URL may be half a password.
+Only parts that are certainly not secret are shown. Text that does not fit the grammar of a URL may be half a password.
 """
 
 from __future__ import annotations
@@ -21,52 +21,17 @@ _FIRST_NAME = re.compile(r"[\w.~-]*")
 _PARAMETER = re.compile(r"[A-Za-z_]{1,40}")
 _VALUE = re.compile(r"[\w.:,/%+~-]*")
 _SECRET_NAME = re.compile(r"pass|secret|_key$", re.IGNORECASE)
-_ESCAPED_COLON = re.compile(r"%(?:25)*3a", re.IGNORECASE)  # by which a user and a password were escaped together
+_ESCAPED_COLON = re.compile(r"%(?:25)*3a", re.IGNORECASE)  # a user and a password that were escaped together
 _OPTIONS = re.compile(r"(?<=[?#]).+", re.DOTALL)
-_KNOWN = frozenset(
-    [
-        "host",
-        "hostaddr",
-        "port",
-        "dbname",
-        "user",
-        "connect_timeout",
-        "client_encoding",
-        "options",
-        "application_name",
-        "fallback_application_name",
-        "keepalives",
-        "keepalives_idle",
-        "keepalives_interval",
-        "keepalives_count",
-        "tcp_user_timeout",
-        "replication",
-        "gssencmode",
-        "gssdelegation",
-        "gsslib",
-        "sslmode",
-        "sslnegotiation",
-        "sslcompression",
-        "sslcert",
-        "sslkey",
-        "sslrootcert",
-        "sslcrl",
-        "sslcrldir",
-        "sslsni",
-        "sslcertmode",
-        "requirepeer",
-        "ssl_min_protocol_version",
-        "ssl_max_protocol_version",
-        "min_protocol_version",
-        "max_protocol_version",
-        "channel_binding",
-        "require_auth",
-        "krbsrvname",
-        "service",
-        "target_session_attrs",
-        "load_balance_hosts",
-    ]
-)
+_PARAMETERS = """
+    host hostaddr port dbname user connect_timeout client_encoding options application_name
+    fallback_application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout
+    replication gssencmode gssdelegation gsslib sslmode sslnegotiation sslcompression sslcert sslkey sslrootcert
+    sslcrl sslcrldir sslsni sslcertmode requirepeer ssl_min_protocol_version ssl_max_protocol_version
+    min_protocol_version max_protocol_version channel_binding require_auth krbsrvname service target_session_attrs
+    load_balance_hosts
+"""
+_KNOWN = frozenset(_PARAMETERS.split())
 
 
 def shown(url: str) -> str:
@@ -84,7 +49,7 @@ def shown(url: str) -> str:
         return f"sqlite://{HIDDEN}" if looks_secret(rest) else _OPTIONS.sub(HIDDEN, url)
     if scheme not in _SERVERS:
         return f"{scheme}://{HIDDEN}"
-    userinfo, at, place = rest.rpartition("@")  # to the last one: a password may hold more of them
+    userinfo, at, place = rest.rpartition("@")  # the last one: a password may contain @
     user = userinfo.partition(":")[0]
     if not _USER.fullmatch(user) or _ESCAPED_COLON.search(user) or SECRET.search(unquote(userinfo)):
         return f"{scheme}://{HIDDEN}"
@@ -96,9 +61,9 @@ def shown(url: str) -> str:
 
 
 def is_clear(url: str) -> bool:
-    """Whether it is clear where a server's URL has its user, its password and its host.
+    """Return whether user, password and host of a server's URL can be told apart.
 
-    If it is not, half a password could be taken for a host, and looked up in the network.
+    If not, half a password could be taken for a host and sent to a name server.
     """
     rest = url.partition("://")[2]
     userinfo, at, place = rest.rpartition("@")
@@ -109,15 +74,15 @@ def is_clear(url: str) -> bool:
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text that should be a path or a name may hold a password."""
+    """Return whether a text that should be a path or a name may contain a password."""
     return bool(re.search(r":.*@", text, re.DOTALL) or SECRET.search(unquote(text)))
 
 
 def redacted(text: str, url: str) -> str:
-    """Return a text without anything that `shown` hides of the URL: libpq quotes what it cannot make sense of."""
+    """Return a text without anything that `shown` hides of the URL: libpq quotes what it cannot parse."""
     seen = set(_words(shown(url)))
     for word in sorted({*_words(url), *_words(unquote(url))} - seen, key=lambda word: (-len(word), word)):
-        # a short word is part of many others
+        # a short word occurs inside many others
         pattern = re.escape(word) if len(word) > 2 else rf"(?<!\w){re.escape(word)}(?!\w)"
         text = re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE)
     return SECRET.sub(rf"\1={HIDDEN}", text)

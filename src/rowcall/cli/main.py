@@ -14,7 +14,7 @@ import click
 
 from rowcall.base.text import did_you_mean, printable
 from rowcall.base.urls import looks_secret, redacted
-from rowcall.domain.errors import InvalidOption, RowcallError
+from rowcall.domain.errors import InvalidOption, RowcallError, about_option
 
 COMMANDS = (
     *("work", "jobs", "show", "stats", "stuck", "retries", "errors", "top", "retry", "cancel", "delete", "reschedule"),
@@ -70,7 +70,7 @@ class Commands(click.Group):
 def _as_typed(error: InvalidOption, command: click.Command) -> str:
     typed = f"--{error.option.replace('_', '-')}"
     is_option = any(typed in parameter.opts for parameter in command.params)
-    return f"{typed if is_option else error.option}: {error.problem}"
+    return about_option(typed if is_option else error.option, error.problem)
 
 
 def _report(error: Exception, words: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from rowcall.app import Rowcall
 from rowcall.cli.doctor.probe import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
-from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable, about_option
 from rowcall.queue import Queue
 
 
@@ -55,7 +55,7 @@ def find(app: str | None, url: str | None) -> Target:
         return Target(Rowcall(url, auto_migrate=False), None, url)
     except InvalidOption as error:
         given = "--url" if url is not None else "$ROWCALL_URL"
-        raise click.UsageError(f"{given}: {error.problem.removesuffix(PATH_ADVICE)}") from error
+        raise click.UsageError(about_option(given, error.problem.removesuffix(PATH_ADVICE))) from error
 
 
 def existing(app: str | None, url: str | None) -> Target:

@@ -1,4 +1,4 @@
-"""A declared task: a checked function, its options, and how its arguments become a payload."""
+"""Declared tasks: a checked function, its options, and how its arguments become a payload."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rowcall.context import Context
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to
-from rowcall.declare.options import Options
+from rowcall.declare.options import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.limits import Limit, LimitOf
-from rowcall.domain.payload import Arguments, takes_context
+from rowcall.domain.payload import Arguments, hints_of, parameters_of, takes_context
 
 
 class Lane(enum.Enum):
@@ -28,9 +28,9 @@ class Lane(enum.Enum):
 
 
 class Declaration:
-    """A task as workers and `enqueue` by name need it: without the types of its arguments."""
+    """A task as workers and `jobs.enqueue(name)` use it, without the static types of its arguments."""
 
-    failures = Failures()  # its queue's, once it is declared there
+    failures = Failures()  # replaced by the queue's
     queue: object = None
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
@@ -44,11 +44,11 @@ class Declaration:
         self.takes_context = takes_context(function, Context)
         self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
         kind = Arguments if options.batch is None else ItemArguments
-        self.arguments = kind(name, function, skip_first=self.takes_context)
+        self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
         self.limits = bound_to(options.limits or (), name, self.arguments)
 
     def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
-        """The limits of a job: those given with it, else those of the task; None if it has none."""
+        """Return the limits of a job: those given with it, else those of the task, else None."""
         if given is None:
             return self.limits or None
         bound = bound_to(given, self.name, self.arguments)
@@ -56,7 +56,7 @@ class Declaration:
         return bound
 
     def payload_of(self, arguments: object) -> str:
-        """The payload for a dict of arguments."""
+        """Return the payload for a dict of arguments."""
         return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
 
 
@@ -78,28 +78,53 @@ def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
 def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
     for row in rows:
         if not isinstance(row, Mapping):
-            raise InvalidArguments(task, f"wants a dict of argument names to values, not {row!r}")
+            raise InvalidArguments(task, f"the arguments must be a dict of argument names to values, got {row!r}")
         yield row
 
 
 def declare(function: Callable[..., object], options: Options) -> Declaration:
-    """Check a function and its options; refused ones say why."""
+    """Return the declaration of a function, or raise `InvalidOption`."""
+    if isinstance(function, classmethod):
+        raise _method_refused(function.__qualname__)
     if not callable(function):
-        raise InvalidOption("task", f"wants a function, not {function!r}")
+        raise InvalidOption("task", f"must be a function, got {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidOption("task", f"{function.__qualname__} is a generator: its body would never run")
     name = options.name or getattr(function, "__name__", None)
     if not name or name == "<lambda>":
-        raise InvalidOption("name", f"{function!r} has no name of its own; give one with task(name=…)")
+        raise InvalidOption("name", f"{function!r} has no name; give it one with task(name=…)")
     if name in options.aliases:
-        raise InvalidOption("aliases", f"must be other names than the task's own, got {name!r}")
+        raise InvalidOption("aliases", f"must differ from the task's own name, got {name!r}")
+    _check_first_parameters(name, function)
     if options.isolated:
         home_of(function)
     return Declaration(name, function, options)
 
 
+def _check_first_parameters(name: str, function: Callable[..., object]) -> None:
+    parameters = parameters_of(function)
+    hints = hints_of(function)
+    for index, parameter in enumerate(parameters):
+        if index == 0 and parameter.name in ("self", "cls") and parameter.name not in hints:
+            raise _method_refused(getattr(function, "__qualname__", name))
+        if index == 0 and parameter.name == "ctx" and parameter.name not in hints:
+            raise InvalidOption(
+                f"task {name!r}", "the parameter ctx has no annotation; write ctx: Context to receive the context"
+            )
+        if index > 0 and hints.get(parameter.name) is Context:
+            raise InvalidOption(f"task {name!r}", f"{parameter.name}: Context must be the first parameter")
+
+
+def _method_refused(name: str) -> InvalidOption:
+    return InvalidOption(
+        "task",
+        f"{name} is a method, and a worker has no object to call it on; declare a function or a @staticmethod,"
+        " and pass what it needs as arguments",
+    )
+
+
 declared_here: weakref.WeakValueDictionary[tuple[str, str, str], Declaration] = weakref.WeakValueDictionary()
-"""The isolated tasks of this process, by module, qualified name and task. A child process finds its task here."""
+"""The isolated tasks of this process, by module, qualified name and task name, for child processes."""
 
 
 def remember(declaration: Declaration) -> None:

@@ -1,11 +1,11 @@
-"""How failures are recorded in one queue: codes of its own, its scrubber, how much of a traceback is kept."""
+"""How a queue records failures: the app's error codes, its scrubber and the length of tracebacks."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 
-from rowcall.base.text import DETAIL_LENGTH, code_complaint, storable
+from rowcall.base.text import DETAIL_LENGTH, code_problem, storable
 from rowcall.context import logger
 from rowcall.domain.error_codes import code_of
 from rowcall.domain.errors import Control, InvalidOption
@@ -18,7 +18,7 @@ CodeFunction = Callable[[BaseException], str]
 
 
 class Failures:
-    """Nothing of the user's that is called here can take a worker down."""
+    """Calls the user's functions so that a failure in them does not stop a worker."""
 
     def __init__(self, scrub: Scrub | None = None, traceback_limit: int = DEFAULT_TRACEBACK_LIMIT) -> None:
         self._codes: dict[type[BaseException], str | CodeFunction] = {}
@@ -32,21 +32,23 @@ class Failures:
         return self._scrub is not None
 
     def declare(self, kind: type[BaseException], code: str | CodeFunction) -> None:
-        """The code of a class of errors and of those below it; refused ones say why."""
+        """Set the code of a class of errors and its subclasses, or raise `InvalidOption`."""
         self.check(kind)
         if inspect.iscoroutinefunction(code):
-            raise InvalidOption("error_code", "wants a function that is not async")
-        if not callable(code) and (complaint := code_complaint(code)):
-            raise InvalidOption("error_code", complaint)
+            raise InvalidOption("error_code", "must be a function that is not async")
+        if not callable(code) and (problem := code_problem(code)):
+            raise InvalidOption("error_code", problem)
         self._codes[kind] = code
 
     def check(self, kind: type[BaseException]) -> None:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise InvalidOption("error_code", f"wants a class of exceptions, not {kind!r}")
+            raise InvalidOption("error_code", f"must be for a class of exceptions, got {kind!r}")
         if issubclass(kind, Control):
-            raise InvalidOption("error_code", f"{kind.__name__} says by itself how an attempt ends")
+            raise InvalidOption(
+                "error_code", f"{kind.__name__} cannot have a code: it already chooses how an attempt ends"
+            )
         if kind in self._codes:
-            raise InvalidOption("error_code", f"{kind.__name__} has one already")
+            raise InvalidOption("error_code", f"{kind.__name__} already has a code")
 
     def code_of(self, error: BaseException) -> str:
         return code_of(error, self._own_code)
@@ -55,13 +57,13 @@ class Failures:
         return raised(error, self.code_of(error), scrub=self.scrub, traceback_limit=self._traceback_limit)
 
     def told(self, error: BaseException, code: str, detail: str, traceback: str) -> Raised:
-        """The same of an exception in another process, to which `error` is as like as can be."""
+        """Return the outcome for an exception in a child process, which `error` resembles."""
         limit = self._traceback_limit
         text = storable(self.scrub(traceback), limit) if limit else None
         return Raised(scrubbed(error, self.scrub), code, self.detail(detail), text)
 
     def own_code(self, error: BaseException) -> str | None:
-        """The code that the app itself gives to it, if any."""
+        """Return the app's code for it, or None."""
         return self._own_code(error)
 
     def unfit(self, error: BaseException, code: str | None = None) -> Unfit:
@@ -74,7 +76,7 @@ class Failures:
         return traceback_of(error, self.scrub, self._traceback_limit)
 
     def described(self, error: BaseException) -> str:
-        """For the log: the traceback where one is wanted, else what the error says."""
+        """Return a text for the log: the traceback if tracebacks are kept, else the message."""
         return self.traceback_of(error) or f"{type(error).__name__}: {detail_of(error, self.scrub)}"
 
     def _own_code(self, error: BaseException) -> str | None:
@@ -88,7 +90,7 @@ class Failures:
     def _asked(self, kind: type[BaseException], function: CodeFunction, error: BaseException) -> str | None:
         try:
             code: object = function(error)
-            problem = code_complaint(code)
+            problem = code_problem(code)
         except BaseException as broken:
             code, problem = None, f"raised {type(broken).__name__}"
         if problem is None:
@@ -96,7 +98,7 @@ class Failures:
         if kind not in self._told:
             self._told.add(kind)
             said = self.scrub(problem)
-            logger.error("the error code of %s is passed over, the default one is taken: %s", kind.__name__, said)
+            logger.error("ignored the error code of %s, used the default: %s", kind.__name__, said)
         return None
 
     def _scrubbed(self, text: str) -> str:
@@ -105,10 +107,10 @@ class Failures:
             scrubbed: object = self._scrub(text)
             if isinstance(scrubbed, str):
                 return scrubbed
-            problem = f"it gave {type(scrubbed).__name__}, not a text"
-        except BaseException as broken:  # what it says may hold what it was to hide
+            problem = f"it returned {type(scrubbed).__name__}, not str"
+        except BaseException as broken:  # its message may contain the secret
             problem = f"it raised {type(broken).__name__}"
         if SCRUBBING_FAILED not in self._told:
             self._told.add(SCRUBBING_FAILED)
-            logger.error("the scrubber failed, so texts are replaced by %s: %s", SCRUBBING_FAILED, problem)
+            logger.error("scrub failed, texts are replaced by %s: %s", SCRUBBING_FAILED, problem)
         return SCRUBBING_FAILED

@@ -1,4 +1,4 @@
-"""The limits that a process declares: checked against each other, published, and bound to the jobs it enqueues."""
+"""The limits that a process declares, and how they apply to the jobs it enqueues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rowcall.domain.config import queue_complaint
+from rowcall.declare import option_checks as check
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
@@ -17,7 +17,7 @@ MOST_GIVEN = 10_000
 
 
 class KnownLimits:
-    """What this process knows of limits. Two that have one name must be one limit."""
+    """The limits of this process. Two limits with the same name must be equal."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Limit] = {}
@@ -33,17 +33,22 @@ class KnownLimits:
     def declare_queue(self, queue: str, limits: Sequence[Limit]) -> None:
         for limit in limits:
             if limit.by is not None:
-                raise InvalidOption("limit", f"{limit.name!r}: a limit of a queue is about all its jobs, without by")
+                raise InvalidOption(
+                    "limit",
+                    f"{limit.name!r}: a limit of a queue cannot have by={limit.by!r}; it counts all jobs of the queue",
+                )
         self._declare(limits)
         self._of_queue[queue] = tuple(LimitOf(limit) for limit in limits)
 
     def check(self, limits: Sequence[Limit]) -> None:
-        """Refuse what disagrees with what is declared, or was given before."""
+        """Refuse a limit that differs from one with the same name."""
         for limit in limits:
             known = self._by_name.get(limit.name) or self._given.get(limit.name, limit)
             if known != limit:
-                raise InvalidOption("limit", f"{limit.name!r} is declared twice, and differently: {known} and {limit}")
-        if len(self._given) >= MOST_GIVEN:  # names that are made up as they go: the last ones will do
+                raise InvalidOption(
+                    "limit", f"{limit.name!r} is declared twice with different values: {known} and {limit}"
+                )
+        if len(self._given) >= MOST_GIVEN:  # names are generated, perhaps one per job: keep the recent ones
             self._given.clear()
         self._given.update({limit.name: limit for limit in limits})
 
@@ -57,7 +62,7 @@ class KnownLimits:
 
 
 def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[LimitOf, ...]:
-    """The limits of a task; refused where one counts by an argument that the task does not have."""
+    """Return the limits of a task, or raise `InvalidOption` if one counts by an argument that the task lacks."""
     bound = []
     for limit in limits:
         if limit.by is None:
@@ -66,7 +71,7 @@ def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[
         if limit.by not in arguments.names and not arguments.takes_any:
             names = ", ".join(arguments.names) or "none"
             raise InvalidOption(
-                "limit", f"{limit.name!r} counts by {limit.by!r}, which {task} does not take (its arguments: {names})"
+                "limit", f"{limit.name!r}: by={limit.by!r} is not an argument of {task} (arguments: {names})"
             )
         bound.append(LimitOf(limit, arguments.value_if_missing(limit.by)))
     return tuple(bound)
@@ -77,12 +82,12 @@ def limited(job: NewJob, limits: tuple[LimitOf, ...] | None) -> NewJob:
 
 
 def limits_text(job: NewJob, payload: Mapping[str, object]) -> str | None:
-    """What the row says of its limits."""
+    """Return the text of the column `limits`."""
     return None if job.limited_by is None else entries_to_text(one.entry(payload) for one in job.limited_by)
 
 
 def with_limits(job: NewJob, payload: str) -> NewJob:
-    """The job with what its row says of its limits."""
+    """Return the job with the text of its column `limits`."""
     if job.limited_by is None:
         return job
     return msgspec.structs.replace(job, limits=limits_text(job, payload_from_row(payload)), limited_by=None)
@@ -93,9 +98,5 @@ def limits_texts(job: NewJob, payloads: Sequence[str]) -> list[str | None] | Non
 
 
 def checked_queue_limit(queue: object, limit: object) -> tuple[Limit, ...]:
-    if complaint := queue_complaint(queue):
-        raise InvalidOption("queue", complaint)
-    limits = checked_limits(limit)
-    if limits is None:
-        raise InvalidOption("limit", 'wants a Limit, such as Limit("mail", concurrency=10), not None')
-    return limits
+    check.queue("queue", queue)
+    return checked_limits(limit)

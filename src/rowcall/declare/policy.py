@@ -1,4 +1,4 @@
-"""Which retry policy rules an attempt: the row's, else the task's, else the default."""
+"""The retry policy of an attempt: from the row, else from the task, else the default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def policy_of(task: Declaration | None, row: str | None) -> RetryPolicy:
         try:
             return backoff_from_text(row)
         except Exception as error:
-            logger.warning("the retry policy in the row is passed over: %s", error)
+            logger.warning("ignored the retry policy in a job's row: %s", error)
     if task is None or task.options.retry is None:
         return DEFAULT_BACKOFF
     declared = task.options.retry
@@ -23,15 +23,15 @@ def policy_of(task: Declaration | None, row: str | None) -> RetryPolicy:
 
 
 def guarded(policy: RetryCallable, failures: Failures) -> RetryCallable:
-    """A callable of the user's that cannot take the worker down: where it fails, the default policy answers."""
+    """Return a policy that uses the default where the user's callable fails, so that the worker survives."""
 
     def delay_seconds(attempt: int, error: BaseException) -> float:
         try:
             answer: object = policy(attempt, error)
             return answer.total_seconds() if isinstance(answer, timedelta) else float(answer)  # type: ignore[arg-type]
         except Exception as broken:
-            # not logger.exception: the handler's error is in its context, and has to be scrubbed
-            logger.error("a retry policy failed; the default one decides instead\n%s", failures.described(broken))
+            # not logger.exception: the handler's error is in its context, and must be scrubbed
+            logger.error("a retry policy failed; used the default policy\n%s", failures.described(broken))
             return DEFAULT_BACKOFF.delay_seconds(attempt, chance=1.0)
 
     return delay_seconds

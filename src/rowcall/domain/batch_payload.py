@@ -1,4 +1,4 @@
-"""The arguments of one job of a batch: what one item of the handler's list takes."""
+"""The arguments of a job of a batch task: one item of the handler's list."""
 
 from __future__ import annotations
 
@@ -11,79 +11,69 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from rowcall.base.text import did_you_mean
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.payload import (
-    MISMATCH_CODE,
     Arguments,
-    PayloadUnfit,
+    Hint,
     decode_custom,
     decoder_of,
     encode_custom,
     explain,
     hints_of,
     parameters_of,
-    placed,
+    positional,
 )
 
 ITEM = "item"
-_WANTED = "wants a function whose one parameter is a list of items, such as `def index(items: list[Document])`"
+_WANTED = "needs a function with one parameter, a list of items, such as `def index(items: list[Document])`"
 _LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 
 Field = tuple[str, object] | tuple[str, object, object]
 
 
 class ItemArguments(Arguments):
-    """A class with fields gives its fields, a dict any names; any other item is one argument, `item`.
+    """The arguments are the fields of a class, any names for a dict, and one argument `item` for any other type.
 
     >>> def square(items: list[int]) -> list[int]: return [item * item for item in items]
     >>> ItemArguments("square", square, skip_first=False).to_json((5,), {})
     '{"item":5}'
     """
 
-    def __init__(self, task: str, function: Callable[..., object], *, skip_first: bool) -> None:
+    def __init__(
+        self, task: str, function: Callable[..., object], *, skip_first: bool, hint: Hint = lambda name: ""
+    ) -> None:
         self._task = task
+        self._hint = hint
         self._kind = kind = _item_of(task, function, skip_first=skip_first)
-        self._positional_only = {}
-        self._names = []
         fields = _fields_of(kind)
-        self._is_whole = self.takes_any = fields is None
-        self._is_alone = not (_is_dict(kind) or _is_pydantic(kind)) and fields is None
+        self._is_alone = fields is None and not (_is_dict(kind) or _is_pydantic(kind))
         if self._is_alone:
-            self._names, fields = [ITEM], [(ITEM, kind)]
-            self._is_whole = self.takes_any = False
-        self._if_missing = {str(field[0]): None for field in fields or ()}
-        if fields is not None:
-            if any(field[0] == BLOB_KEY for field in fields):
-                raise InvalidOption(f"task {task!r}", f"no field may have the name {BLOB_KEY}: it marks a reference")
-            self._defaults = any(len(field) == 3 for field in fields)
-            self._if_missing = dict.fromkeys(field[0] for field in fields)
-            self._decoder = decoder_of(task, fields)
-        else:
-            self._defaults = False
-            self._if_missing = {}
-            self._decoder = _whole_decoder(task, kind)
-        self._placed = placed(self._names)
+            fields = [(ITEM, kind)]
+        self.takes_any = fields is None
+        self._positional_only = {}
+        self._names = [ITEM] if self._is_alone else []
+        self._if_missing = dict.fromkeys(str(field[0]) for field in fields or ())
+        if BLOB_KEY in self._if_missing:
+            raise InvalidOption(f"task {task!r}", f"no field can have the name {BLOB_KEY}, which is reserved")
+        self._defaults = any(len(field) == 3 for field in fields or ())
+        self._decoder = _whole_decoder(task, kind) if fields is None else decoder_of(task, fields)
+        self._positional = positional(self._names)
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         if args and not self._is_alone:
-            kwargs = self._taken_apart(args, kwargs)
-            args = ()
+            args, kwargs = (), self._taken_apart(args, kwargs)
         if BLOB_KEY in kwargs:
-            raise InvalidArguments(self._task, f"no argument may have the name {BLOB_KEY}: it marks a reference")
+            raise InvalidArguments(self._task, f"no argument can have the name {BLOB_KEY}, which is reserved")
         if _is_pydantic(self._kind):
             self._refuse_unknown(kwargs)
         return super().to_json(args, kwargs)
 
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
-        """The item, as the one positional argument."""
-        if self._is_whole:
-            try:
-                return [self._decoder.decode(text)], {}
-            except msgspec.ValidationError as error:
-                raise PayloadUnfit(MISMATCH_CODE, explain(error)) from error
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise PayloadUnfit("INVALID_INPUT:NOT_JSON", f"the payload is not JSON: {error}") from error
+        """Return the item, as the one positional argument."""
+        if self.takes_any:
+            return [self.decode(text)], {}
         _, given = super().from_json(text)
         if self._is_alone:
             return [given[ITEM]], {}
@@ -91,7 +81,7 @@ class ItemArguments(Arguments):
         return [self._kind(**given)], {}
 
     def _taken_apart(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """One whole item in place of its fields."""
+        """Return the fields of an item that is given as a whole."""
         kind = dict if _is_dict(self._kind) or typing.is_typeddict(self._kind) else self._kind
         if len(args) > 1 or kwargs or not isinstance(args[0], kind):  # type: ignore[arg-type]
             name = getattr(kind, "__name__", str(kind))
@@ -99,7 +89,7 @@ class ItemArguments(Arguments):
         try:
             given: dict[str, object] = msgspec.to_builtins(args[0], enc_hook=encode_custom)
         except Exception as error:
-            raise InvalidArguments(self._task, explain(error)) from error
+            raise InvalidArguments(self._task, f"the item is {explain(error)}") from error
         return given
 
     def _refuse_unknown(self, kwargs: Mapping[str, object]) -> None:
@@ -108,7 +98,9 @@ class ItemArguments(Arguments):
         if self._kind.model_config.get("extra") is None:  # type: ignore[attr-defined]
             for name in kwargs:
                 if name not in known and name not in aliases:
-                    raise InvalidArguments(self._task, f"there is no argument `{name}`")
+                    raise InvalidArguments(
+                        self._task, f"unexpected argument {name!r}{self._hint(name) or did_you_mean(name, known)}"
+                    )
 
 
 def _item_of(task: str, function: Callable[..., object], *, skip_first: bool) -> object:
@@ -121,7 +113,7 @@ def _item_of(task: str, function: Callable[..., object], *, skip_first: bool) ->
     annotation = hints_of(function).get(parameters[0].name, list)
     origin = typing.get_origin(annotation) or annotation
     if origin not in _LISTS:
-        raise InvalidOption("batch", f"{_WANTED}; `{parameters[0].name}` of {task!r} is no list")
+        raise InvalidOption("batch", f"{_WANTED}; `{parameters[0].name}` of {task!r} is not a list")
     return (typing.get_args(annotation) or (typing.Any,))[0]
 
 
@@ -135,7 +127,7 @@ def _is_pydantic(kind: object) -> bool:
 
 
 def _fields_of(kind: object) -> list[Field] | None:
-    """The fields of a dataclass, a TypedDict or a struct; None for what has none."""
+    """Return the fields of a dataclass, a TypedDict or a struct, or None for any other type."""
     if not isinstance(kind, type):
         return None
     if dataclasses.is_dataclass(kind):
@@ -155,7 +147,7 @@ def _fields_of(kind: object) -> list[Field] | None:
 def _field(kind: type, name: str, *, required: bool) -> Field:
     annotation: object = typing.get_type_hints(kind, include_extras=True)[name]
     origin = typing.get_origin(annotation)
-    if origin in (typing.Required, typing.NotRequired):  # a TypedDict does not know it where annotations are texts
+    if origin in (typing.Required, typing.NotRequired):  # __required_keys__ is wrong if annotations are strings
         annotation, required = typing.get_args(annotation)[0], origin is typing.Required
     if required:
         return name, annotation
@@ -166,4 +158,4 @@ def _whole_decoder(task: str, kind: object) -> msgspec.json.Decoder[msgspec.Stru
     try:
         return msgspec.json.Decoder(kind, dec_hook=decode_custom)
     except (TypeError, NameError, RuntimeError) as error:
-        raise InvalidOption(f"task {task!r}", f"its annotations cannot be read from JSON: {error}") from error
+        raise InvalidOption(f"task {task!r}", f"an annotation has no JSON form: {error}") from error

@@ -1,6 +1,6 @@
-"""Where large arguments and results are kept, and how a row refers to them.
+"""Blob stores for large arguments and results, and the references to them in rows.
 
-Write a class with the four methods of `BlobStore` to keep them in a place of your own: `Rowcall(blobs=MyStore())`.
+Write a class with the four methods of `BlobStore` to store them elsewhere: `Rowcall(blobs=MyStore())`.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _SHORTEST, _LONGEST = 100, 160  # of a reference, as any database writes it
 
 
 class BlobStore(Protocol):
-    """Keeps bytes under their digest: 64 hexadecimal digits, which name this content and no other.
+    """Stores bytes under their digest, 64 hexadecimal digits that identify the content.
 
-    Called from many threads and processes at once. What it raises fails the call or the attempt that needed it.
+    It is called from many threads and processes. An exception fails the call or the attempt that needed the blob.
     """
 
     def put(self, digest: str, data: bytes) -> None:
-        """Keep the data; it is safe when this returns. One that is there already counts as put now."""
+        """Store the data durably. If the digest is already stored, renew its time."""
 
     def get(self, digest: str) -> bytes:
-        """The data; `KeyError` where there is none. Rowcall compares it with the digest."""
+        """Return the data, or raise `KeyError`. Rowcall compares it with the digest."""
 
     def digests(self, older_than_seconds: float) -> Iterable[str]:
-        """Those that were last put longer ago than that, in any order."""
+        """Return the digests that were last put longer ago than that, in any order."""
 
     def delete(self, digest: str, older_than_seconds: float) -> None:
-        """Remove it, unless it was put again since then; one that is not there is no error."""
+        """Delete the data, unless it was put again since then. A missing digest is not an error."""
 
 
 class Reference(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"address": BLOB_KEY}, kw_only=True, gc=False
 ):
-    """What a row holds in place of a large payload or result."""
+    """What a row contains instead of a large payload or result."""
 
     address: Annotated[str, msgspec.Meta(pattern=rf"\A{_SCHEME}[0-9a-f]{{64}}\Z")]
     size: Annotated[int, msgspec.Meta(ge=0)]
@@ -68,7 +68,7 @@ def refer(data: bytes) -> Reference:
 
 
 def reference_of(text: str | None) -> Reference | None:
-    """The reference that a payload or a result is, if it is one."""
+    """Return the reference in the text of a payload or result, or None."""
     if text is None or not _SHORTEST <= len(text) <= _LONGEST or BLOB_KEY not in text:
         return None
     try:
@@ -78,7 +78,7 @@ def reference_of(text: str | None) -> Reference | None:
 
 
 def reference_in(value: object) -> Reference | None:
-    """`reference_of`, for a value that was read from its text."""
+    """Return the reference in a decoded payload or result, or None."""
     if not isinstance(value, dict) or BLOB_KEY not in value:
         return None
     try:
@@ -88,13 +88,13 @@ def reference_in(value: object) -> Reference | None:
 
 
 def read(store: BlobStore, reference: Reference) -> str:
-    """The text that was put; `BlobUnreadable` where it is missing or not the same any more."""
+    """Return the text that was stored, or raise `BlobUnreadable`."""
     digest = reference.digest
     try:
         data = store.get(digest)
     except KeyError:
-        raise BlobMissing(f"the blob {digest} is not in its store") from None
+        raise BlobMissing(f"blob {digest} is not in the blob store") from None
     if len(data) != reference.size or hashlib.sha256(data).hexdigest() != digest:
-        detail = f"the blob {digest} has {len(data)} bytes, and they are not the {reference.size} that were put there"
+        detail = f"blob {digest} was changed: stored with {reference.size} bytes, now {len(data)} or other bytes"
         raise BlobDamaged(detail)
     return data.decode()

@@ -1,4 +1,4 @@
-"""One frozen, checked configuration; a wrong one says everything that is wrong with it at once."""
+"""The configuration of a queue, checked. `InvalidOption` lists all problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rowcall.base.urls import shown as shown
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
-from rowcall.domain.job import EVERY_QUEUE
+from rowcall.domain.names import queue_problem
 from rowcall.domain.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
@@ -27,7 +27,6 @@ Durability = Literal["full", "normal"]
 
 _FILE = re.compile(r"(?:[A-Za-z]:(?=[\\/]))?[^:@=?#]*")
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_NAME_LENGTH = 200
 _LIMITS = (100, 1_000_000)
 PATH_ADVICE = " or pass a pathlib.Path"
 
@@ -40,7 +39,7 @@ LEAST_BYTES, MOST_BYTES = 1024, 512 * 1024 * 1024  # what PostgreSQL can hold in
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A PostgreSQL server and one of its databases. `listen_url` is the same without a pooler in between."""
+    """A database on a PostgreSQL server. `listen_url` is the same database without a pooler in between."""
 
     url: str
     listen_url: str | None = None
@@ -51,7 +50,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` names a SQLite file, unless there is a `server`."""
+    """The options of a queue. `path` is a SQLite file, unless there is a `server`."""
 
     path: str = ""
     server: Server | None = None
@@ -100,21 +99,22 @@ def configure(
     except InvalidOption as error:
         problems.append(error)
     if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):
-        problems.append(InvalidOption("table_prefix", "names that begin with sqlite_ belong to SQLite"))
+        problems.append(InvalidOption("table_prefix", "must not begin with sqlite_, which is reserved by SQLite"))
     elif not isinstance(table_prefix, str) or not _PREFIX.fullmatch(table_prefix):
-        problems.append(InvalidOption("table_prefix", _prefix_complaint(table_prefix)))
+        problems.append(InvalidOption("table_prefix", _prefix_problem(table_prefix)))
     if durability not in ("full", "normal"):
-        problems.append(InvalidOption("durability", f'wants "full" or "normal", not {durability!r}'))
-    if complaint := queue_complaint(default_queue):
-        problems.append(InvalidOption("default_queue", complaint))
+        problems.append(InvalidOption("durability", f'must be "full" or "normal", got {durability!r}'))
+    if problem := queue_problem(default_queue):
+        problems.append(InvalidOption("default_queue", problem))
     if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
-        problems.append(InvalidOption("busy_timeout", f"wants seconds from 0 to 3600, not {busy_timeout!r}"))
+        problems.append(InvalidOption("busy_timeout", f"must be seconds from 0 to 3600, got {busy_timeout!r}"))
     if retention is not None and not isinstance(retention, Retention):
-        problems.append(InvalidOption("retention", f"wants a Retention, not {retention!r}"))
+        problems.append(InvalidOption("retention", f"must be a Retention, got {retention!r}"))
     if scrub is not None and (not callable(scrub) or inspect.iscoroutinefunction(scrub)):
-        problems.append(InvalidOption("scrub", f"wants a function of a text that gives a text, not {scrub!r}"))
-    if complaint := _limit_complaint(traceback_limit):
-        problems.append(InvalidOption("traceback_limit", complaint))
+        problems.append(InvalidOption("scrub", f"must be a function from str to str, got {scrub!r}"))
+    if traceback_limit is not None and not _is_limit(traceback_limit):
+        problem = f"must be {_LIMITS[0]} to {_LIMITS[1]:,} characters, or 0 for none, got {traceback_limit!r}"
+        problems.append(InvalidOption("traceback_limit", problem))
     problems += _blob_problems(blobs, blob_threshold, payload_limit)
     mismatch_grace_seconds = 0.0
     try:
@@ -148,35 +148,34 @@ def _blob_problems(blobs: object, blob_threshold: object, payload_limit: object)
         wanted = ("put", "get", "digests", "delete")
         missing = [name for name in wanted if not callable(getattr(blobs, name, None))]
         if missing or isinstance(blobs, type):
-            problem = f"has no {', '.join(missing)}" if missing else "wants an object, not its class"
-            yield InvalidOption("blobs", f"wants a BlobStore: {type(blobs).__name__} {problem}")
+            problem = f"{type(blobs).__name__} has no {', '.join(missing)}" if missing else "got its class"
+            yield InvalidOption("blobs", f"must be a BlobStore: {problem}")
     for option, size in (("blob_threshold", blob_threshold), ("payload_limit", payload_limit)):
         if isinstance(size, bool) or not isinstance(size, int) or not LEAST_BYTES <= size <= MOST_BYTES:
-            yield InvalidOption(option, f"wants a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, not {size!r}")
+            yield InvalidOption(option, f"must be a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, got {size!r}")
 
 
-def _limit_complaint(limit: object) -> str | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int) or not (limit == 0 or _LIMITS[0] <= limit <= _LIMITS[1]):
-        return f"wants {_LIMITS[0]} to {_LIMITS[1]:,} characters, or 0 for none, not {limit!r}"
-    return None
+def _is_limit(limit: object) -> bool:
+    is_whole = isinstance(limit, int) and not isinstance(limit, bool)
+    return is_whole and (limit == 0 or _LIMITS[0] <= limit <= _LIMITS[1])  # type: ignore[operator]
 
 
 def _with_options(
     place: str | Server, listen_url: str | None, pool_size: int | None, problems: list[InvalidOption]
 ) -> str | Server:
-    """The place with what only a server has."""
+    """Return the place with the options that only a server has."""
     if isinstance(place, str):
         for option, value in (("listen_url", listen_url), ("pool_size", pool_size)):
             if value is not None:
-                problems.append(InvalidOption(option, "is for PostgreSQL; a SQLite file has no use for it"))
+                problems.append(InvalidOption(option, "is an option for PostgreSQL; remove it for a SQLite file"))
         return place
     if listen_url is not None and not _is_server_url(listen_url):
-        problems.append(InvalidOption("listen_url", "wants a postgresql:// URL that leads past the pooler"))
+        problems.append(InvalidOption("listen_url", "must be a postgresql:// URL that does not go through a pooler"))
     size = DEFAULT_POOL_SIZE if pool_size is None else pool_size
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_POOLED:
-        problems.append(InvalidOption("pool_size", f"wants a whole number from 1 to {MOST_POOLED}, not {pool_size!r}"))
+        problems.append(
+            InvalidOption("pool_size", f"must be a whole number from 1 to {MOST_POOLED}, got {pool_size!r}")
+        )
     return Server(url=place.url, listen_url=listen_url, pool_size=size)
 
 
@@ -185,7 +184,7 @@ def _is_server_url(url: object) -> bool:
 
 
 def place_of(url: str | Path | None) -> str | Server:
-    """The SQLite file, or the server, that a URL, a path or `$ROWCALL_URL` names.
+    """Return the SQLite file or the server of a URL, a path or `$ROWCALL_URL`.
 
     >>> place_of("sqlite:///app.db"), place_of("sqlite:////srv/app.db")
     ('app.db', '/srv/app.db')
@@ -197,59 +196,37 @@ def place_of(url: str | Path | None) -> str | Server:
     if isinstance(url, Path):
         return str(url)
     if not isinstance(url, str):
-        raise InvalidOption("url", f"wants a URL or a pathlib.Path, not {type(url).__name__}")
+        raise InvalidOption("url", f"must be a URL or a pathlib.Path, got {type(url).__name__}")
     if url.startswith("sqlite:///"):
         rest = url.removeprefix("sqlite:///")
         if looks_secret(rest):
             raise InvalidOption(
-                "url", "a SQLite URL takes no user and no password (in a file name, write : as %3A and @ as %40)"
+                "url", "a SQLite URL has no user and password (in a file name, write : as %3A and @ as %40)"
             )
         if "?" in rest or "#" in rest:
             raise InvalidOption(
-                "url", f"{shown(url)!r} has options, and SQLite URLs here take none (in a file name, ? is %3F)"
+                "url", f"{shown(url)!r} has parameters, and SQLite URLs have none (in a file name, write ? as %3F)"
             )
         path = unquote(rest)
         if path and "\0" not in path:
             return path
-        raise InvalidOption("url", f"{shown(url)!r} names no file; write sqlite:///app.db")
+        raise InvalidOption("url", f"{shown(url)!r} does not name a file; write sqlite:///app.db")
     if _is_server_url(url):
         return Server(url=url)
     scheme, mark, _ = url.partition("://")
     if mark:
         scheme = shown(url).partition("://")[0]
     if mark and scheme.startswith(("postgresql+", "postgres+")):
-        raise InvalidOption("url", f"{scheme}:// names a driver as SQLAlchemy does; write postgresql:// alone")
+        raise InvalidOption("url", f"{scheme}:// names a driver, as in SQLAlchemy; write postgresql://")
     if mark:
-        advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "known are sqlite and postgresql"
-        raise InvalidOption("url", f"{scheme}:// is not a kind of database known here ({advice}): sqlite:///app.db")
-    if not _FILE.fullmatch(url):  # perhaps a server's, and not to be shown
+        advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "use sqlite or postgresql"
+        raise InvalidOption("url", f"unknown database {scheme}:// ({advice}), such as sqlite:///app.db")
+    if not _FILE.fullmatch(url):  # perhaps a server's with a password, so it is not shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")
 
 
-def _prefix_complaint(prefix: object) -> str:
+def _prefix_problem(prefix: object) -> str:
     if isinstance(prefix, str) and _PREFIX.fullmatch(prefix.lower()):
-        return f"must not have capitals, which databases do not tell apart: use {prefix.lower()!r}, not {prefix!r}"
+        return f"must be lower case: use {prefix.lower()!r}, got {prefix!r}"
     return f"must be 1 to 40 letters from a to z, digits and _, and not begin with a digit, got {prefix!r}"
-
-
-def name_complaint(name: object, longest: int = _NAME_LENGTH) -> str | None:
-    """What is wrong with the name of a queue or a task, if anything."""
-    if not isinstance(name, str):
-        return f"wants a text, not {type(name).__name__}"
-    if not name or len(name) > longest:
-        return f"wants 1 to {longest} characters, not {len(name)}"
-    if "\0" in name:
-        return "cannot hold a NUL character"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "holds half of a surrogate pair"
-    return None
-
-
-def queue_complaint(name: object) -> str | None:
-    """Return what is wrong with the name of a queue, if anything."""
-    if name == EVERY_QUEUE:
-        return f"{name!r} stands for every queue and cannot be the name of one"
-    return name_complaint(name)

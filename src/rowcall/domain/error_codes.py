@@ -1,7 +1,6 @@
-"""Which code counts an exception: `CATEGORY:SUBCATEGORY`, from tables of names.
+"""Error codes of exceptions, `CATEGORY:SUBCATEGORY`, from tables of class names.
 
-A class is looked up by its full name, its own first and then those of its bases, so that no library is imported to
-learn whether an error is one of its. Values in, values out.
+A class is looked up by its full name, then its bases, so that no library must be imported to recognise its errors.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from http import HTTPStatus
 from rowcall.base.text import CODE_LENGTH
 
 BY_TYPE: dict[str, str] = {
-    "builtins.TimeoutError": "TIMEOUT:OPERATION",  # also asyncio's, socket's and that of concurrent.futures
+    "builtins.TimeoutError": "TIMEOUT:OPERATION",  # also of asyncio, socket and concurrent.futures
     "multiprocessing.context.TimeoutError": "TIMEOUT:OPERATION",
     "subprocess.TimeoutExpired": "TIMEOUT:SUBPROCESS",
     "httpx.TimeoutException": "TIMEOUT:UPSTREAM_API",
     "requests.exceptions.Timeout": "TIMEOUT:UPSTREAM_API",
-    "requests.exceptions.ConnectTimeout": "TIMEOUT:UPSTREAM_API",  # first of all a ConnectionError
+    "requests.exceptions.ConnectTimeout": "TIMEOUT:UPSTREAM_API",  # its first base is ConnectionError
     "urllib3.exceptions.TimeoutError": "TIMEOUT:UPSTREAM_API",
     "psycopg_pool.PoolTimeout": "TIMEOUT:DB_POOL",
     "sqlalchemy.exc.TimeoutError": "TIMEOUT:DB_POOL",
@@ -51,7 +50,7 @@ BY_TYPE: dict[str, str] = {
     "json.decoder.JSONDecodeError": "INVALID_INPUT:NOT_JSON",
     "builtins.MemoryError": "RESOURCE:OUT_OF_MEMORY",
     "builtins.AssertionError": "INTERNAL:ASSERTION_FAILED",
-    # said without a number, as programs do
+    # raised by programs, without an errno
     "builtins.FileNotFoundError": "OS:ENOENT",
     "builtins.FileExistsError": "OS:EEXIST",
     "builtins.IsADirectoryError": "OS:EISDIR",
@@ -106,14 +105,14 @@ OwnCode = Callable[[BaseException], str | None]
 
 
 def code_of(error: BaseException, own: OwnCode = lambda error: None) -> str:
-    """The code of an exception; `own` is asked first.
+    """Return the code of an exception. `own` comes before the tables.
 
     >>> code_of(TimeoutError()), code_of(FileNotFoundError(2, "gone")), code_of(ZeroDivisionError())
     ('TIMEOUT:OPERATION', 'OS:ENOENT', 'INTERNAL:ZeroDivisionError')
     """
     try:
         known = _known(error, own, 0)
-    except Exception:  # a class of the user's with attributes that cannot be read
+    except Exception:  # a user's class with attributes that raise
         known = None
     return known or internal_code(type(error))
 
@@ -150,7 +149,7 @@ def _known(error: BaseException, own: OwnCode, depth: int) -> str | None:
 
 
 def _shared(group: BaseExceptionGroup[BaseException], own: OwnCode, depth: int) -> str | None:
-    """A group counts as its members do, if they agree."""
+    """Return the code that all members of a group have, if any."""
     codes = {_known(error, own, depth + 1) or internal_code(type(error)) for error in group.exceptions}
     return codes.pop() if len(codes) == 1 else None
 
@@ -174,7 +173,7 @@ def _sqlstate_code(error: BaseException) -> str | None:
 
 
 def _disconnected_code(error: BaseException) -> str | None:
-    """Drivers have no SQLSTATE where there was no server to give one."""
+    """Without a connection to a server, drivers have no SQLSTATE."""
     nameless = not (getattr(error, "sqlstate", None) or getattr(error, "pgcode", None))
     return DB_UNAVAILABLE if nameless else _sqlstate_code(error)
 
@@ -188,7 +187,7 @@ def _status_code(error: BaseException) -> str | None:
 
 
 def http_code(status: object) -> str | None:
-    """A status that has a name as it is, others by their hundred: the set of codes stays small.
+    """Return the code of an HTTP status. Statuses without a name are grouped by hundred, to keep the codes few.
 
     >>> http_code(404), http_code(599), http_code(None)
     ('HTTP:404', 'HTTP:5XX', None)

@@ -1,32 +1,32 @@
-"""Every error Rowcall raises on purpose.
+"""Every error that Rowcall raises.
 
 RowcallError
-├── InvalidArguments (TypeError)      a call that does not fit the task's signature, or what JSON cannot hold
-│   └── TooLarge                      arguments or a result above `payload_limit`
-├── InvalidOption (ValueError)        an option that is unknown, out of range or not possible here
-│   └── InvalidCode                   an error code that is none; raised in a handler, it ends the job all the same
-├── UnknownTask (LookupError)         no task of that name is declared here
-├── DuplicateTask (ValueError)        two tasks of one name
+├── InvalidArguments (TypeError)      a call that does not match the task's signature, or a value that is not JSON
+│   └── TooLarge                      arguments or a result larger than `payload_limit`
+├── InvalidOption (ValueError)        an option that is unknown, out of range or not allowed here
+│   └── InvalidCode                   a malformed error code; in a handler it fails the job at once, as `Fail` does
+├── UnknownTask (LookupError)         no task of that name is declared in this process
+├── DuplicateTask (ValueError)        two tasks with one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
-│   └── ChainNotFound                 no chain that began with that job
-├── ScheduleNotFound (LookupError)    no schedule of that name
-├── JobFailed                         the job whose result was asked for has failed
-├── JobCancelled                      the job whose result was asked for was cancelled
-├── LeaseLost                         the attempt belongs to somebody else by now
-├── WrongState                        the job's state does not allow that
-├── StillNeeded                       other jobs wait for it, or for the chain
-├── SchemaMismatch                    the tables are missing, or of another version than this code
+│   └── ChainNotFound                 no chain starts with that job
+├── ScheduleNotFound (LookupError)    no schedule with that name
+├── JobFailed                         the job has failed, so it has no result
+├── JobCancelled                      the job was cancelled, so it has no result
+├── LeaseLost                         the attempt is no longer the caller's
+├── WrongState                        the job's state does not allow this
+├── StillNeeded                       other jobs wait for the job or the chain
+├── SchemaMismatch                    the tables are missing, or have another version than this code
 ├── BlobUnreadable                    a large payload or result cannot be read back
 │   ├── BlobMissing                   the blob store does not have it
-│   └── BlobDamaged                   the blob store returned other bytes
-└── StoreUnavailable                  the database cannot be opened, read or written now
-    ├── Conflict                      somebody else was at the same rows; nothing was written
+│   └── BlobDamaged                   the blob store returned different bytes
+└── StoreUnavailable                  the database cannot be opened, read or written
+    ├── Conflict                      another transaction changed the same rows; nothing was written
     ├── FileReplaced                  the file was deleted or replaced while it was open
-    └── DataRefused                   it is there, and refuses the values
-        └── StepTaken                 a chain has that step already
+    └── DataRefused                   the database refuses the values
+        └── StepTaken                 the chain already has that step
 
-Control                               raised by handlers, to say how an attempt ends
+Control                               raised by handlers, to choose how an attempt ends
 ├── Retry · Snooze · Fail · Cancel
 """
 
@@ -34,11 +34,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rowcall.base.text import DETAIL_LENGTH, code_complaint, storable
+from rowcall.base.text import DETAIL_LENGTH, code_problem, did_you_mean, storable
 
 
 class RowcallError(Exception):
-    """The root of all errors of this package."""
+    """The base class of all errors of this package."""
+
+
+def about_option(option: str, problem: str) -> str:
+    """
+    >>> about_option("timeout", "must be positive"), about_option("tz", "unknown time zone 'x'")
+    ('timeout must be positive', "tz: unknown time zone 'x'")
+    """
+    return f"{option} {problem}" if problem.startswith(("must ", "cannot ")) else f"{option}: {problem}"
 
 
 class InvalidArguments(RowcallError, TypeError):
@@ -49,27 +57,27 @@ class InvalidArguments(RowcallError, TypeError):
 
 
 class InvalidOption(RowcallError, ValueError):
-    def __init__(self, option: str, problem: str) -> None:
-        super().__init__(f"{option}: {problem}")
+    def __init__(self, option: str, problem: str, message: str = "") -> None:
+        super().__init__(message or about_option(option, problem))
         self.option = option
         self.problem = problem
 
 
 class TooLarge(InvalidArguments):
-    """The arguments or the result are above `payload_limit`."""
+    """The arguments or the result are larger than `payload_limit`."""
 
 
 class UnknownTask(RowcallError, LookupError):
     def __init__(self, task: str, known: list[str]) -> None:
         names = ", ".join(known) or "none"
-        super().__init__(f"no task named {task!r} is declared here (declared: {names})")
+        super().__init__(f"unknown task {task!r}{did_you_mean(task, known)}; declared here: {names}")
         self.task = task
         self.known = known
 
 
 class DuplicateTask(RowcallError, ValueError):
     def __init__(self, task: str) -> None:
-        super().__init__(f"a task named {task!r} is already declared; give one of them another name with task(name=…)")
+        super().__init__(f"a task named {task!r} is already declared; rename one with task(name=…)")
         self.task = task
 
 
@@ -83,20 +91,20 @@ class DuplicateJob(RowcallError):
 
 class JobNotFound(RowcallError, LookupError):
     def __init__(self, job_id: int) -> None:
-        super().__init__(f"there is no job {job_id}")
+        super().__init__(f"job {job_id} does not exist")
         self.job_id = job_id
 
 
 class ScheduleNotFound(RowcallError, LookupError):
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no schedule {name!r}")
+        super().__init__(f"schedule {name!r} does not exist")
         self.name = name
 
 
 class ChainNotFound(JobNotFound):
     def __init__(self, chain_id: int) -> None:
         super().__init__(chain_id)
-        self.args = (f"there is no chain {chain_id}: its id is that of its first step",)
+        self.args = (f"chain {chain_id} does not exist; the id of a chain is the id of its first job",)
 
 
 class JobFailed(RowcallError):
@@ -116,15 +124,13 @@ class JobCancelled(RowcallError):
 
 class LeaseLost(RowcallError):
     def __init__(self, job_id: int) -> None:
-        super().__init__(
-            f"this attempt of job {job_id} is no longer yours: it was settled, released or recovered meanwhile"
-        )
+        super().__init__(f"this attempt of job {job_id} is no longer yours: it was settled, released or recovered")
         self.job_id = job_id
 
 
 class WrongState(RowcallError):
     def __init__(self, job_id: int, status: str, move: str, allowed: list[str], problem: str = "") -> None:
-        """`problem` is what is in the way where it is not the state alone."""
+        """`problem` replaces the sentence about the state."""
         said = problem or f"it is {status}, and must be {' or '.join(allowed)}"
         super().__init__(f"cannot {move} job {job_id}: {said}")
         self.job_id = job_id
@@ -137,7 +143,7 @@ class WrongState(RowcallError):
 class StillNeeded(RowcallError):
     def __init__(self, job_id: int, needed_by: list[int]) -> None:
         some = ", ".join(map(str, needed_by[:5])) + (", …" if len(needed_by) > 5 else "")
-        super().__init__(f"cannot delete job {job_id}: {len(needed_by)} others wait for it ({some})")
+        super().__init__(f"cannot delete job {job_id}: {len(needed_by)} other jobs wait for it ({some})")
         self.job_id = job_id
         self.needed_by = needed_by
 
@@ -147,8 +153,8 @@ MISSING_ADVICE = "run: rowcall migrate APP; if it finds the tables up to date, r
 
 class SchemaMismatch(RowcallError):
     def __init__(self, found: int, wanted: int, advice: str, problem: str = "") -> None:
-        """`problem` is what is wrong where it is not the version."""
-        said = problem or f"the tables are at version {found}, this code needs {wanted}"
+        """`problem` replaces the sentence about the version."""
+        said = problem or f"the tables have version {found}, this code needs version {wanted}"
         super().__init__(f"{said}: {advice}")
         self.found = found
         self.wanted = wanted
@@ -162,27 +168,27 @@ class StoreUnavailable(RowcallError):
 
 
 class Conflict(StoreUnavailable):
-    """A deadlock, a serialization failure or a lock that was not had in time: the same call may well succeed now."""
+    """A deadlock, a serialization failure or a lock timeout: the same call may succeed when it is repeated."""
 
 
 class FileReplaced(StoreUnavailable):
-    """The file was deleted, or another put in its place: what was held of it is nobody's any more."""
+    """The database file was deleted or replaced while it was open: its claimed jobs are gone."""
 
 
 class DataRefused(StoreUnavailable):
-    """The database is well, and does not take these values: too large, or against a rule of its tables."""
+    """The database refuses these values: too large, or against a constraint of its tables."""
 
     error_code = "INVALID_OUTPUT:NOT_STORABLE"
 
 
 class StepTaken(DataRefused):
-    """The chain has that step already, so that nothing can go on from here."""
+    """The chain already has that step, so the handler cannot continue with another."""
 
     error_code = "CHAIN:STEP_TAKEN"
 
 
 class BlobUnreadable(RowcallError):
-    """A large payload or result cannot be read back. It may come back, so the attempt is retried."""
+    """A large payload or result cannot be read. It may become readable, so the attempt is retried."""
 
 
 class BlobMissing(BlobUnreadable):
@@ -190,21 +196,21 @@ class BlobMissing(BlobUnreadable):
 
 
 class BlobDamaged(BlobUnreadable):
-    """The blob store returned other bytes than were put there."""
+    """The blob store returned bytes that differ from those that were stored."""
 
 
 class Control(Exception):
-    """Raised inside a handler to end the attempt in a chosen way; not an error of Rowcall's."""
+    """Raised inside a handler to choose how the attempt ends; not a `RowcallError`."""
 
-    said: str = ""  # uncut
+    said: str = ""  # the whole text, before it is shortened
 
 
 class InvalidCode(InvalidOption, Control):
-    """`Fail` with a code that is none. A handler that wanted to give up has given up: a typing error is not retried."""
+    """`Fail` with a malformed code. In a handler it fails the job at once, as `Fail` would: a typo is not retried."""
 
 
 class Retry(Control):
-    """Try again after `delay`; this attempt is used up.
+    """Retry after `delay`. This attempt counts.
 
     >>> raise Retry(delay=5)
     Traceback (most recent call last):
@@ -219,7 +225,7 @@ class Retry(Control):
 
 
 class Snooze(Control):
-    """Go on later, without using up an attempt."""
+    """Run the job again after `delay`. This attempt does not count."""
 
     def __init__(self, delay: float | timedelta) -> None:
         self.delay_seconds = seconds_of("delay", delay)
@@ -227,11 +233,14 @@ class Snooze(Control):
 
 
 class Fail(Control):
-    """Give up at once, whatever attempts are left. `InvalidCode` for a code with other signs in it."""
+    """Fail the job at once, even if attempts are left.
+
+    A code is one or more words of letters, digits, `_`, `.` and `-`, joined by colons; otherwise this is `InvalidCode`.
+    """
 
     def __init__(self, code: str, detail: str = "") -> None:
-        if complaint := code_complaint(code):
-            raise InvalidCode("code", complaint)
+        if problem := code_problem(code):
+            raise InvalidCode("code", problem)
         self.code = code
         self.said = detail
         self.detail = storable(detail, DETAIL_LENGTH)
@@ -244,14 +253,14 @@ class Cancel(Control):
     def __init__(self, reason: str = "") -> None:
         self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
-        super().__init__(reason or "cancelled by its handler")
+        super().__init__(reason or "cancelled by the handler")
 
 
 def seconds_of(option: str, value: float | timedelta, shortest: float = 0) -> float:
-    """A duration given as seconds or `timedelta`, refused when too short or not a number."""
+    """Return a duration in seconds, or raise `InvalidOption`."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise InvalidOption(option, f"wants seconds or a timedelta, not {type(value).__name__}")
+        raise InvalidOption(option, f"must be seconds or a timedelta, got {value!r}")
     if not shortest <= seconds < 1e10:
-        raise InvalidOption(option, f"wants a duration from {shortest:g} s up to 300 years, not {value!r}")
+        raise InvalidOption(option, f"must be a duration from {shortest:g} s to 300 years, got {value!r}")
     return float(seconds)

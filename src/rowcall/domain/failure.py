@@ -1,6 +1,6 @@
-"""What is kept of an exception: a code to count by, a short detail, a bounded traceback.
+"""What is stored of an exception: an error code, a short detail, a bounded traceback.
 
-Texts are scrubbed whole and cut afterwards: a secret that was cut in two would not be known any more.
+Texts are scrubbed before they are shortened: a scrubber would not recognise half a secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def raised(
     scrub: Scrub = unchanged,
     traceback_limit: int = DEFAULT_TRACEBACK_LIMIT,
 ) -> Raised:
-    """The outcome of a handler that ended with an exception."""
+    """Return the outcome of a handler that raised an exception."""
     return Raised(
         scrubbed(error, scrub),
         code_of(error) if code is None else code,
@@ -42,23 +42,23 @@ def detail_of(error: BaseException, scrub: Scrub = unchanged) -> str:
     try:
         message = str(error)
     except Exception as broken:
-        message = f"its text cannot be made: {type(broken).__name__}"
+        message = f"str(error) raised {type(broken).__name__}"
     return storable(scrub(message or type(error).__name__), DETAIL_LENGTH)
 
 
 def traceback_of(error: BaseException, scrub: Scrub = unchanged, limit: int = DEFAULT_TRACEBACK_LIMIT) -> str | None:
-    """At most `limit` characters, from both ends; none at all for a limit of 0."""
+    """Return at most `limit` characters, from both ends, or None if the limit is 0."""
     if not limit:
         return None
     try:
         lines = traceback.format_exception(error)
     except Exception as broken:
-        lines = [f"its traceback cannot be made: {type(broken).__name__}"]
+        lines = [f"formatting the traceback raised {type(broken).__name__}"]
     return storable(scrub("".join(lines)), limit)
 
 
 def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
-    """What a handler says by raising it, said without secrets; policies see any other error as it is."""
+    """Return a `Control` without secrets in its text, or any other error as it is, for retry policies."""
     if scrub is unchanged:
         return error
     match error:
@@ -73,5 +73,5 @@ def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
 
 
 def _uncut(said: str, kept: str) -> str:
-    """The whole text, unless a subclass has put another in its place."""
+    """Return the whole text, unless a subclass has replaced the shortened one."""
     return said if storable(said, DETAIL_LENGTH) == kept else kept

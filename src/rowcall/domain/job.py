@@ -1,4 +1,4 @@
-"""The values a user sees. All are frozen snapshots; reading again is `jobs.get(id)`."""
+"""The values that users receive: frozen snapshots. `jobs.get(id)` reads a job again."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -35,9 +35,9 @@ FINISHED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
 class Job(Value, Generic[R], frozen=True, kw_only=True):
-    """One job as it was when it was read.
+    """A job as it was when it was read. `Job[int]` is a job whose result is an `int`.
 
-    A payload that is not a JSON object (only plain SQL can write one) is shown as `{"__raw__": "the text"}`.
+    A payload that is not a JSON object, which only plain SQL can write, is shown as `{"__raw__": "the text"}`.
     """
 
     id: int
@@ -72,7 +72,7 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
 
 
 class Attempt(Value, frozen=True, kw_only=True):
-    """One try at a job. `status` is succeeded, failed, cancelled, running, lost, released or snoozed."""
+    """One execution of a job. `status` is succeeded, failed, cancelled, running, lost, released or snoozed."""
 
     job_id: int
     attempt: int
@@ -97,16 +97,16 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 class Page(Value, frozen=True, kw_only=True):
-    """Some jobs, newest first; `next_cursor` is None on the last page."""
+    """A page of jobs, newest first; `next_cursor` is None on the last page."""
 
     jobs: list[Job]
     next_cursor: str | None = None
 
 
 class BlockedBy(Value, frozen=True, kw_only=True):
-    """What a job waits for, or waited for: a job, or the chain that this job began. `open` while it keeps it waiting.
+    """A job or chain that a job waits for, or waited for. It is `open` while the job still waits for it.
 
-    `status` is None once it is deleted; that of a chain is the `status` of the `Chain`.
+    A chain is named by its first job. `status` is the status of the job or the chain, or None if it was deleted.
     """
 
     id: int
@@ -116,10 +116,10 @@ class BlockedBy(Value, frozen=True, kw_only=True):
 
 
 class Chain(Value, frozen=True, kw_only=True):
-    """Steps of which each goes on from the one before. Its id is that of its first job, and so is its type.
+    """A sequence of jobs, each of which starts when the previous one has succeeded.
 
-    `length` counts the steps there are so far, `current` is the first that has not succeeded, or the last; `result` is
-    that of the last. Only `jobs.chain(id)` fills in `steps`.
+    `id` and `type` are those of the first job. `length` counts the steps so far, `current` is the first step that has
+    not succeeded, else the last; `result` is that of the last step. Only `jobs.chain(id)` fills in `steps`.
     """
 
     id: int
@@ -137,14 +137,14 @@ class Chain(Value, frozen=True, kw_only=True):
 
 
 class ChainPage(Value, frozen=True, kw_only=True):
-    """Some chains, newest first; `next_cursor` is None on the last page."""
+    """A page of chains, newest first; `next_cursor` is None on the last page."""
 
     chains: list[Chain]
     next_cursor: str | None = None
 
 
 class WorkerInfo(Value, frozen=True, kw_only=True):
-    """A worker process that is registered now."""
+    """A registered worker process."""
 
     name: str
     host: str
@@ -161,9 +161,9 @@ class WorkerInfo(Value, frozen=True, kw_only=True):
 
 
 class Schedule(Value, frozen=True, kw_only=True):
-    """A schedule as it was when it was read. It ticks by a `cron` line in the zone `tz`, or `every` so often.
+    """A schedule as it was when it was read. It ticks by a `cron` line in the time zone `tz`, or with a period `every`.
 
-    `next_run_at` is None while it is paused, and where a `problem` keeps it from ticking.
+    `next_run_at` is None while it is paused, or if a `problem` prevents it from ticking.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Schedule(Value, frozen=True, kw_only=True):
 
 
 class Percentiles(Value, frozen=True):
-    """Durations in seconds: half of all stay within `p50`, 99 of 100 within `p99`."""
+    """Durations in seconds: half of all are at most `p50`, 99 of 100 at most `p99`."""
 
     p50: float
     p95: float
@@ -190,7 +190,7 @@ class Percentiles(Value, frozen=True):
 
 
 class Pace(Value, frozen=True, kw_only=True):
-    """How things went during the last minutes: jobs that came, attempts that ended, how long they waited and ran."""
+    """Recent activity: jobs that arrived, attempts that ended, and how long they waited and ran."""
 
     arrived: int = 0
     succeeded: int = 0
@@ -201,11 +201,11 @@ class Pace(Value, frozen=True, kw_only=True):
 
 
 EVERY_QUEUE = "*"
-"""What `pause` takes instead of a name."""
+"""Given to `pause` instead of a name."""
 
 
 class Paused(Value, frozen=True, kw_only=True):
-    """What no worker starts jobs of until it is resumed. `kind` is queue or task; the queue `*` is every queue."""
+    """A paused queue or task, of which no worker starts jobs. `kind` is queue or task; the queue `*` is every queue."""
 
     kind: str
     name: str
@@ -222,15 +222,15 @@ def what_is_paused(kind: str, name: str) -> str:
 
 
 def is_paused(queue: str, task: str, paused: Collection[tuple[str, str]]) -> bool:
-    """Whether jobs of this queue and task are not started, given the kinds and names of what is paused."""
+    """Return whether jobs of this queue and task are paused, given the kinds and names of all pauses."""
     return not {("queue", EVERY_QUEUE), ("queue", queue), ("task", task)}.isdisjoint(paused)
 
 
 class Stats(Value, frozen=True, kw_only=True):
-    """How many jobs there are in each state, how long the oldest has been waiting, and how fast they come and go.
+    """Counts of jobs by state, the age of the oldest waiting job, and recent rates.
 
-    `window` is the time that the paces are about, in seconds, up to now; arrivals are counted over `arrival_window`,
-    which is shorter where very many came.
+    `window` is the period of the rates, in seconds, up to now. Arrivals are counted over `arrival_window`, which is
+    shorter if very many jobs arrived.
     """
 
     total: int
@@ -250,7 +250,7 @@ class Stats(Value, frozen=True, kw_only=True):
 
 
 class InProgress(Job, frozen=True, kw_only=True):
-    """A running job with what is known of its worker, and since when nothing was heard of it, in seconds."""
+    """A running job, with its worker's host and the seconds since the last heartbeat of both."""
 
     silent_for: float
     host: str | None = None
@@ -258,14 +258,14 @@ class InProgress(Job, frozen=True, kw_only=True):
 
 
 class Retries(Value, frozen=True, kw_only=True):
-    """How many jobs have used how many attempts, in all and by type; 100 stands for 100 or more."""
+    """Counts of jobs by number of attempts, in total and by type; 100 means 100 or more."""
 
     by_attempts: dict[int, int]
     by_type: dict[str, dict[int, int]]
 
 
 class ErrorGroup(Value, frozen=True, kw_only=True):
-    """Failed jobs with one error code; `sample` is the detail of the last."""
+    """Failed jobs with the same error code; `sample` is the detail of the latest."""
 
     error_code: str
     count: int
@@ -276,7 +276,7 @@ class ErrorGroup(Value, frozen=True, kw_only=True):
 
 
 class Kept(Value, frozen=True, kw_only=True):
-    """Finished jobs that one rule of retention is about. `keep` is in seconds, None for ever."""
+    """Finished jobs under one retention rule. `keep` is in seconds; None means forever."""
 
     status: Status
     queue: str
@@ -288,7 +288,7 @@ class Kept(Value, frozen=True, kw_only=True):
 
 
 class RetentionReport(Value, frozen=True, kw_only=True):
-    """What is kept, for how long, and what the next prune deletes."""
+    """Which finished jobs are kept, for how long, and which the next prune deletes."""
 
     kept: list[Kept]
     jobs: int
@@ -297,7 +297,7 @@ class RetentionReport(Value, frozen=True, kw_only=True):
 
 
 class Pruned(Value, frozen=True, kw_only=True):
-    """What a prune deleted, or with `dry_run` would have."""
+    """What a prune deleted, or would delete with `dry_run`."""
 
     jobs: int
     by_status: dict[str, int]
@@ -305,7 +305,7 @@ class Pruned(Value, frozen=True, kw_only=True):
 
 
 class Summary(Value, frozen=True, kw_only=True):
-    """What a `drain` did, counted in attempts."""
+    """The attempts of a `drain`, counted by how they ended."""
 
     succeeded: int = 0
     failed: int = 0

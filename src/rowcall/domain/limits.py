@@ -1,4 +1,4 @@
-"""Limits: how many jobs may run at once, and how many may start within a time. Pure: counts and times come in."""
+"""Limits: how many jobs run at the same time, and how many start within a period. Pure: counts and times come in."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ import msgspec
 
 from rowcall.base.text import decoded
 from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.names import name_problem
 from rowcall.domain.value import Value
 
 LONGEST_NAME = 100
@@ -21,9 +22,9 @@ HELD_PREFIX = "limit:"
 
 
 class Limit(Value, frozen=True):
-    """At most `concurrency` jobs running at once, at most `rate` starts in any `per` seconds, or both.
+    """At most `concurrency` running jobs, at most `rate` starts in any `per` seconds, or both.
 
-    Jobs whose limits have one name share it. With `by` each value of that argument has a count of its own.
+    All jobs whose limit has the same name share it. With `by`, each value of that argument is counted separately.
 
     >>> Limit("stripe", concurrency=3, by="customer_id")
     Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id')
@@ -38,20 +39,22 @@ class Limit(Value, frozen=True):
     by: str | None = None
 
     def __post_init__(self) -> None:
-        if complaint := _name_complaint(self.name):
-            raise InvalidOption("limit", f"its name {complaint}")
+        if problem := name_problem(self.name, LONGEST_NAME):
+            raise InvalidOption("limit", f"its name {problem}")
         if self.by is not None and (not isinstance(self.by, str) or not self.by.isidentifier()):
-            raise InvalidOption("limit", f"{self.name!r}: by wants the name of an argument, not {self.by!r}")
+            raise InvalidOption("limit", f"{self.name!r}: by must be the name of an argument, got {self.by!r}")
         for option in ("concurrency", "rate"):
             number = getattr(self, option)
             if number is not None and not _is_whole(number):
                 raise InvalidOption(
-                    "limit", f"{self.name!r}: {option} wants a whole number from 1 to {MOST}, not {number!r}"
+                    "limit", f"{self.name!r}: {option} must be a whole number from 1 to {MOST}, got {number!r}"
                 )
         if self.concurrency is None and self.rate is None:
-            raise InvalidOption("limit", f"{self.name!r} limits nothing: give concurrency=…, or rate=… and per=…")
+            raise InvalidOption("limit", f"{self.name!r} limits nothing; add concurrency=…, or rate=… and per=…")
         if (self.rate is None) is not (self.per is None):
-            raise InvalidOption("limit", f"{self.name!r}: rate and per go together: rate=100, per=60")
+            raise InvalidOption(
+                "limit", f"{self.name!r}: rate and per must be given together, such as rate=100, per=60"
+            )
         if self.per is not None:
             msgspec.structs.force_setattr(self, "per", _period(self.name, self.per))
 
@@ -61,7 +64,7 @@ class Limit(Value, frozen=True):
 
 
 class Numbers(msgspec.Struct, frozen=True, array_like=True):
-    """What a limit allows, as it is stored."""
+    """The numbers of a limit, as they are stored."""
 
     concurrency: int | None = None
     rate: int | None = None
@@ -69,12 +72,12 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def span_ms(self) -> int:
-        """How long a start counts: longer than the period, so that handlers that begin late and read a clock agree."""
+        """Return how long a start counts: longer than the period, as a handler may begin a little after its claim."""
         per_ms = self.per_ms or 0
         return per_ms + min(LATEST_BEGIN_MS, per_ms // 4)
 
     def strictest(self, other: "Numbers") -> "Numbers":
-        """Of two that should be one, the lower of each.
+        """Return the lower numbers of two declarations of one limit.
 
         >>> Numbers(5, 10, 1000).strictest(Numbers(1, 300, 60_000))
         Numbers(concurrency=1, rate=300, per_ms=60000)
@@ -89,7 +92,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=1, le=1000 * 10**10)]
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A limit as the row of one job has it."""
+    """A limit in the row of a job."""
 
     key: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY)]
     name: str
@@ -103,13 +106,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LimitOf(msgspec.Struct, frozen=True):
-    """A limit of one task. `missing` is the value of its argument where a job does not give one."""
+    """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it."""
 
     limit: Limit
     missing: object = None
 
     def entry(self, payload: Mapping[str, object] | None) -> Entry:
-        """Of a job with that payload; None where it is not known here."""
+        """Return the entry of a job with that payload; None is an unknown payload."""
         limit, numbers = self.limit, self.limit.numbers
         if limit.by is None or payload is None:
             key = key_of(limit.name)
@@ -125,7 +128,7 @@ _sorting = msgspec.json.Encoder(order="sorted")
 
 
 def key_of(name: str, value: object = _NO_VALUE) -> str:
-    """Under which a limit counts. A JSON array, so that no two can be the same by chance.
+    """Return the key by which a limit counts: a JSON array, so that two limits never have the same key.
 
     >>> key_of("api"), key_of("stripe", 42), key_of("stripe", "42")
     ('["api"]', '["stripe",42]', '["stripe","42"]')
@@ -133,7 +136,7 @@ def key_of(name: str, value: object = _NO_VALUE) -> str:
     if value is _NO_VALUE:
         return _sorting.encode([name]).decode()
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 1 and 1.0 are one number, however a database writes it
+        value = int(value)  # 1 and 1.0 are the same number in JSON
     written = _sorting.encode(value)
     if len(written) > LONGEST_VALUE:
         return _sorting.encode([name, None, hashlib.sha256(written).hexdigest()]).decode()
@@ -141,13 +144,13 @@ def key_of(name: str, value: object = _NO_VALUE) -> str:
 
 
 def name_of(key: str) -> str:
-    """The name of the limit that a key belongs to; the key itself where it is none."""
+    """Return the name of the limit that a key belongs to, or the key itself if it is malformed."""
     parts = decoded(_parts, key, [])
     return str(parts[0]) if parts else key
 
 
 def held_by(key: str) -> str:
-    """What the row of a job says that is held by this key."""
+    """Return the value of the column `held` of a job that waits for this limit."""
     return HELD_PREFIX + key
 
 
@@ -156,7 +159,7 @@ def entries_to_text(entries: Iterable[Entry]) -> str:
 
 
 def entries_from_text(text: str) -> list[Entry] | None:
-    """None where it is not such a text. Raises where it cannot be read at all, such as when it is nested too deeply."""
+    """Return the entries, or None if the text has another form. Raises `RecursionError` if it is nested too deeply."""
     try:
         entries = _entries.decode(text)
     except msgspec.MsgspecError:
@@ -165,32 +168,16 @@ def entries_from_text(text: str) -> list[Entry] | None:
     return None if has_nul else entries
 
 
-def checked_limits(value: object) -> tuple[Limit, ...] | None:
-    """One limit or a list of them, as they are given to `limit=`."""
-    if value is None:
-        return None
+def checked_limits(value: object) -> tuple[Limit, ...]:
+    """Return the limits in `limit=`, which takes one or a list."""
     if isinstance(value, Limit):
         return (value,)
     if not isinstance(value, list | tuple) or not all(isinstance(one, Limit) for one in value):
-        raise InvalidOption("limit", f'wants a Limit, such as Limit("api", concurrency=3), or a list, not {value!r}')
+        raise InvalidOption("limit", f'must be a Limit, such as Limit("api", concurrency=3), or a list, got {value!r}')
     names = [limit.name for limit in value]
     if len(set(names)) < len(names):
-        raise InvalidOption("limit", f"has two limits of one name among {', '.join(map(repr, names))}")
+        raise InvalidOption("limit", f"must have different names, got {', '.join(map(repr, names))}")
     return tuple(value)
-
-
-def _name_complaint(name: object) -> str | None:
-    if not isinstance(name, str):
-        return f"wants to be a text, not {type(name).__name__}"
-    if not 1 <= len(name) <= LONGEST_NAME:
-        return f"wants 1 to {LONGEST_NAME} characters, not {len(name)}"
-    if "\0" in name:
-        return "cannot hold a NUL character"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "holds half of a surrogate pair"
-    return None
 
 
 def _is_whole(number: object) -> bool:
@@ -203,5 +190,5 @@ def _period(name: str, per: float | timedelta) -> float:
     except InvalidOption as error:
         raise InvalidOption("limit", f"{name!r}: {error}") from error
     if seconds < SHORTEST_PERIOD_SECONDS:
-        raise InvalidOption("limit", f"{name!r}: per wants at least {SHORTEST_PERIOD_SECONDS} seconds, not {per!r}")
+        raise InvalidOption("limit", f"{name!r}: per must be at least {SHORTEST_PERIOD_SECONDS} seconds, got {per!r}")
     return seconds

@@ -1,4 +1,4 @@
-"""How long finished jobs are kept. Pure: the time comes in."""
+"""Retention: how long finished jobs are kept."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,7 +14,7 @@ Keep = float | timedelta | None
 
 
 class Retention(Value, frozen=True):
-    """How long jobs are kept after they have finished, in seconds or as a `timedelta`; None keeps them for ever.
+    """How long finished jobs are kept, in seconds or as a `timedelta`; None keeps them forever.
 
     >>> Retention(succeeded=timedelta(days=7), failed=None).keep_seconds("succeeded")
     604800.0
@@ -24,7 +24,7 @@ class Retention(Value, frozen=True):
     failed: Keep = 90 * DAY_SECONDS
     cancelled: Keep = 30 * DAY_SECONDS
     queues: Mapping[str, "Retention"] = {}
-    """What holds for some queues instead."""
+    """Other rules for some queues."""
 
     def __post_init__(self) -> None:
         for status in ("succeeded", "failed", "cancelled"):
@@ -32,10 +32,12 @@ class Retention(Value, frozen=True):
             if keep is not None:
                 msgspec.structs.force_setattr(self, status, seconds_of(status, keep))
         if not isinstance(self.queues, Mapping):
-            raise InvalidOption("queues", f"wants a dict of queue names to Retention values, not {self.queues!r}")
+            raise InvalidOption("queues", f"must be a dict of queue names to Retention values, got {self.queues!r}")
         for queue, rule in self.queues.items():
             if not isinstance(queue, str) or not isinstance(rule, Retention) or rule.queues:
-                raise InvalidOption("queues", f"wants a Retention without queues of its own for {queue!r}")
+                raise InvalidOption(
+                    "queues", f"must be a dict of names to Retentions without queues, got {rule!r} for {queue!r}"
+                )
 
     def keep_seconds(self, status: str) -> float | None:
         keep: float | None = getattr(self, status)
@@ -43,9 +45,9 @@ class Retention(Value, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What holds for each finished job: its task's rule, else its queue's, else the common one.
+    """The rules of a fleet. A job is kept by the rule of its task, else of its queue, else by the common rule.
 
-    `elsewhere` is the common one for tasks that are not `declared` here, if it is another.
+    `elsewhere` is the common rule for tasks that are not `declared` here, if it differs.
     """
 
     common: Retention
@@ -53,9 +55,9 @@ class Rules(msgspec.Struct, frozen=True):
     elsewhere: Retention | None = None
     declared: frozenset[str] = frozenset()
 
-    def keep_seconds(self, status: Status, queue: str, kind: str) -> float | None:
-        common = self.common if self.elsewhere is None or kind in self.declared else self.elsewhere
-        rule = self.tasks.get(kind) or common.queues.get(queue) or common
+    def keep_seconds(self, status: Status, queue: str, task: str) -> float | None:
+        common = self.common if self.elsewhere is None or task in self.declared else self.elsewhere
+        rule = self.tasks.get(task) or common.queues.get(queue) or common
         return rule.keep_seconds(status)
 
 
@@ -75,7 +77,7 @@ def retention_to_text(rule: Retention) -> str:
 
 
 def retention_from_text(text: str) -> Retention:
-    """The rule that was written by `retention_to_text`; `ValueError` for anything else."""
+    """Return the rule that `retention_to_text` wrote, or raise `ValueError`."""
     return msgspec.json.decode(text, type=_Written).rule()
 
 

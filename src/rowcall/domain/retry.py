@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure: chance comes in as a number from 0 to 1."""
+"""Retry policies: how long to wait before the next attempt. Pure: chance comes in as a number from 0 to 1."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +13,7 @@ RetryCallable = Callable[[int, BaseException], float]
 
 
 class Backoff(Value, frozen=True, omit_defaults=True):
-    """A retry policy that fits into the job's row.
+    """A retry policy that can be stored in the job's row.
 
     >>> [Backoff.linear(30).delay_seconds(attempt, chance=0.5) for attempt in (1, 2, 3, 4)]
     [30.0, 60.0, 90.0, 120.0]
@@ -29,14 +29,14 @@ class Backoff(Value, frozen=True, omit_defaults=True):
 
     @classmethod
     def constant(cls, seconds: float | timedelta, *, give_up_on: object = ()) -> "Backoff":
-        """The same pause each time."""
+        """Wait the same time before each attempt."""
         return cls("constant", seconds_of("seconds", seconds), give_up_on=_exception_names(give_up_on))
 
     @classmethod
     def linear(
         cls, seconds: float | timedelta, *, cap: float | timedelta | None = None, give_up_on: object = ()
     ) -> "Backoff":
-        """`seconds` after the first attempt, twice that after the second, and so on."""
+        """Wait `seconds` after the first attempt, twice that after the second, and so on."""
         return cls("linear", seconds_of("seconds", seconds), _cap(cap), give_up_on=_exception_names(give_up_on))
 
     @classmethod
@@ -48,7 +48,7 @@ class Backoff(Value, frozen=True, omit_defaults=True):
         jitter: bool = True,
         give_up_on: object = (),
     ) -> "Backoff":
-        """`seconds`, doubled each time up to `cap`. With jitter the pause is anything from 0 up to that."""
+        """Wait `seconds`, doubled each time, up to `cap`. With jitter, wait a random time from 0 to that."""
         return cls(
             "exponential", seconds_of("seconds", seconds), _cap(cap), jitter, give_up_on=_exception_names(give_up_on)
         )
@@ -63,7 +63,7 @@ class Backoff(Value, frozen=True, omit_defaults=True):
                 delay = self.base_seconds * 2.0 ** min(attempt - 1, 60)
         if self.cap_seconds is not None:
             delay = min(delay, self.cap_seconds)
-        delay = min(max(delay, 0.0), LONGEST_DELAY_SECONDS)  # plain SQL may have written less than nothing
+        delay = min(max(delay, 0.0), LONGEST_DELAY_SECONDS)  # plain SQL may have written a negative number
         return delay * chance if self.jitter else delay
 
     def gives_up_on(self, error: BaseException) -> bool:
@@ -75,7 +75,7 @@ RetryPolicy = Backoff | RetryCallable
 
 
 def class_names(kind: type[BaseException]) -> list[str]:
-    """The names under which an exception may be given up on: its own and its bases', with and without the module."""
+    """Return the names that `give_up_on` can use for an exception: of its class and bases, with and without module."""
     names = []
     for base in kind.__mro__[:-1]:
         names += [base.__name__, f"{base.__module__}.{base.__qualname__}"]
@@ -91,7 +91,7 @@ def _exception_names(given: object) -> tuple[str, ...]:
         elif isinstance(kind, type) and issubclass(kind, BaseException):
             names.append(f"{kind.__module__}.{kind.__qualname__}")
         else:
-            raise InvalidOption("give_up_on", f"wants exception classes or their names, not {kind!r}")
+            raise InvalidOption("give_up_on", f"must be exception classes or their names, got {kind!r}")
     return tuple(names)
 
 
@@ -109,7 +109,7 @@ def backoff_to_text(backoff: Backoff) -> str:
 
 
 def backoff_from_text(text: str) -> Backoff:
-    """The policy in a row; raises `ValueError` when plain SQL wrote something else there."""
+    """Return the policy in a row, or raise `ValueError` if plain SQL wrote something else."""
     try:
         return _decoder.decode(text)
     except msgspec.MsgspecError as error:

@@ -1,13 +1,12 @@
-"""When schedules tick: cron lines in time zones, fixed periods, and what becomes of ticks that were missed.
+"""When schedules tick: cron lines in time zones, fixed periods, and what happens to missed ticks.
 
-Lines are read as Debian's cron reads them, by cronsim. So are changes of the clocks: a line whose minute or hour begins
-with `*` goes by the clock on the wall, whatever it shows; one at fixed times runs once even so, at the end of the hour
-that is skipped, and in the first of the hours that come twice.
+Lines are parsed by cronsim, as Debian's cron does. That includes changes of the clock: a line whose minute or hour
+begins with `*` follows local time as it is shown. A line at fixed times runs once: at the end of an hour that is
+skipped, and in the first of two equal hours.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import zoneinfo
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
+from rowcall.base.text import did_you_mean
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 
@@ -24,13 +24,22 @@ CatchUp = Literal["skip", "one", "all"]
 DEFAULT_ZONE = "UTC"
 DEFAULT_CATCH_UP: CatchUp = "one"
 SHORTEST_PERIOD_SECONDS = 0.1
-TIMELY_MS = 60_000  # later than that, a tick was missed
+TIMELY_MS = 60_000  # a tick that is later was missed
 HOUR_MS = 3_600_000
 LONGEST_LINE = 500
 _BACK_AT_MOST = timedelta(hours=3)
 _MINUTE = timedelta(minutes=1)
 _SOME_DAY = datetime(2000, 1, 1)
 _ALL = ("*",) * 5
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 
 
 class _Field(NamedTuple):
@@ -49,7 +58,7 @@ _FIELDS = (
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """When a schedule ticks: by a cron line in a zone, or every so many milliseconds, counted from 1970 on."""
+    """When a schedule ticks: by a cron line in a time zone, or at multiples of a period since 1970."""
 
     cron: str | None = None
     every_ms: int | None = None
@@ -58,51 +67,56 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Due(NamedTuple):
-    """The ticks to enqueue now, and the one that follows what is over."""
+    """The ticks to enqueue now, and the next one."""
 
     ticks: list[int]
     following_ms: int | None
 
 
 def timing_of(cron: object, every: object, tz: object, catch_up: object) -> Timing:
-    """What was asked for, or `InvalidOption` with the place of the fault.
+    """Return the timing of a schedule, or raise `InvalidOption` that names the wrong field.
 
     >>> timing_of("0 9 * * mon-fri", None, "Europe/Berlin", "one").zone
     'Europe/Berlin'
+    >>> timing_of("@daily", None, None, "one").cron
+    '0 0 * * *'
     >>> timing_of("0 25 * * *", None, None, "one")
     Traceback (most recent call last):
-    rowcall.InvalidOption: cron: '0 25 * * *': the hour, field 2 of 5, cannot be '25'; it takes 0-23, \
-and as everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of 24 at most)
+    rowcall.InvalidOption: cron: '0 25 * * *': field 2 (hour) cannot be '25'; allowed: 0-23, \
+*, lists such as 1,2, ranges such as 1-5, and steps such as */5 (at most 24)
     """
-    if catch_up not in get_args(CatchUp):
-        raise InvalidOption("catch_up", f'wants "skip", "one" or "all", not {catch_up!r}')
+    _check_catch_up(catch_up)
     if (cron is None) == (every is None):
-        raise InvalidOption("cron", "give a cron line or every=…, and one of them only")
+        raise InvalidOption("cron", "pass either a cron line or every=…")
     if every is not None:
         if tz is not None:
-            raise InvalidOption("tz", "goes with a cron line; every=… is the same in every zone")
+            raise InvalidOption("tz", "needs a cron line; every=… does not depend on a time zone")
         return Timing(every_ms=_period_ms(every), catch_up=str(catch_up))
     zone = DEFAULT_ZONE if tz is None else _zone_name(tz)
     return Timing(cron=_checked_line(cron), zone=zone, catch_up=str(catch_up))
 
 
 def check_timing(timing: Timing) -> None:
-    """Refuse what plain SQL may have made of it, with the place of the fault."""
-    if timing.catch_up not in get_args(CatchUp):
-        raise InvalidOption("catch_up", f'wants "skip", "one" or "all", not {timing.catch_up!r}')
+    """Raise `InvalidOption` if plain SQL wrote a wrong timing."""
+    _check_catch_up(timing.catch_up)
     if timing.every_ms is None:
         _checked_line(timing.cron)
         _zone(timing.zone)
     elif timing.every_ms < 1:
-        raise InvalidOption("every", f"wants a period of 1 ms at least, not {timing.every_ms}")
+        raise InvalidOption("every", f"must be at least 1 ms, got {timing.every_ms}")
+
+
+def _check_catch_up(catch_up: object) -> None:
+    if catch_up not in get_args(CatchUp):
+        raise InvalidOption("catch_up", f'must be "skip", "one" or "all", got {catch_up!r}')
 
 
 def next_tick(timing: Timing, after_ms: int) -> int | None:
-    """The first tick after a moment; None if there is none within 50 years."""
+    """Return the first tick after a time, or None if there is none within 50 years."""
     if timing.every_ms is not None:
         return (after_ms // timing.every_ms + 1) * timing.every_ms
     if timing.cron is None:
-        raise InvalidOption("cron", "there is neither a line nor a period")
+        raise InvalidOption("cron", "the schedule has neither a cron line nor a period")
     after = time_of(after_ms)
     zone = _zone(timing.zone)
     found = _next_fixed(timing.cron, zone, after) if _is_fixed(timing.cron) else _next_wild(timing.cron, zone, after)
@@ -110,7 +124,7 @@ def next_tick(timing: Timing, after_ms: int) -> int | None:
 
 
 def due_ticks(timing: Timing, next_ms: int, now_ms: int, most: int) -> Due:
-    """What is due of a schedule whose next tick is `next_ms`: at most so many of those that it is to catch up on."""
+    """Return what is due of a schedule whose next tick is `next_ms`, at most `most` ticks."""
     if timing.catch_up == "one":
         return Due([_last_tick(timing, next_ms, now_ms)], next_tick(timing, now_ms))
     missed = timing.catch_up == "skip" and now_ms - next_ms > TIMELY_MS
@@ -123,7 +137,7 @@ def due_ticks(timing: Timing, next_ms: int, now_ms: int, most: int) -> Due:
 
 
 def _last_tick(timing: Timing, first_ms: int, now_ms: int) -> int:
-    """The last tick up to now, from the first one on: searched for in ever longer stretches of the past."""
+    """Return the last tick up to now, from the first one on. It searches ever longer stretches of the past."""
     if timing.every_ms is not None:
         return max(first_ms, now_ms - now_ms % timing.every_ms)
     stretch_ms, at = HOUR_MS, None
@@ -141,44 +155,47 @@ def _last_tick(timing: Timing, first_ms: int, now_ms: int) -> int:
 
 def _checked_line(line: object) -> str:
     if not isinstance(line, str):
-        raise InvalidOption("cron", f"wants a text such as '0 9 * * *', not {type(line).__name__}")
-    fields = line.split()
+        raise InvalidOption("cron", f"must be a string such as '0 9 * * *' or '@daily', got {line!r}")
     if len(line) > LONGEST_LINE:
-        raise InvalidOption("cron", f"wants a line of {LONGEST_LINE} characters at most, not {len(line)}")
+        raise InvalidOption("cron", f"must have at most {LONGEST_LINE} characters, got {len(line)}")
+    if line.strip().startswith("@") and line.strip().lower() not in _NAMED:
+        known = did_you_mean(line.strip(), _NAMED) or f"; known: {', '.join(_NAMED)}"
+        raise InvalidOption("cron", f"unknown name {line!r}{known}")
+    fields = _NAMED.get(line.strip().lower(), line).split()
     if len(fields) != len(_FIELDS):
         wanted = ", ".join(field.name for field in _FIELDS)
-        more = "; there is no field of seconds: for less than a minute there is every=…" if len(fields) == 6 else ""
-        raise InvalidOption("cron", f"{line!r} has {len(fields)} fields, and wants 5: {wanted}{more}")
-    for place, text in enumerate(fields):
+        more = "; for periods below a minute use every=…" if len(fields) == 6 else ""
+        raise InvalidOption("cron", f"{line!r} has {len(fields)} fields, and must have 5: {wanted}{more}")
+    for index, text in enumerate(fields):
         for term in text.split(","):
-            if not _is_well_formed(term, place):
-                raise InvalidOption("cron", f"{line!r}: {_fault(place, term, text)}")
+            if not _is_well_formed(term, index):
+                raise InvalidOption("cron", f"{line!r}: {_fault(index, term, text)}")
     line = " ".join(fields)
     walls = _simulated(line, _SOME_DAY)
     if walls is None or next(walls, None) is None:
         _, _, day, month, weekday = fields
-        raise InvalidOption("cron", f"{line!r} never comes: no day of month {month} is day {day} and weekday {weekday}")
+        raise InvalidOption("cron", f"{line!r} never ticks: month {month} has no day {day} with weekday {weekday}")
     return line
 
 
-def _is_well_formed(term: str, place: int) -> bool:
-    if _simulated(" ".join((*_ALL[:place], term, *_ALL[place + 1 :])), _SOME_DAY) is None:
+def _is_well_formed(term: str, index: int) -> bool:
+    if _simulated(" ".join((*_ALL[:index], term, *_ALL[index + 1 :])), _SOME_DAY) is None:
         return False
     _, _, step = term.partition("/")
-    return not step or int(step) <= _FIELDS[place].values
+    return not step or int(step) <= _FIELDS[index].values
 
 
-def _fault(place: int, term: str, text: str) -> str:
-    field = _FIELDS[place]
+def _fault(index: int, term: str, text: str) -> str:
+    field = _FIELDS[index]
     where = "" if term == text else f" in {text!r}"
     return (
-        f"the {field.name}, field {place + 1} of 5, cannot be {term!r}{where}; it takes {field.allowed},"
-        f" and as everywhere *, lists as 1,2, ranges as 1-5, steps as */5 (of {field.values} at most)"
+        f"field {index + 1} ({field.name}) cannot be {term!r}{where}; allowed: {field.allowed},"
+        f" *, lists such as 1,2, ranges such as 1-5, and steps such as */5 (at most {field.values})"
     )
 
 
 def _simulated(line: str, after: datetime) -> Iterator[datetime] | None:
-    """What the clock on the wall shows at each tick after `after`, were it never set; None for a line that is none."""
+    """Return the local times of the ticks after `after`, without clock changes, or None if the line is malformed."""
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
@@ -190,14 +207,14 @@ def _simulated(line: str, after: datetime) -> Iterator[datetime] | None:
 
 
 def has_cron() -> bool:
-    """Whether lines can be read here."""
+    """Return whether cronsim is installed."""
     return importlib.util.find_spec("cronsim") is not None
 
 
 def _walls(line: str, after: datetime) -> Iterator[datetime]:
     found = _simulated(line, after)
     if found is None:
-        raise InvalidOption("cron", f"{line!r} is no cron line")
+        raise InvalidOption("cron", f"{line!r} is not a cron line")
     return found
 
 
@@ -207,23 +224,22 @@ def _walls(line: str, after: datetime) -> Iterator[datetime]:
 def _zone_name(tz: object) -> str:
     name = tz.key if isinstance(tz, zoneinfo.ZoneInfo) else tz
     if not isinstance(name, str):
-        raise InvalidOption("tz", f"wants the name of a time zone such as 'Europe/Berlin', not {tz!r}")
+        raise InvalidOption("tz", f"must be the name of a time zone such as 'Europe/Berlin', got {tz!r}")
     _zone(name)
     return name
 
 
 def _zone(name: str) -> zoneinfo.ZoneInfo:
     if name == "localtime":
-        raise InvalidOption("tz", "'localtime' is another zone on each host: name one, such as 'Europe/Berlin'")
+        raise InvalidOption("tz", "'localtime' differs between hosts; use a name such as 'Europe/Berlin'")
     try:
         return zoneinfo.ZoneInfo(name)
     except (LookupError, ValueError, OSError):
         known = zoneinfo.available_timezones()
         if not known:
             raise InvalidOption("tz", "this system has no time zones: pip install tzdata") from None
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ", such as 'Europe/Berlin' or 'UTC'"
-        raise InvalidOption("tz", f"{name!r} is no time zone that is known here{hint}") from None
+        hint = did_you_mean(name, known) or "; use a name such as 'Europe/Berlin' or 'UTC'"
+        raise InvalidOption("tz", f"unknown time zone {name!r}{hint}") from None
 
 
 def _is_fixed(line: str) -> bool:
@@ -232,7 +248,7 @@ def _is_fixed(line: str) -> bool:
 
 
 def _next_fixed(line: str, zone: zoneinfo.ZoneInfo, after: datetime) -> datetime | None:
-    """Once each: what is skipped comes when the clock has been set, what comes twice the first time only."""
+    """Return the next tick of a line at fixed times: a skipped time ticks after the change, a repeated one once."""
     for wall in _walls(line, _wall(after, zone)):
         while (moment := _moment(wall, zone)) is None:
             wall += _MINUTE
@@ -242,9 +258,9 @@ def _next_fixed(line: str, zone: zoneinfo.ZoneInfo, after: datetime) -> datetime
 
 
 def _next_wild(line: str, zone: zoneinfo.ZoneInfo, after: datetime) -> datetime | None:
-    """Whenever the clock on the wall shows it."""
+    """Return the next tick of a line with `*`, which follows local time as it is shown."""
     here = _wall(after, zone)
-    # soon the clock will be set back, and show again what it has shown
+    # if the clock is set back soon, the same local times come again
     back = max(timedelta(0), here + _BACK_AT_MOST - _wall(after + _BACK_AT_MOST, zone))
     best: datetime | None = None
     for wall in _walls(line, here - back):
@@ -264,13 +280,10 @@ def _wall(moment: datetime, zone: zoneinfo.ZoneInfo) -> datetime:
 
 
 def _moment(wall: datetime, zone: zoneinfo.ZoneInfo, fold: int = 0) -> datetime | None:
-    """When the clock on the wall shows that; None if it never does."""
+    """Return the time at which the clock shows this local time, or None if it is skipped."""
     moment = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
     return moment if _wall(moment, zone) == wall else None
 
 
 def _period_ms(every: object) -> int:
-    seconds = seconds_of("every", every)  # type: ignore[arg-type]
-    if seconds < SHORTEST_PERIOD_SECONDS:
-        raise InvalidOption("every", f"wants {SHORTEST_PERIOD_SECONDS} seconds at least, not {every!r}")
-    return round(seconds * 1000)
+    return round(seconds_of("every", every, SHORTEST_PERIOD_SECONDS) * 1000)  # type: ignore[arg-type]

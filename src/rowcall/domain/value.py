@@ -1,4 +1,4 @@
-"""`Value`: what every frozen snapshot that a user receives can do."""
+"""`Value`: the base class of every frozen snapshot that a user receives."""
 
 import typing
 
@@ -41,7 +41,7 @@ class Value(msgspec.Struct, frozen=True):
         from pydantic_core import core_schema
 
         def schema_of(annotation: object) -> "CoreSchema":
-            if cls in typing.get_args(annotation):  # of itself: no schema would end
+            if cls in typing.get_args(annotation):  # refers to itself: its schema would be infinite
                 return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(_plain))
             return handler.generate_schema(annotation)
 

@@ -12,14 +12,14 @@ from functools import partial
 
 import msgspec
 
-from rowcall.base.text import code_complaint
+from rowcall.base.text import code_problem
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.policy import policy_of
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
+from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.drivers.finishing import finish
 from rowcall.queue import Queue
@@ -167,8 +167,8 @@ class ByHand(Queue):
         await self.awrite(self._settling(job, Released()))
 
     def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
-        if complaint := name_complaint(worker):
-            raise InvalidOption("worker", complaint)
+        if problem := name_problem(worker):
+            raise InvalidOption("worker", problem)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
             raise InvalidOption("limit", f"wants a whole number from 1 to {MOST_CLAIMED}, not {limit!r}")
         lease_ms = round(seconds_of("lease", lease) * 1000)
@@ -178,8 +178,8 @@ class ByHand(Queue):
         if isinstance(queues, str) or names == []:
             raise InvalidOption("queues", f"wants a list of names, or None for all, not {queues!r}")
         for name in names or ():
-            if complaint := queue_complaint(name):
-                raise InvalidOption("queues", complaint)
+            if problem := queue_problem(name):
+                raise InvalidOption("queues", problem)
         appetite = Appetite(
             worker=worker,
             slots=limit,
@@ -223,8 +223,8 @@ class ByHand(Queue):
     def _failure(self, error: str | BaseException, detail: str) -> Outcome:
         if isinstance(error, BaseException):
             return self.failures.raised(error)
-        if complaint := code_complaint(error):
-            raise InvalidOption("error", f"{complaint}; an exception will do too")
+        if problem := code_problem(error):
+            raise InvalidOption("error", f"{problem}; an exception will do too")
         return Reported(error, self.failures.detail(detail))
 
     def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:

@@ -9,10 +9,10 @@ import msgspec
 
 from rowcall.declare.limits import limited, limits_text, limits_texts
 from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
-from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.limits import LimitOf
+from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.operations.blobs import on_loan
 from rowcall.operations.enqueue_related import written_job
@@ -59,8 +59,8 @@ class Enqueueing(Flows):
         return call
 
     def _named(self, task: str, arguments: Mapping[str, object] | None, given: Options) -> tuple[NewJob, str]:
-        if complaint := name_complaint(task):
-            raise InvalidOption("name", complaint)
+        if problem := name_problem(task):
+            raise InvalidOption("name", problem)
         declared = self.tasks.get(task)
         if declared is not None:
             payload = declared.payload_of({} if arguments is None else arguments)

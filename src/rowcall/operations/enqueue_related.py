@@ -8,7 +8,7 @@ import msgspec
 
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.limits import with_limits
-from rowcall.declare.options import key_complaint
+from rowcall.declare.option_checks import key_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
@@ -86,8 +86,8 @@ def with_key(order: Order) -> Order:
         raise InvalidOption(
             "key", f"the function of {job.type!r} fails with the arguments given ({given}): {error}"
         ) from error
-    if complaint := key_complaint(key):
-        raise InvalidOption("key", f"the function of {job.type!r} gave {key!r}: {complaint}")
+    if problem := key_problem(key):
+        raise InvalidOption("key", f"the function of {job.type!r} returned a key that {problem}")
     return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.declare.options import awaited_of, one_or_more
+from rowcall.declare.option_checks import awaited_of, one_or_more
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
 from rowcall.domain.payload import result_to_json

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import reprlib
 
-from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Event, Job, Page, Status, WorkerInfo
+from rowcall.domain.names import name_problem
 from rowcall.queue import Queue
 from rowcall.store.dialect import Filter
 from rowcall.store.jobs import inspect
@@ -109,8 +109,8 @@ def _filter(
     if status is not None and status not in list(Status):
         raise InvalidOption("status", f"wants one of {', '.join(Status)}, not {status!r}")
     for option, name in (("queue", queue), ("type", kind), ("tag", tag)):
-        if name is not None and (complaint := name_complaint(name)):
-            raise InvalidOption(option, complaint)
+        if name is not None and (problem := name_problem(name)):
+            raise InvalidOption(option, problem)
     return Filter(
         status=None if status is None else Status(status),
         queue=queue,

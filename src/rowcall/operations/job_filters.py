@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from rowcall.base.text import CODE_LENGTH
-from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Status
+from rowcall.domain.names import name_problem
 from rowcall.store.control.bulk_actions import Wanted
 
 HIGHEST_RATE = 1000.0
@@ -65,8 +65,8 @@ def checked_pause(queue: object, task: object) -> tuple[str, str]:
     kind, name = ("queue", queue) if queue is not None else ("task", task)
     if task == EVERY_QUEUE:
         raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
-    if complaint := name_complaint(name):
-        raise InvalidOption(kind, complaint)
+    if problem := name_problem(name):
+        raise InvalidOption(kind, problem)
     return kind, str(name)
 
 
@@ -82,8 +82,8 @@ def _check(verb: str, given: Mapping[str, object], allowed: set[str]) -> None:
             raise InvalidOption(option, f"is no filter; there are {', '.join(sorted(allowed))}")
     for option in ("queue", "type", "tag"):
         name = given.get(option)
-        if name is not None and (complaint := name_complaint(name)):
-            raise InvalidOption(option, complaint)
+        if name is not None and (problem := name_problem(name)):
+            raise InvalidOption(option, problem)
     limit = given.get("limit")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidOption("limit", f"wants a whole number above 0, not {limit!r}")

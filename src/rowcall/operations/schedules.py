@@ -12,9 +12,9 @@ import msgspec
 from rowcall.base.times import time_or_none
 from rowcall.context import logger
 from rowcall.declare.options import ENQUEUE_OPTIONS, checked
-from rowcall.domain.config import name_complaint
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
+from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.operations.control import actor_of
@@ -215,6 +215,6 @@ def _shown(row: ScheduleRow) -> Schedule:
 
 
 def _name(name: object) -> str:
-    if complaint := name_complaint(name):
-        raise InvalidOption("name", complaint)
+    if problem := name_problem(name):
+        raise InvalidOption("name", problem)
     return str(name)

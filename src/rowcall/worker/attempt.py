@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +41,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+HANDLER_RETURNED = "the handler returned"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
@@ -248,14 +248,13 @@ class Attempt:
             self.transition = SUCCESS
         else:
             try:
-                text = result_to_json(self.ready.type, result)
+                text = result_to_json(self.ready.type, result, HANDLER_RETURNED)
                 if text is not None and self._completion and len(text) > self._completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._decide(Succeeded(text))
             except InvalidArguments as error:
-                detail = self.task.failures.detail(bad_result(result, error))
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, detail))
+                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(error.problem)))
 
     def put_large_result(self) -> Outcome:
         """Store the large result. Called in a thread that may block."""
@@ -355,13 +354,6 @@ def clear_started(attempts: list[Attempt]) -> None:
     for identity in {attempt.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
         if identity.liveness_file is not None:
             identity.liveness_file.free([attempt.place for attempt in attempts if attempt.identity is identity])
-
-
-def bad_result(result: object, error: InvalidArguments) -> str:
-    if inspect.iscoroutine(result):
-        result.close()  # without the warning that it was never awaited
-        return "the handler returned a coroutine, which is not JSON; is an await missing?"
-    return f"the handler returned a value that is not JSON: {error.problem}"
 
 
 def _is_chosen(error: Raised | Reported) -> bool:

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import msgspec
 
-from rowcall.domain.config import queue_complaint
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import EVERY_QUEUE
+from rowcall.domain.names import queue_problem
 from rowcall.observe.endpoint import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10
@@ -108,9 +108,9 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
     for name, limit in given.items():
         if name == "":
             raise InvalidOption("queues", "a name in the list is empty; leave queues out to serve all")
-        if complaint := queue_complaint(name):
+        if problem := queue_problem(name):
             advice = "; leave queues out to serve all" if name == EVERY_QUEUE else ""
-            raise InvalidOption("queues", f"{complaint}{advice}")
+            raise InvalidOption("queues", f"{problem}{advice}")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidOption("queues", f"{name}={limit!r}: the limit must be a whole number above 0")
     if not given:

@@ -276,9 +276,9 @@ def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> 
     def hello(name: str) -> None: ...
 
     queue.drain()
-    said = r"1 job waits for a worker that accepts .*; .* refused job 1 \(hello\): there is no argument `loud`"
+    said = r"1 job waits for a worker that accepts .*; .* refused job 1 \(hello\): unexpected argument 'loud'"
     assert re.fullmatch(said, examine().what["versions"])
-    assert "no worker accepts it: there is no argument `loud`" in run("jobs", "app:jobs").stdout
+    assert "no worker accepts it: unexpected argument 'loud'" in run("jobs", "app:jobs").stdout
     shown = run("show", "app:jobs", "1").stdout
-    assert "there is no argument `loud`" in shown
+    assert "unexpected argument 'loud'" in shown
     assert "HELD" in shown

@@ -164,9 +164,9 @@ def test_what_is_refused_leaves_the_transaction_as_it_was(case: Case) -> None:
         await mine.execute(case.note)
         with pytest.raises(InvalidArguments, match="JSON"):
             await mine.complete(ctx, object())
-        with pytest.raises(InvalidOption, match="connection: must be one of"):
+        with pytest.raises(InvalidOption, match="connection must be one of"):
             ctx.complete("never", connection=object())
-        with pytest.raises(InvalidOption, match="connection: must be one of"):
+        with pytest.raises(InvalidOption, match="connection must be one of"):
             await ctx.acomplete("never", connection=object())
         assert await mine.execute("select 1") == [(1,)]
         assert seen_by_others(case, ctx).status == "running"

@@ -399,7 +399,7 @@ def test_a_connection_that_was_cut(send: Send, mine: Connection, at_once: Connec
 
 @pytest.mark.parametrize("connection", [5, object(), Rowcall, psycopg.connect])
 def test_another_kind_of_object_is_refused(send: Send, connection: object) -> None:
-    with pytest.raises(InvalidOption, match=r"connection: must be .*psycopg\.Connection.* got \w+\.\w+") as caught:
+    with pytest.raises(InvalidOption, match=r"connection must be .*psycopg\.Connection.* got \w+\.\w+") as caught:
         send.using(connection=connection).enqueue("a")
     assert caught.value.option == "connection"
 

@@ -429,18 +429,21 @@ def test_a_function_that_no_child_could_find_is_refused(jobs: Rowcall) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"isolation": "fork"}, "isolation: wants 'thread' or 'process', not 'fork'"),
-        ({"memory_limit": "1GB"}, "memory_limit: wants isolation='process'"),
-        ({"memory_limit": "1GB", "isolation": "thread"}, "memory_limit: wants isolation='process'"),
-        ({"memory_limit": "much", "isolation": "process"}, "memory_limit: wants bytes"),
-        ({"memory_limit": True, "isolation": "process"}, "memory_limit: wants bytes"),
-        ({"memory_limit": 1024, "isolation": "process"}, "memory_limit: wants at least 64 MB"),
+        ({"isolation": "fork"}, "isolation must be thread or process, got 'fork'"),
+        ({"memory_limit": "1GB"}, "memory_limit: needs isolation='process'"),
+        ({"memory_limit": "1GB", "isolation": "thread"}, "memory_limit: needs isolation='process'"),
+        ({"memory_limit": "much", "isolation": "process"}, "memory_limit must be a size such as '512MB'"),
+        ({"memory_limit": True, "isolation": "process"}, "memory_limit must be a size such as '512MB'"),
+        (
+            {"memory_limit": 1024, "isolation": "process"},
+            "number of bytes, at least 64MB, got 1024",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(jobs: Rowcall, options: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         jobs.task(**options)  # type: ignore[call-overload]
-    assert str(refused.value).startswith(said)
+    assert said in str(refused.value)
 
 
 def test_a_queue_without_such_tasks_starts_no_process(jobs: Rowcall) -> None:

@@ -165,12 +165,12 @@ def test_a_limit_of_a_queue_counts_a_batch_once(place: Place, jobs: Rowcall) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"batch": 0}, "batch: wants a whole number from 1 to 1000, not 0"),
-        ({"batch": True}, "batch: wants a whole number"),
-        ({"batch": 5, "batch_wait": -1}, "batch_wait: wants a duration"),
-        ({"batch": 5, "batch_wait": 86_401}, "batch_wait: wants a day at most"),
-        ({"batch_wait": 1}, "batch_wait: wants batch="),
-        ({"batch": 5, "isolation": "process"}, "batch: cannot be given together with isolation='process'"),
+        ({"batch": 0}, "batch must be a whole number from 1 to 1000, got 0"),
+        ({"batch": True}, "batch must be a whole number"),
+        ({"batch": 5, "batch_wait": -1}, "batch_wait must be a duration"),
+        ({"batch": 5, "batch_wait": 86_401}, "batch_wait must be at most one day"),
+        ({"batch_wait": 1}, "batch_wait: needs batch="),
+        ({"batch": 5, "isolation": "process"}, "batch cannot be combined with isolation='process'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(jobs: Rowcall, options: dict[str, object], said: str) -> None:

@@ -74,7 +74,7 @@ def test_a_child_with_newer_code_runs_what_its_worker_does_not_know(jobs: Rowcal
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(NEW, "missing the argument `loud`"), (RENAMED, "replaced_module has no function greet any more")],
+    [(NEW, "missing argument 'loud'"), (RENAMED, "replaced_module has no function greet any more")],
 )
 def test_what_does_not_fit_a_child_is_tried_once_by_its_worker(
     jobs: Rowcall, module: Module, checks: list[None], text: str, said: str

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.domain.config import name_complaint, queue_complaint
 from rowcall.domain.errors import ScheduleNotFound
+from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.control.queries import RECORD_EVENTS
@@ -89,9 +89,9 @@ def job_of(row: DeclaredSchedule) -> NewJob:
     """Return the job that the schedule enqueues; `ValueError` where no table could hold it."""
     options = msgspec.json.decode(row.options, type=dict[str, object])
     job = msgspec.convert({"queue": "default", **options, "type": row.task}, NewJob)
-    complaint = name_complaint(job.type) or queue_complaint(job.queue)
-    if complaint or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
-        raise ValueError(complaint or "priority and max_attempts are out of range")
+    problem = name_problem(job.type) or queue_problem(job.queue)
+    if problem or not _SMALLEST <= job.priority <= _LARGEST or not 1 <= job.max_attempts <= _LARGEST:
+        raise ValueError(problem or "priority and max_attempts are out of range")
     _check_times([job.expires_at_ms, _SOME_TIME_MS + job.delay_ms, _SOME_TIME_MS + (job.expires_in_ms or 0)])
     if job.timeout_seconds is not None and not 1e-6 <= job.timeout_seconds <= 1e10:
         raise ValueError(f"timeout_seconds is out of range: {job.timeout_seconds}")

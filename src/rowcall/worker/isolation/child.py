@@ -28,7 +28,7 @@ from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.operations.enqueue import Enqueueing
 from rowcall.task import BaseTask
-from rowcall.worker.attempt import BAD_RESULT_CODE, bad_result
+from rowcall.worker.attempt import BAD_RESULT_CODE, HANDLER_RETURNED
 from rowcall.worker.isolation import bootstrap
 from rowcall.worker.isolation.child_attempt import ChildAttempt
 from rowcall.worker.isolation.child_log import forward_log
@@ -159,9 +159,9 @@ def _result_of(task: Declaration, attempt: ChildAttempt) -> object:
 
 def _returned(task: str, result: object, attempt: ChildAttempt) -> AttemptMessage:
     try:
-        return Returned(result_to_json(task, result), attempt.saw_cancelled)
+        return Returned(result_to_json(task, result, HANDLER_RETURNED), attempt.saw_cancelled)
     except InvalidArguments as error:
-        return Unfitting(BAD_RESULT_CODE, bad_result(result, error))
+        return Unfitting(BAD_RESULT_CODE, error.problem)
 
 
 def find_task(home: Home, task: str) -> Declaration:

@@ -297,7 +297,7 @@ class TestCancelByFilter:
             ({}, "says cancel everything"),
             ({"limit": 5}, "says cancel everything"),
             ({"status": "succeeded"}, "wants one of blocked, scheduled, pending, running"),
-            ({"queue": ""}, "wants 1 to 200 characters"),
+            ({"queue": ""}, "must have 1 to 200 characters"),
             ({"queue": "mail", "limit": 0}, "wants a whole number above 0"),
             ({"key": "order-1"}, "belongs to a task"),
             ({"job_id": 1, "queue": "mail"}, "cannot be given together with the id"),

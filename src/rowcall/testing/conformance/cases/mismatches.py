@@ -55,7 +55,7 @@ class TestMismatches:
         job_id = versions.refused()
         waiting = versions.old.get(job_id)
         assert (waiting.status, waiting.attempt, waiting.error_code) == ("pending", 0, CODE)
-        assert "there is no argument `loud`" in (waiting.error_detail or "")
+        assert "unexpected argument 'loud'" in (waiting.error_detail or "")
         assert versions.new.drain().succeeded == 1
         done = versions.new.get(job_id)
         assert (done.status, done.attempt, done.error_code) == ("succeeded", 1, None)
@@ -83,7 +83,7 @@ class TestMismatches:
         failed = versions.old.get(job_id)
         assert (failed.status, failed.error_code, failed.attempt) == ("failed", CODE, 0)
         assert failed.finished_at == clock.now()
-        assert "there is no argument `loud`" in (failed.error_detail or "")
+        assert "unexpected argument 'loud'" in (failed.error_detail or "")
         assert "no worker that fits claimed the job in time" in (failed.error_detail or "")
         by_status = versions.old.stats().by_status
         assert (by_status["failed"], by_status.get("pending", 0)) == (1, 0)
@@ -167,7 +167,7 @@ class TestMismatches:
         assert [event.event for event in timeline] == ["ENQUEUED", "CLAIMED", "RELEASED", "HELD"]
         (attempt,) = versions.old.attempts(job_id)
         assert (timeline[2].actor, attempt.started_at) == (attempt.worker, None)
-        assert "there is no argument `loud`" in (timeline[2].detail or "")
+        assert "unexpected argument 'loud'" in (timeline[2].detail or "")
         assert timeline[3].detail == (
             "until a worker comes that the arguments fit, at the latest until 2030-01-01 12:10:00.000 UTC"
         )

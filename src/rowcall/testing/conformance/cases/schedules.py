@@ -131,7 +131,7 @@ class TestSchedules:
 
     def test_one_that_is_not_there(self, jobs: Rowcall) -> None:
         for act in (jobs.remove_schedule, jobs.run_schedule_now, jobs.pause_schedule, jobs.resume_schedule):
-            with pytest.raises(ScheduleNotFound, match="there is no schedule 'daily'"):
+            with pytest.raises(ScheduleNotFound, match="schedule 'daily' does not exist"):
                 act("daily")
 
     def test_a_changed_schedule_takes_effect_from_now_on(self, jobs: Rowcall, clock: FakeClock) -> None:
@@ -158,7 +158,7 @@ class TestSchedules:
         assert len(ticks(jobs)) == 1
         told = {schedule.name: schedule for schedule in jobs.schedules()}
         assert told["sound"].problem is None
-        assert "'what?' has 1 fields, and wants 5" in str(told["line"].problem)
+        assert "'what?' has 1 fields, and must have 5" in str(told["line"].problem)
         with pytest.raises(InvalidOption, match="has 1 fields"):
             jobs.resume_schedule("line")
         for name in ("line", "zone", "options"):
