@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rowcall.context import logger
 from rowcall.queue import Queue
@@ -15,62 +16,52 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.room import Room
 from rowcall.worker.registrar import Registrar
-from rowcall.worker.settings import Settings
 
 OFFERS_AT_ONCE = 500
 
 
+@dataclass(eq=False)
 class Claims:
     """An offer is a job whose arguments another worker refused, and which fits this one."""
 
-    def __init__(
-        self,
-        core: Queue,
-        settings: Settings,
-        dispatcher: Dispatcher,
-        registrar: Registrar,
-        completion: Completion,
-        room: Room,
-        waker: Waker,
-    ) -> None:
-        self._core = core
-        self._queues = settings.queues
-        self._dispatcher = dispatcher
-        self._registrar = registrar
-        self._completion = completion
-        self._room = room
-        self._waker = waker
-        self._turn = 0
-        self._unknown_tasks: set[str] = set()
-        self._offers: Sequence[int] = ()
-        self._asked_offers: Sequence[int] = ()
-        self._passed_over: Sequence[int] = ()
+    queue: Queue
+    queues: Mapping[str, int | None] | None
+    dispatcher: Dispatcher
+    registrar: Registrar
+    completion: Completion
+    room: Room
+    waker: Waker
+    _turn: int = 0
+    _unknown_tasks: set[str] = field(default_factory=set)
+    _offers: Sequence[int] = ()
+    _asked_offers: Sequence[int] = ()
+    _passed_over: Sequence[int] = ()
 
     def appetite(self) -> Appetite:
-        slots, buffer = self._room.free()
-        queues, in_flight = self._queues, self._dispatcher.in_flight
+        slots, buffer = self.room.free()
+        queues, in_flight = self.queues, self.dispatcher.in_flight
         self._asked_offers = offers = self._offers  # another thread may replace them during the round
         return Appetite(
-            worker=self._registrar.name,
+            worker=self.registrar.name,
             slots=slots,
             buffer=buffer,
-            types=self._core.tasks.keys(),
+            types=self.queue.tasks.keys(),
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
-            batches=self._dispatcher.batches,
-            rides={} if self._room.stopping else self._dispatcher.rides(),
-            limits=self._core.limits.declared,
-            aliases=self._core.aliases,
+            batches=self.dispatcher.batches,
+            rides={} if self.room.stopping else self.dispatcher.rides(),
+            limits=self.queue.limits.declared,
+            aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
         )
 
     def accept(self, taken: Taken) -> None:
         """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
-        self._dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
+        self.dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
         attempt_at = self._attempts_at(taken.look.now_ms)
-        self._dispatcher.accept(
+        self.dispatcher.accept(
             [attempt_at(ready, False) for ready in taken.started],
             [attempt_at(ready, True) for ready in taken.buffered],
             [attempt_at(ready, ready.bufferable) for ready in taken.riding],
@@ -86,9 +77,9 @@ class Claims:
 
     def _attempts_at(self, now_ms: int) -> Callable[[Ready, bool], Attempt]:
         """Return a function that makes an attempt of a claimed job; its second argument says whether it is buffered."""
-        core, identity, completion = self._core, self._registrar.current, self._completion
-        lease = self._registrar.lease
-        clock, tasks, tracing = core.clock, core.tasks, core.tracing
+        queue, identity, completion = self.queue, self.registrar.current, self.completion
+        lease = self.registrar.lease
+        clock, tasks, tracing = queue.clock, queue.tasks, queue.tracing
 
         def attempt_at(ready: Ready, buffered: bool) -> Attempt:
             task = tasks[ready.type]
@@ -98,9 +89,9 @@ class Claims:
 
     def warn_of_unknown(self, look: Look) -> None:
         for queue, task in look.ready:
-            if task in self._core.tasks or task in self._unknown_tasks:
+            if task in self.queue.tasks or task in self._unknown_tasks:
                 continue
-            if self._queues is None or queue in self._queues:
+            if self.queues is None or queue in self.queues:
                 self._unknown_tasks.add(task)
                 logger.warning(
                     "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
@@ -113,12 +104,12 @@ class Claims:
     def offer(self, job_ids: Sequence[int]) -> None:
         """Called by another thread, again and again, with all offers."""
         self._offers, self._passed_over = job_ids, ()
-        self._waker.wake()
+        self.waker.wake()
 
     @property
     def any_offer(self) -> bool:
         """Whether there is an offer, and room for it."""
-        return bool(self._offers) and sum(self._room.free()) > 0
+        return bool(self._offers) and sum(self.room.free()) > 0
 
     def note_offers(self, appetite: Appetite, taken: Taken) -> None:
         """A round has used the offers of `appetite`."""
@@ -134,4 +125,4 @@ class Claims:
 
     def drop_offers(self) -> None:
         self._offers = self._passed_over = ()
-        self._completion.refused.clear()
+        self.completion.refused.clear()

@@ -24,8 +24,8 @@ class CompletedAttempts:
     Only when such a transaction has ended is it known whether it was committed.
     """
 
-    def __init__(self, core: Queue, dispatcher: Dispatcher, connection: Connection, report: Report) -> None:
-        self._core = core
+    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: Report) -> None:
+        self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection
         self._report = report
@@ -55,7 +55,7 @@ class CompletedAttempts:
 
     def settle(self) -> bool:
         """Find out which of the transactions have ended. Return whether any has."""
-        clock = self._core.clock
+        clock = self._queue.clock
         if not self._new and (not self._undecided or clock.timer() - self._asked_at < ASK_AGAIN_SECONDS):
             return False
         self._asked_at = clock.timer()
@@ -76,7 +76,7 @@ class CompletedAttempts:
     def _decided(self, attempts: list[Attempt], now: float) -> Completions:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
-        plan = settle_completed(self._core.dialect, ended, account_of(attempts), self._core.now_ms(), abandoned)
+        plan = settle_completed(self._queue.dialect, ended, account_of(attempts), self._queue.now_ms(), abandoned)
         return self._connection.write(plan)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:

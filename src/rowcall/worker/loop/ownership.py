@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from rowcall.context import logger
 from rowcall.domain.lifecycle import Released
@@ -15,42 +16,39 @@ from rowcall.worker.registrar import Registrar
 DECIDED_SECONDS = 12.0  # the server ends a transaction that was cut off sooner than that
 
 
+@dataclass(eq=False)
 class Ownership:
     """Other workers take over the jobs of a worker that they declared lost; a lost reply leaves a commit in doubt."""
 
-    def __init__(
-        self, core: Queue, dispatcher: Dispatcher, connection: Connection, registrar: Registrar, settler: Settler
-    ) -> None:
-        self._core = core
-        self._dispatcher = dispatcher
-        self._connection = connection
-        self._registrar = registrar
-        self._settler = settler
-        self._is_logged = False
-        self._check_again_at = math.inf
-        self.lost = False
-        """Whether this worker was declared lost."""
-        self.in_doubt = False
-        """Whether the reply to a commit was lost."""
-        dispatcher.identify(registrar.current)
+    queue: Queue
+    dispatcher: Dispatcher
+    connection: Connection
+    registrar: Registrar
+    settler: Settler
+    lost: bool = False
+    """Whether this worker was declared lost."""
+    in_doubt: bool = False
+    """Whether the reply to a commit was lost."""
+    _is_logged: bool = False
+    _check_again_at: float = math.inf
 
     def ensure(self) -> bool:
         """Call before each step. Return whether there may be jobs to claim because of what was found."""
-        if self._registrar.lease.may_be_over:
+        if self.registrar.lease.may_be_over:
             self._renew_lease()
         registered = self.lost
         if self.lost:
             self._register_again()
-        if self.in_doubt or self._core.clock.timer() > self._check_again_at:
+        if self.in_doubt or self.queue.clock.timer() > self._check_again_at:
             self._resolve_doubt()
             return True
         return registered
 
     def _renew_lease(self) -> None:
         """Check that the worker is still registered; until then no handler starts."""
-        sent_at = self._core.clock.monotonic()
-        if self._connection.write(self._core.dialect.beat(self._registrar.name, self._core.now_ms())):
-            self._registrar.lease.renew(sent_at)
+        sent_at = self.queue.clock.monotonic()
+        if self.connection.write(self.queue.dialect.beat(self.registrar.name, self.queue.now_ms())):
+            self.registrar.lease.renew(sent_at)
         else:
             self.lost = True
 
@@ -60,32 +58,32 @@ class Ownership:
             self._is_logged = True
             logger.error(
                 "worker %s was declared lost; its jobs belong to others now, and its handlers are stopped",
-                self._registrar.name,
+                self.registrar.name,
             )
         self._drop_unstarted()
-        self._dispatcher.stop_all()
-        self._registrar.register()
-        self._dispatcher.identify(self._registrar.current)
+        self.dispatcher.stop_all()
+        self.registrar.register()
+        self.dispatcher.identify(self.registrar.current)
         self.lost = self._is_logged = self.in_doubt = False
 
     def _resolve_doubt(self) -> None:
         """Find out what was committed: now, and once more when the server has surely decided."""
         self.release_unknown()
-        self._check_again_at = self._core.clock.timer() + DECIDED_SECONDS if self.in_doubt else math.inf
+        self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self.in_doubt else math.inf
         self.in_doubt = False
 
     def release_unknown(self) -> None:
         """Release the jobs that were claimed in our name, and that we do not hold."""
-        self._settler.make_sure(self._registrar.name)
+        self.settler.make_sure(self.registrar.name)
 
     def drop_all(self) -> None:
         """The database file was replaced: the ids of our jobs may be those of other jobs now."""
         self._drop_unstarted()
-        self._dispatcher.stop_all()
-        self._dispatcher.abandon_all(Released())
-        self._settler.drop_all()
+        self.dispatcher.stop_all()
+        self.dispatcher.abandon_all(Released())
+        self.settler.drop_all()
         self.lost = self._is_logged = True
 
     def _drop_unstarted(self) -> None:
-        for attempt in self._dispatcher.take_unstarted():
+        for attempt in self.dispatcher.take_unstarted():
             attempt.settled = True

@@ -29,11 +29,11 @@ FIRST_POLL_SECONDS, LAST_POLL_SECONDS, POLL_GROWTH = 1.0, 5.0, 3
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
 
 
-def postgres_waiter(core: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> PostgresWaiter:
-    assert isinstance(core.dialect, PostgresDialect)
-    assert isinstance(core.database, PostgresDatabase)
-    listener = Listener(core.database.connect_to_listen, core.dialect.channel, waker, core.clock)
-    return PostgresWaiter(core.dialect, core.clock, connection, listener, waker, lambda: registrar.name)
+def postgres_waiter(queue: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> PostgresWaiter:
+    assert isinstance(queue.dialect, PostgresDialect)
+    assert isinstance(queue.database, PostgresDatabase)
+    listener = Listener(queue.database.connect_to_listen, queue.dialect.channel, waker, queue.clock)
+    return PostgresWaiter(queue.dialect, queue.clock, connection, listener, waker, lambda: registrar.name)
 
 
 class PostgresWaiter:

@@ -34,7 +34,7 @@ class Loop:
 
     def __init__(
         self,
-        core: Queue,
+        queue: Queue,
         settings: Settings,
         dispatcher: Dispatcher,
         waker: Waker,
@@ -43,30 +43,21 @@ class Loop:
         outage: Outage,
         meter: Meter | None = None,
     ) -> None:
-        self._core = core
+        self._queue = queue
         self._dispatcher = dispatcher
-        self._connection = connection = core.database.connect()
-        self._waiter = waiter_for(core, connection, waker, registrar)
-        self._room = Room(dispatcher, core.clock)
-        self._known = KnownWork(core.clock)
-        self._settler = Settler(core, dispatcher, connection, meter)
-        self._claims = Claims(core, settings, dispatcher, registrar, completion, self._room, waker)
-        self._ownership = Ownership(core, dispatcher, connection, registrar, self._settler)
-        self._start_marks = StartMarks(core, dispatcher, connection)
-        self._trouble = Trouble(outage, core.clock, self._waiter.pause)
-        self.mismatches = Mismatches(core, settings, completion.refused, self._claims.offer)
-        self._checks = Checks(core, connection, registrar, self._waiter, self._claims, self._known, self._ownership)
-        self._waiting = Waiting(
-            core.clock,
-            dispatcher,
-            self._room,
-            self._known,
-            self._settler,
-            self._checks,
-            self._waiter,
-            waker,
-            self.mismatches,
-        )
+        self._connection = connection = queue.database.connect()
+        self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
+        self._room = room = Room(dispatcher, queue.clock)
+        self._known = known = KnownWork(queue.clock)
+        self._settler = settler = Settler(queue, dispatcher, connection, meter)
+        self._claims = claims = Claims(queue, settings.queues, dispatcher, registrar, completion, room, waker)
+        self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
+        self._start_marks = StartMarks(queue, dispatcher, connection)
+        self._trouble = Trouble(outage, queue.clock, waiter.pause)
+        self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer)
+        self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
+        self._waiting = Waiting(queue.clock, dispatcher, room, known, settler, checks, waiter, waker, self.mismatches)
+        dispatcher.identify(registrar.current)
 
     def run(self, finished: Callable[[], bool]) -> None:
         """Repeat steps until `finished` returns true."""
@@ -189,18 +180,18 @@ class Loop:
 
     def _round(self) -> None:
         attempts, late = self._settler.group(), tuple(self._settler.late)
-        now = self._core.clock.monotonic()
+        now = self._queue.clock.monotonic()
         self._room.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts))
         if attempts or late:
             self._claims.offer_again()
         appetite = self._claims.appetite()
         taken = self._connection.write(
             round_of_work(
-                self._core.dialect,
+                self._queue.dialect,
                 [settlement_of(attempt, now) for attempt in attempts],
                 account_of(attempts) if attempts else None,
                 appetite,
-                self._core.now_ms(),
+                self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
             )

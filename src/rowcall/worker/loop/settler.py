@@ -27,12 +27,14 @@ NONE: Mapping[int, Transition] = MappingProxyType({})
 class Settler:
     """Used by the loop's thread alone."""
 
-    def __init__(self, core: Queue, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None) -> None:
-        self._core = core
+    def __init__(
+        self, queue: Queue, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None
+    ) -> None:
+        self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection
         self.report = Report(meter)
-        self.completed = CompletedAttempts(core, dispatcher, connection, self.report)
+        self.completed = CompletedAttempts(queue, dispatcher, connection, self.report)
         self._unsettled: list[Attempt] = []
         self.late: list[tuple[int, int]] = []
         """Attempts that were abandoned, and whose handlers have ended: the next round frees their slots."""
@@ -100,7 +102,7 @@ class Settler:
     def make_sure(self, worker: str) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
         held = {attempt.fence for attempt in (*self._dispatcher.held(), *self._unsettled, *self.completed)}
-        owned = self._connection.write(give_back_unknown(self._core.dialect, worker, held, self._core.now_ms()))
+        owned = self._connection.write(give_back_unknown(self._queue.dialect, worker, held, self._queue.now_ms()))
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)
@@ -129,8 +131,8 @@ class Settler:
             )
 
     def _settle(self, attempts: Sequence[Attempt]) -> set[int]:
-        now = self._core.clock.monotonic()
+        now = self._queue.clock.monotonic()
         ended = [settlement_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        plan = settle(self._core.dialect, ended, account_of(attempts), self._core.now_ms(), freed)
+        plan = settle(self._queue.dialect, ended, account_of(attempts), self._queue.now_ms(), freed)
         return self._connection.write(plan)

@@ -11,9 +11,9 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.registrar import Registrar
 
 
-def waiter_for(core: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> Waiter:
+def waiter_for(queue: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> Waiter:
     if isinstance(connection, SqliteConnection):
-        return SqliteWaiter(connection, core.database.path, waker, core.clock)
+        return SqliteWaiter(connection, queue.database.path, waker, queue.clock)
     from rowcall.worker.loop.postgres_waiter import postgres_waiter
 
-    return postgres_waiter(core, connection, waker, registrar)
+    return postgres_waiter(queue, connection, waker, registrar)

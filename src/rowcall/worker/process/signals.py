@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
+from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.worker.worker import Worker
 
@@ -26,8 +27,12 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
     `ready` is called once, when all is open and nothing has been claimed yet.
     """
     _own_process()
-    signals = _Signals(worker)
-    with signals:
+
+    def received(count: int) -> None:
+        # in another thread: a signal may interrupt code that holds a lock which stopping needs
+        threading.Thread(target=_stop, args=(worker, count), daemon=True).start()
+
+    with Signals(worker.clock, received):
         worker.start(ready=ready)
         # with a limit: a signal just before the wait is handled only after it
         while not worker.clock.wait(worker.ended, SIGNAL_CHECK_SECONDS):
@@ -37,6 +42,17 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
         (replace or replace_process)()
     if worker.failure is not None:
         raise worker.failure
+
+
+def _stop(worker: Worker, count: int) -> None:
+    if count == 1:
+        logger.warning("stopping: no new jobs, running ones may finish; a second signal stops at once")
+        worker.ask_to_stop()
+        return
+    logger.warning("stopping at once: running jobs are released")
+    worker.stop_at_once()
+    if not worker.clock.wait(worker.ended, AT_ONCE_SECONDS):
+        os._exit(1)  # the database does not answer; other workers recover the jobs
 
 
 def _own_process() -> None:
@@ -58,11 +74,14 @@ def replace_process() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-class _Signals:
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._received = 0
-        self._received_at = 0.0
+class Signals:
+    """While it is entered, SIGINT and SIGTERM call `received` with the number of signals so far."""
+
+    def __init__(self, clock: Clock, received: Callable[[int], None]) -> None:
+        self._timer = clock.timer
+        self._received = received
+        self._count = 0
+        self._last_at = -SAME_SIGNAL_SECONDS
         self._former: dict[int, object] = {}
 
     def __enter__(self) -> None:
@@ -75,20 +94,8 @@ class _Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        now = self._worker.clock.timer()
-        if self._received and now - self._received_at < SAME_SIGNAL_SECONDS:
-            return  # sent both to the process and to its group, as timeout(1) does
-        self._received_at = now
-        self._received += 1
-        # in another thread: a signal may interrupt code that holds a lock which stopping needs
-        threading.Thread(target=self._stop, args=(self._received,), daemon=True).start()
-
-    def _stop(self, received: int) -> None:
-        if received == 1:
-            logger.warning("stopping: no new jobs, running ones may finish; a second signal stops at once")
-            self._worker.ask_to_stop()
-            return
-        logger.warning("stopping at once: running jobs are released")
-        self._worker.stop_at_once()
-        if not self._worker.clock.wait(self._worker.ended, AT_ONCE_SECONDS):
-            os._exit(1)  # the database does not answer; other workers recover the jobs
+        now = self._timer()
+        if now - self._last_at >= SAME_SIGNAL_SECONDS:  # timeout(1) sends it to the process and to its group
+            self._last_at = now
+            self._count += 1
+            self._received(self._count)

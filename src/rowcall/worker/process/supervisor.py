@@ -13,18 +13,17 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
+from rowcall.worker.process.signals import Signals
 from rowcall.worker.worker import Worker
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 30.0
 LIVED_A_WHILE_SECONDS = 10.0
 AT_ONCE_SECONDS = 5.0
 BEYOND_GRACE_SECONDS = 7.0
-SAME_SIGNAL_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 0.5
 
 LEASH_OPTION = "--leash"
@@ -121,17 +120,17 @@ class Supervisor:
     ) -> None:
         self._children = [Child(number, [*command, *more(number)], clock) for number in range(1, processes + 1)]
         self._grace_seconds = grace_seconds
+        self._clock = clock
         self._timer = clock.timer
         self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
         self._signals = 0
-        self._signalled_at = -SAME_SIGNAL_SECONDS
         self._handled = 0
         self._killed = False
         self._deadline: float | None = None
 
     def run(self) -> bool:
         """Run until all have ended. Return whether none had to be killed."""
-        with self._listening():
+        with Signals(self._clock, self._receive):
             try:
                 while not (self._stopping and not self._alive):
                     self._start_due()
@@ -146,10 +145,13 @@ class Supervisor:
 
         def wait() -> None:
             os.read(leash, 1)
-            self._signals += 1
-            self._ended.put(None)
+            self._receive(1)
 
         threading.Thread(target=wait, name="rowcall-leash", daemon=True).start()
+
+    def _receive(self, count: int) -> None:
+        self._signals += 1
+        self._ended.put(None)  # safe in a signal handler: a SimpleQueue is reentrant
 
     @property
     def _stopping(self) -> bool:
@@ -210,24 +212,6 @@ class Supervisor:
         self._deadline = None
         for child in self._alive:
             child.kill()
-
-    @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        former = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        # timeout(1) and some service managers send one signal twice, at once
-        now = self._timer()
-        if now - self._signalled_at < SAME_SIGNAL_SECONDS:
-            return
-        self._signalled_at = now
-        self._signals += 1
-        self._ended.put(None)  # safe here: a SimpleQueue is reentrant
 
 
 def _wait_for(child: Child, process: subprocess.Popen[bytes], ended: queue.SimpleQueue[Child | None]) -> None:
