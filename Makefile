@@ -13,10 +13,22 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_BENCH := $(VENV)/.installed-bench
 
+# the quick tests: rooms that need neither a server nor other processes, and a ring through both databases
+QUICK_ROOMS := base domain declare operations queue store
+QUICK_RING := TestEnqueue TestClaim TestSettle TestStage TestFence TestRetry TestTransaction
+QUICK := $(wildcard $(QUICK_ROOMS:%=tests/%)) $(wildcard tests/test_*.py) --ignore=tests/store/postgres \
+	$(foreach ring,$(QUICK_RING),$(addsuffix ::$(ring),tests/conformance/test_sqlite.py tests/conformance/test_postgres.py))
+
+# run targets one after another, and print how long all of them took
+timed = start=$$(date +%s); status=0; $(MAKE) --no-print-directory $(2) || status=$$?; \
+	echo "make $(1) took $$(($$(date +%s) - start)) s"; exit $$status
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test dialect-gaps setup lint types contracts unit format bench docs clean
+.PHONY: help demo check test dialect-gaps setup lint types contracts quick unit format bench docs clean
+# the tests start hundreds of interpreters, and each would compile the package again
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +36,11 @@ help: ## Show this list
 demo: $(INSTALLED) ## Install Rowcall and watch it work
 	@$(VENV)/bin/rowcall demo
 
-test: lint types contracts unit ## Run every check: lint, types, contracts, unit
+check: $(INSTALLED_TEST) ## Run the quick checks: lint, types, contracts, quick
+	@$(call timed,check,lint types contracts quick)
+
+test: $(INSTALLED_TEST) ## Run every check: lint, types, contracts, unit
+	@$(call timed,test,lint types contracts unit)
 
 setup: $(INSTALLED_TEST) ## Install Rowcall and the test tools into .venv
 
@@ -38,8 +54,11 @@ types: $(INSTALLED_TEST) ## Check types
 contracts: $(INSTALLED_TEST) ## Check which room imports which
 	$(VENV)/bin/lint-imports --no-logo
 
+quick: $(INSTALLED_TEST) ## Run the quick tests (ARGS as for unit)
+	$(PYTHON) -m pytest -q -m "not slow" -n $(WORKERS) --dist worksteal --durations=10 --durations-min=1 $(QUICK) $(ARGS)
+
 unit: $(INSTALLED_TEST) ## Run the tests (WORKERS=0 for one process, ARGS="-k name" to choose)
-	$(PYTHON) -m pytest -n $(WORKERS) $(ARGS)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 format: $(INSTALLED_TEST) ## Format the code and fix what can be fixed
 	$(PYTHON) -m ruff check --fix .

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rowcall import Rowcall
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.pgbouncer import PgBouncer, find_pgbouncer
@@ -46,10 +48,31 @@ def postgres_server_url(pytestconfig: pytest.Config) -> str:
     return ask(pytestconfig.workerinput[PORT])  # type: ignore[attr-defined]
 
 
-@pytest.fixture
-def postgres_url(postgres_server_url: str) -> Iterator[str]:
-    """A new, empty database."""
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server_url: str) -> Iterator[str]:
+    """The name of a database with the tables in it, to be copied."""
     url = create_database(postgres_server_url)
+    with Rowcall(url) as jobs:
+        jobs.migrate()
+    yield database_of(url)
+    drop_database(postgres_server_url, database_of(url))
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables in it, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "queue.db"
+    with Rowcall(path) as jobs:
+        jobs.migrate()
+    return path
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
+    """A new database with the tables in it; for tests marked `no_tables`, an empty one."""
+    bare = request.node.get_closest_marker("no_tables") is not None
+    template = "template0" if bare else request.getfixturevalue("postgres_template")
+    url = create_database(postgres_server_url, template=template)
     yield url
     drop_database(postgres_server_url, database_of(url))
 

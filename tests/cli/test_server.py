@@ -73,6 +73,7 @@ def tell(run: Run, words: list[str]) -> Tell:
     return ask
 
 
+@pytest.mark.no_tables
 def test_migrate_makes_the_tables_once(tell: Tell, run: Run, words: list[str], postgres_url: str) -> None:
     made = tell("migrate")
     assert made == {"path": shown(postgres_url), "from": 0, "to": made["to"]}
@@ -95,6 +96,7 @@ def test_looking_and_steering(tell: Tell, run: Run, words: list[str], server_que
     assert "due in 60 min" in run("jobs", *words).stdout
 
 
+@pytest.mark.no_tables
 @pytest.mark.parametrize("command", LOOKING)
 def test_looking_makes_no_tables(run: Run, postgres_url: str, command: list[str]) -> None:
     result = run(*command, "--url", postgres_url)
@@ -166,6 +168,7 @@ def test_work(server_queue: Rowcall, folder: Path, processes: str) -> None:
     assert server_queue.workers() == []
 
 
+@pytest.mark.no_tables
 def test_commands_work_behind_a_pooler(
     run: Run, app: Path, folder: Path, postgres_url: str, pgbouncer: PgBouncer
 ) -> None:
@@ -237,6 +240,7 @@ def test_signs_of_life_are_judged_by_the_database_clock(run: Run, folder: Path, 
         assert "due in 60 s" in run("jobs", "past:jobs").stdout
 
 
+@pytest.mark.no_tables
 @pytest.mark.slow
 def test_bench_measures_a_server_and_leaves_nothing_behind(run: Run, postgres_url: str) -> None:
     url, password = with_password(postgres_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -22,14 +23,29 @@ class PostgresStore:
             return cursor.fetchall() if cursor.description is not None else []
 
 
+NewStore = Callable[[], Store]
+
+
 @pytest.fixture
-def new_store(postgres_server_url: str) -> Iterator[Callable[[], Store]]:
+def new_store(postgres_server_url: str) -> Iterator[NewStore]:
+    with stores(postgres_server_url, "template0") as make:
+        yield make
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def new_migrated_store(postgres_server_url: str, postgres_template: str) -> Iterator[NewStore]:
+    with stores(postgres_server_url, postgres_template) as make:
+        yield make
+
+
+@contextlib.contextmanager
+def stores(server_url: str, template: str) -> Iterator[NewStore]:
     urls: list[str] = []
 
     def make() -> Store:
-        urls.append(create_database(postgres_server_url))
+        urls.append(create_database(server_url, template=template))
         return PostgresStore(urls[-1])
 
     yield make
     for url in urls:
-        drop_database(postgres_server_url, database_of(url))
+        drop_database(server_url, database_of(url))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -28,3 +29,13 @@ class SqliteFile:
 def new_store(tmp_path: Path) -> Callable[[], Store]:
     numbers = itertools.count()
     return lambda: SqliteFile(tmp_path / f"queue-{next(numbers)}.db")
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def new_migrated_store(tmp_path: Path, sqlite_template: Path) -> Callable[[], Store]:
+    numbers = itertools.count()
+
+    def make() -> Store:
+        return SqliteFile(Path(shutil.copyfile(sqlite_template, tmp_path / f"queue-with-tables-{next(numbers)}.db")))
+
+    return make

@@ -1,4 +1,4 @@
-"""The databases for a page: the file that it names, or a server instead."""
+"""The databases that a page is followed on: the file that it names, or a server in its place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AUTHORITY = re.compile(r"^postgresql://[^@/]*@")
 
 
 class Drivers(NamedTuple):
-    """The drivers of SQLAlchemy that its engines use on a server."""
+    """Which of SQLAlchemy's drivers its engines take on a server."""
 
     create_engine: str
     create_async_engine: str
@@ -39,7 +39,7 @@ PSYCOPG = Drivers("psycopg", "psycopg")
 
 class PageDatabase(Protocol):
     def is_for(self, block: Block) -> bool:
-        """Return whether the block can run on this database."""
+        """Whether the block can be followed on this kind of database."""
 
     def filled_in(self, text: str) -> str:
         """Return a text of the page with this database instead of the one it names."""
@@ -50,7 +50,7 @@ class PageDatabase(Protocol):
 
 
 class File:
-    """`app.db`, as in the pages."""
+    """`app.db`, as the pages have it."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "app.db"
@@ -113,7 +113,7 @@ class OnServer:
 
 
 def _wants_file(block: Block) -> bool:
-    """Return whether it is SQL for SQLite only, or uses its modules."""
+    """SQL of SQLite's own, or its modules."""
     if block.language == "sql":
         return block.is_sql_of("SQLite")
     return bool(re.search("sqlite3|import aiosqlite", block.text))

@@ -12,6 +12,8 @@ from tests.docs.databases import File, OnServer, PageDatabase
 from tests.docs.pages import DOCS, blocks
 from tests.support import PythonProcess, eventually
 
+pytestmark = pytest.mark.no_tables
+
 Start = Callable[[str], PythonProcess]
 OLD, NEW = "greetings_v1", "greetings_v2"
 JOBS = 20

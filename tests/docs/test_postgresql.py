@@ -1,4 +1,4 @@
-"""Statements of the README and docs/postgresql.md about a server, besides their code blocks."""
+"""What README and docs/postgresql.md say of a server, beyond their blocks of code."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_programs import Account, find_programs
 from tests.docs.pages import DOCS, README, blocks, read, section
 from tests.support import PythonProcess, eventually
+
+pytestmark = pytest.mark.no_tables
 
 PAGE = DOCS / "postgresql.md"
 FILE_URL, SERVER_URL = "sqlite:///app.db", "postgresql://ann@db-1/shop"
@@ -58,7 +60,7 @@ def test_the_page_begins_with_the_example_of_the_readme() -> None:
     assert shown == example().replace(FILE_URL, SERVER_URL)
 
 
-def test_the_table_of_settings_matches_the_database(postgres_url: str) -> None:
+def test_the_settings_of_the_table_are_those_that_it_carries(postgres_url: str) -> None:
     with Rowcall(postgres_url) as jobs:
         jobs.migrate()
     with psycopg.connect(postgres_url) as connection:
@@ -76,7 +78,7 @@ def test_the_table_of_settings_matches_the_database(postgres_url: str) -> None:
 
 @pytest.fixture
 def connections(postgres_url: str) -> Callable[[], int]:
-    """Return how many other clients are connected to the database."""
+    """How many others are connected to the database."""
 
     def count() -> int:
         with psycopg.connect(postgres_url) as connection:

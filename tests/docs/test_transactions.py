@@ -1,4 +1,4 @@
-"""docs/transactions.md, run on a file and on a server, with each of SQLAlchemy's drivers."""
+"""docs/transactions.md, followed on a file and on a server, through each of SQLAlchemy's drivers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from sqlalchemy import create_engine
 from rowcall import Rowcall
 from tests.docs.pages import DOCS, ROOT
 from tests.support import PythonProcess
+
+pytestmark = pytest.mark.no_tables
 
 PAGE = DOCS / "transactions.md"
 ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "liz", "mia", "ned", "pia", "rob", "sue"}
@@ -46,7 +48,7 @@ def names(addresses: list[str]) -> list[str]:
 
 
 def welcomed(url: Path | str) -> list[str]:
-    """Return the addresses of all jobs."""
+    """Who got a job; each once for each job."""
     with Rowcall(url) as jobs:
         return names([str(job.payload["address"]) for job in jobs.list(type="welcome", limit=100).jobs])
 

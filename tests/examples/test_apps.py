@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from tests.examples.site import PATIENCE_SECONDS, Ask, Example, Site
 from tests.support import PythonProcess, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.concurrency]
+pytestmark = [pytest.mark.slow, pytest.mark.concurrency, pytest.mark.no_tables]
 
 BOB = Ask("/sign-up", '{"name": "Bob", "address": "bob@example.com"}')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -20,7 +21,7 @@ from tests.worker.support import FINISHED
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-JOBS = 20_000
+JOBS = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "5000"))
 WORKERS = 4
 CUT_EVERY_SECONDS = 0.1
 MOST_CUT = 3

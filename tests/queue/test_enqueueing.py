@@ -160,6 +160,7 @@ def test_tags_are_found_again(jobs: Rowcall) -> None:
     assert jobs.list(tag="green").jobs == []
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(st.lists(st.tuples(names, names), min_size=5, max_size=20))
 def test_names_of_all_kinds_are_found_and_claimed(pairs: list[tuple[str, str]]) -> None:

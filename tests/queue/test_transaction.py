@@ -131,6 +131,7 @@ def test_what_comes_after_an_interrupted_plan_is_not_interrupted(on_server: Rowc
     begun.roll_back()
 
 
+@pytest.mark.slow
 def test_other_threads_wait_no_longer_than_busy_timeout_allows(jobs: Rowcall) -> None:
     with ThreadPoolExecutor(3) as others, jobs.transaction():
         jobs.enqueue("inside")
@@ -196,6 +197,7 @@ def test_a_block_that_cannot_begin_says_why(jobs: Rowcall, tmp_path: Path) -> No
     assert types(jobs) == ["inside"]
 
 
+@pytest.mark.slow
 def test_a_block_belongs_to_the_process_that_opened_it(tmp_path: Path, postgres_url: str) -> None:
     for url in (f"sqlite:///{tmp_path / 'fork.db'}", postgres_url):
         with PythonProcess("-W", "ignore::DeprecationWarning", "-c", FORK_IN_A_BLOCK, url) as process:

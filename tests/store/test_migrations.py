@@ -218,6 +218,7 @@ def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_we
         assert jobs.migrate() == (NEWEST_VERSION, newest)
 
 
+@pytest.mark.slow
 @pytest.mark.concurrency
 def test_two_processes_that_migrate_at_once(tmp_path: Path) -> None:
     arguments = ("-c", MIGRATE_AT_EACH_SIGNAL, str(tmp_path), str(ROUNDS))

@@ -202,6 +202,7 @@ def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- databases ---------------------------------------------------------------------------------
 
 
+@pytest.mark.no_tables
 def test_a_database_is_new_and_empty(postgres_url: str) -> None:
     question = "select relname from pg_class where relnamespace = 'public'::regnamespace"
     assert ask(postgres_url, question) == []

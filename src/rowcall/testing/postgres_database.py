@@ -37,10 +37,13 @@ def database_of(url: str) -> str:
     return _parts(url)["database"] or ""
 
 
-def create_database(server_url: str, name: str | None = None) -> str:
-    """Make an empty database, beside the one that the URL names, and give its URL."""
+def create_database(server_url: str, name: str | None = None, *, template: str = "template0") -> str:
+    """Create a database on the server that the URL names, and return its URL.
+
+    It is empty, or a copy of the database `template`, to which nobody may be connected.
+    """
     name = name or f"rowcall_{uuid.uuid4().hex[:16]}"
-    statement = sql.SQL("create database {} template template0").format(sql.Identifier(name))
+    statement = sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
     with psycopg.connect(server_url, autocommit=True) as connection:
         if connection.info.server_version >= FILE_COPY_SINCE:
             statement += sql.SQL(" strategy file_copy")

@@ -39,6 +39,7 @@ def somebody(postgres_url: str, raw: psycopg.Connection) -> Iterator[str]:
     raw.execute(f"drop owned by {name}; drop role {name}".encode())
 
 
+@pytest.mark.no_tables
 def test_tables_that_are_not_there(examine: Examine, postgres_url: str, raw: psycopg.Connection) -> None:
     found = examine("--url", postgres_url)
     assert (found.exit_code, found.level["tables"]) == (1, "problem")
@@ -47,12 +48,14 @@ def test_tables_that_are_not_there(examine: Examine, postgres_url: str, raw: psy
     assert raw.execute("select to_regclass('rowcall_job')").fetchone() == (None,)
 
 
+@pytest.mark.no_tables
 def test_tables_of_another_prefix(examine: Examine, postgres_url: str) -> None:
     with Rowcall(postgres_url, table_prefix="other_") as jobs:
         jobs.migrate()
     assert "prefix other_: name the app" in examine("--url", postgres_url).advice["tables"]
 
 
+@pytest.mark.no_tables
 def test_tables_of_another_schema(examine: Examine, postgres_url: str, raw: psycopg.Connection) -> None:
     raw.execute("create schema apart")
     with Rowcall(f"{postgres_url}?options=-csearch_path%3Dapart") as jobs:

@@ -85,6 +85,7 @@ def test_later_use_on_a_connection_that_has_locked(with_tables: str, mine: Conne
         mine.rollback()
 
 
+@pytest.mark.no_tables
 def test_tables_that_the_callers_transaction_has_just_made(postgres_url: str) -> None:
     """Nobody else can see them yet, nor make others of that name."""
     with connected(postgres_url, autocommit=False) as mine, Rowcall(postgres_url) as jobs:

@@ -33,7 +33,7 @@ def full(postgres_server_url: str, empty: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module", params=STATES)
+@pytest.fixture(scope="session", params=STATES)  # for all modules: nobody writes to it
 def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
     source = request.getfixturevalue("full" if "full" in request.param else "empty")
     with (
@@ -49,7 +49,7 @@ def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[st
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def explainer(url: str) -> Iterator[Explainer]:
     explainer = Explainer(url)
     yield explainer

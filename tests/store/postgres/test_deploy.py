@@ -16,6 +16,8 @@ from tests.store.postgres.databases import migrated
 from tests.store.postgres.product import JOBS_A_ROUND, LATER_VERSION, later_product
 from tests.support import PythonProcess, eventually
 
+pytestmark = pytest.mark.no_tables
+
 PATIENCE_SECONDS = 60.0
 # what two newer steps say is the oldest code that suits them, and whether this code does
 SUITED: list[tuple[tuple[int | None, int], bool]] = [

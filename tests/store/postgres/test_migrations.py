@@ -18,6 +18,8 @@ from rowcall.store.postgres.words import TABLES
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
 from tests.support import PythonProcess, eventually
 
+pytestmark = pytest.mark.no_tables
+
 PROCESSES = 4
 ROUNDS = 4
 

@@ -11,6 +11,8 @@ from rowcall import Rowcall
 from rowcall.store.postgres.schema import MIGRATIONS
 from rowcall.testing.postgres_database import database_of
 
+pytestmark = pytest.mark.no_tables
+
 TRAP = """
 create function trap.spring(bigint) returns bigint language plpgsql as $$
 begin

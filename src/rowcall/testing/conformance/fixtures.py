@@ -1,4 +1,4 @@
-"""The fixtures of the cases; all of them stand on `new_store`, which the user of the kit supplies."""
+"""The fixtures of the cases. All of them depend on `new_store`, which the user of the kit supplies."""
 
 from __future__ import annotations
 
@@ -36,8 +36,14 @@ StartProgram = Callable[..., PythonProcess]
 
 
 @pytest.fixture
-def store(new_store: Callable[[], Store]) -> Store:
-    return new_store()
+def new_migrated_store(new_store: Callable[[], Store]) -> Callable[[], Store]:
+    """Open a store for cases that do not mind whether the tables are there already; override it with quick copies."""
+    return new_store
+
+
+@pytest.fixture
+def store(new_migrated_store: Callable[[], Store]) -> Store:
+    return new_migrated_store()
 
 
 @pytest.fixture

@@ -81,7 +81,15 @@ from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.cases.turns import TestRetryOfAKey, TestTurns  # noqa: E402
-from rowcall.testing.conformance.fixtures import clock, jobs, notes, open_queue, start_program, store  # noqa: E402
+from rowcall.testing.conformance.fixtures import (  # noqa: E402
+    clock,
+    jobs,
+    new_migrated_store,
+    notes,
+    open_queue,
+    start_program,
+    store,
+)
 
 __all__ = [
     "TestAliases",
@@ -163,6 +171,7 @@ __all__ = [
     "TestTurns",
     "clock",
     "jobs",
+    "new_migrated_store",
     "notes",
     "open_queue",
     "start_program",

@@ -215,7 +215,7 @@ class Tried(NamedTuple):
 class TestStorm:
     """Four workers, one of them killed every 300 ms at random, until all jobs are through."""
 
-    COUNT = 20_000
+    COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "5000"))
     WORKERS = 4
     EVERY_SECONDS = 0.3
 

@@ -13,6 +13,11 @@ from rowcall.testing.conformance.store import Store
 
 
 class TestMigrations:
+    @pytest.fixture
+    def store(self, new_store: Callable[[], Store]) -> Store:
+        """A store without tables."""
+        return new_store()
+
     def test_the_first_use_makes_the_tables(self, open_queue: OpenQueue) -> None:
         assert open_queue().list().jobs == []
 
@@ -43,7 +48,7 @@ class TestMigrations:
                 assert jobs.timeline(last.id)
 
     def test_a_prefix_with_capitals_is_refused(self, store: Store) -> None:
-        said = "must not have capitals, which databases do not tell apart: use 'shop_', not 'Shop_'"
+        said = "table_prefix must be lower case: use 'shop_', got 'Shop_'"
         with pytest.raises(InvalidOption, match=said) as caught:
             Rowcall(store.url, table_prefix="Shop_")
         assert caught.value.option == "table_prefix"

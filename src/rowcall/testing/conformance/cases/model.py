@@ -17,7 +17,7 @@ HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks,
 
 # derandomized and without a database of examples: the same walk each time, so that no failure is occasional
 SETTINGS = settings(
-    max_examples=int(HISTORIES or 40),
+    max_examples=int(HISTORIES or 15),
     stateful_step_count=40,
     derandomize=HISTORIES is None,
     database=None,
@@ -26,22 +26,22 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 15))
+FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 8))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a failure is made as short as it can be, which takes its time
 class TestModel:
-    def test_the_model_and_the_store_agree_after_each_step(self, new_store: Callable[[], Store]) -> None:
+    def test_the_model_and_the_store_agree_after_each_step(self, new_migrated_store: Callable[[], Store]) -> None:
         class Machine(QueueMachine):
             def __init__(self) -> None:
-                super().__init__(new_store())
+                super().__init__(new_migrated_store())
 
         run_state_machine_as_test(Machine, settings=SETTINGS)
 
-    def test_so_do_they_about_chains_blockers_keys_and_limits(self, new_store: Callable[[], Store]) -> None:
+    def test_so_do_they_about_chains_blockers_keys_and_limits(self, new_migrated_store: Callable[[], Store]) -> None:
         class Machine(FlowMachine):
             def __init__(self) -> None:
-                super().__init__(new_store())
+                super().__init__(new_migrated_store())
 
         run_state_machine_as_test(Machine, settings=FLOW_SETTINGS)

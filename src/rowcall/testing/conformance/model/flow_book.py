@@ -221,15 +221,16 @@ class FlowBook(Book):
         self._ripple()
 
     def retry(self, job_id: int) -> None:
-        """Bring back the steps of its chain that failed with it; jobs that a blocker ended wait for it again."""
+        """Revive a job and the steps that ended with it. What has never run waits for its blockers again."""
         for revived in [job_id, *self._fallen_with(job_id)]:
-            of_blocker = self.entries[revived].error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
+            entry = self.entries[revived]
+            waits_again = entry.used == 0 and entry.status != "succeeded"
             more = DEFAULT_MAX_ATTEMPTS if revived == job_id else 0
-            limit = self.entries[revived].max_attempts + more
+            limit = entry.max_attempts + more
             super().retry(revived)
-            self.entries[revived].max_attempts = limit
+            entry.max_attempts = limit
             self._seen_to.discard(revived)
-            if of_blocker:
+            if waits_again:
                 self._wait_anew(revived)
 
     def _fallen_with(self, job_id: int) -> list[int]:

@@ -1,0 +1,163 @@
+"""Statements about limits: who runs under which key, who is held, and when the last ones started."""
+
+from __future__ import annotations
+
+from rowcall.store.postgres.sql import Sql
+from rowcall.store.postgres.words import milliseconds_of, render, time_of
+
+_HELD = "<job> as job where status = <pending> and held"
+_IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
+# asked of each row by its id: joined, the planner might read all jobs instead
+_COUNTS = """(coalesce(
+              (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
+              false)
+            or exists (select from <worker> as worker where worker.name = slot.worker))"""
+
+
+def _given(*columns: str, parameter: int = 1) -> str:
+    """An array of arrays as a table of columns, each with its type."""
+    named = []
+    for place, column in enumerate(columns):
+        name, kind = column.split()
+        named.append(f"(value ->> {place})::{kind} as {name}")
+    return f"(select {', '.join(named)} from jsonb_array_elements(${parameter}::text::jsonb)) as given"
+
+
+class LimitsSql:
+    """The statements, rendered for one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        for name, template in statements().items():
+            setattr(self, name, render(template, prefix))
+
+    # never waits; what others have written under a key is seen by the statements after this one
+    lock_limits = """
+        with tried as materialized (
+          select key, pg_try_advisory_xact_lock(hashtextextended('<slot>' || key, 0)) as locked
+          from jsonb_array_elements_text($1::text::jsonb) as given (key))
+        select coalesce(jsonb_agg(key), '[]'::jsonb)::text from tried where locked"""
+    key_states = f"""
+        select {milliseconds_of("(select <now>)")}, (
+          select coalesce(jsonb_agg(jsonb_build_array(given.key,
+            (select jsonb_build_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name),
+            (select count(*) filter (where {_COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
+            '[]'::jsonb)::text
+          from {_given("key text", "name text", parameter=2)})"""
+    # what is just being freed is skipped, and what is locked here is freed only after our commit
+    steady_slots = f"""
+        with locked as materialized (
+          select limit_key, job_id, lease, worker from <slot>
+          where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb)))
+            and job_id <> all ($2::text::bigint[])
+          for share skip locked)
+        select coalesce(jsonb_agg(limit_key) filter (where {_COUNTS}), '[]'::jsonb)::text from locked as slot"""
+    take_slots = f"""
+        insert into <slot> (limit_key, job_id, lease, worker)
+        select key, job_id, lease, $2::text from {_given("key text", "job_id bigint", "lease bigint")}
+        on conflict (limit_key, job_id, lease) do update set worker = excluded.worker"""
+    # without a lease, only slots that no worker holds
+    free_slots = f"""
+        with given as materialized (select * from {_given("job_id bigint", "lease bigint")}), freed as (
+          delete from <slot> where job_id = any (array(select job_id from given))
+            and ((job_id, lease) in (select job_id, lease from given)
+                 or worker is null and job_id in (select job_id from given where lease is null))
+          returning limit_key)
+        select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
+
+    slots_of_worker = """
+        select coalesce(jsonb_agg(jsonb_build_array(job_id, lease)), '[]'::jsonb)::text
+        from <slot> where worker = $1::text"""
+    stale_keys = f"""
+        select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from (
+          select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1::int) as stale"""
+    drop_stale = f"""
+        with gone as (
+          delete from <slot> as slot
+          where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb))) and not {_COUNTS}
+          returning 1)
+        select count(*) from gone"""
+
+    hold = """
+        with held as (
+          update <job> as job set held = $2::text::jsonb ->> job.id::text where id = any (array(
+            select id from <job> where id = any ($1::text::bigint[]) and status = <pending> and held is null
+            for update skip locked))
+          returning 1)
+        select count(*) from held"""
+    unhold = f"""
+        with freed as (
+          update <job> as job set held = null where id = any (array(
+            select mine.id from {_given("key text", "places int")} cross join lateral (
+              select id from {_HELD} = given.key {_IN_TURN} limit given.places for update skip locked) as mine))
+          returning 1)
+        select count(*) from freed"""
+    held_keys = f"""
+        with recursive hop (held, hops) as (
+          (select held, 1 from {_HELD} > $1::text order by held limit 1)
+          union all
+          select next.held, hops + 1 from hop cross join lateral (
+            select held from {_HELD} > hop.held order by held limit 1) as next
+          where hops < $2::int
+        )
+        select coalesce(jsonb_agg(jsonb_build_array(hop.held,
+          (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)) order by hop.held), '[]'::jsonb)::text
+        from hop"""
+    first_held = f"""
+        select coalesce(jsonb_agg(jsonb_build_array(given.held, mine.limits)), '[]'::jsonb)::text
+        from jsonb_array_elements_text($1::text::jsonb) as given (held) cross join lateral (
+          select limits from {_HELD} = given.held {_IN_TURN} limit 1) as mine"""
+    ready_ahead = Sql.rest_of_types.replace("for update skip locked", "")
+
+    recent_starts = f"""
+        select coalesce(jsonb_agg(jsonb_build_array(given.key, last,
+          (select {milliseconds_of("at")} from <start> as start
+           where start.limit_key = given.key and start.number = last),
+          (select coalesce(jsonb_agg(jsonb_build_array(number, {milliseconds_of("at")})), '[]'::jsonb)
+           from <start> as start
+           where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))),
+          '[]'::jsonb)::text
+        from {_given("key text", "rate bigint", "wanted bigint")} cross join lateral (
+          select coalesce((select number from <start> as start where start.limit_key = given.key
+                           order by limit_key desc, number desc limit 1), 0) as last) as latest"""
+    record_starts = f"""
+        insert into <start> (limit_key, number, at, until)
+        select key, number, {time_of("at")}, {time_of("until")}
+        from {_given("key text", "number bigint", "at bigint", "until bigint")}"""
+    forget_starts = f"""
+        delete from <start> where ctid = any (array(
+          select mine.ctid from {_given("key text", "number bigint")} cross join lateral (
+            select ctid from <start> as start where limit_key = given.key and number <= given.number) as mine))"""
+    rewind_starts = f"update <start> set at = {time_of('$2')} where limit_key = $1::text and at > {time_of('$2')}"
+    tidy_starts = """
+        with gone as (
+          delete from <start> where ctid = any (array(
+            select ctid from <start> where until <= (select <now>) order by until limit $2::int
+            for update skip locked))
+          returning 1)
+        select count(*) from gone"""
+
+    put_gates = f"""
+        insert into <gate> (limit_key, opens_at)
+        select key, {time_of("opens_at")} from {_given("key text", "opens_at bigint")} order by key
+        on conflict (limit_key) do update set opens_at = excluded.opens_at"""
+    drop_gates = """
+        delete from <gate> where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb)))"""
+    due_gates = """
+        select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from (
+          select limit_key from <gate> where opens_at <= (select <now>) order by opens_at limit $2::int) as due"""
+
+    quotas = """
+        select coalesce(jsonb_agg(jsonb_build_array(name, jsonb_build_array(concurrency, rate, per_ms))),
+                        '[]'::jsonb)::text
+        from <quota>"""
+    put_quotas = f"""
+        insert into <quota> (name, concurrency, rate, per_ms)
+        select name, concurrency, rate, per_ms
+        from {_given("name text", "concurrency int", "rate int", "per_ms bigint")} order by name
+        on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate,
+          per_ms = excluded.per_ms"""
+
+
+def statements() -> dict[str, str]:
+    """The fixed statements, as templates."""
+    return {name: text for name, text in vars(LimitsSql).items() if isinstance(text, str) and not name.startswith("_")}

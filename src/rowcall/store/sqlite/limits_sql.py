@@ -1,0 +1,119 @@
+"""Statements about limits: who runs under which key, who is held, and when the last ones started."""
+
+from __future__ import annotations
+
+from rowcall.store.sqlite.words import render
+
+_HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
+_COUNTS = """(
+            exists (select 1 from <job> as job
+                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = <running>)
+            or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
+# Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
+_OF_ATTEMPTS = """json_each(?1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
+        where slot.job_id = cast(given.key as integer) and case
+          when given.value is not null then slot.lease = given.value
+          else (select worker is null from <slot> as whole where whole.limit_key = slot.limit_key
+                and whole.job_id = slot.job_id and whole.lease = slot.lease) end"""
+_IN_TURN = "order by priority desc, coalesce(turn, id), id"
+
+
+def _given(*names: str, parameter: int = 1) -> str:
+    """An array of arrays as a table."""
+    columns = ", ".join(f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(names))
+    return f"(select {columns} from json_each(?{parameter})) as given"
+
+
+class LimitsSql:
+    """The statements, rendered for one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        for name, template in statements().items():
+            setattr(self, name, render(template, prefix))
+
+    key_states = f"""
+        select <now>, (
+          select json_group_array(json_array(given.key,
+            json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
+            (select count(*) from <slot> as slot where slot.limit_key = given.key and {_COUNTS})))
+          from {_given("key", "name", parameter=2)})"""
+    take_slots = f"""
+        insert or replace into <slot> (limit_key, job_id, lease, worker)
+        select key, job_id, lease, ?2 from {_given("key", "job_id", "lease")}"""
+    slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
+    slots_of_worker = "select json_group_array(json_array(job_id, lease)) from <slot> where worker = ?1"
+    stale_keys = f"""
+        select json_group_array(limit_key) from (
+          select distinct limit_key from <slot> as slot where not {_COUNTS} limit ?1)"""
+    drop_stale = f"""
+        delete from <slot> where (limit_key, job_id, lease) in (
+          select slot.limit_key, slot.job_id, slot.lease from json_each(?1) as given
+          cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
+    delete_slots = f"""
+        delete from <slot> where (limit_key, job_id, lease) in (
+          select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""
+
+    hold = f"""
+        update <job> set held = given.held from {_given("id", "held")}
+        where <job>.id = given.id and +<job>.status = <pending> and +<job>.held is null"""
+    unhold_first = f"""
+        update <job> set held = null where id in (
+          select (select id from {_HELD} = given.value {_IN_TURN} limit 1) from json_each(?1) as given)"""
+    unhold_some = f"""
+        update <job> set held = null where id in (select id from {_HELD} = ?1 {_IN_TURN} limit ?2)"""
+    held_keys = f"""
+        with recursive hop (held, hops) as (
+          select (select held from {_HELD} > ?1 order by held limit 1), 1
+          union all
+          select (select held from {_HELD} > hop.held order by held limit 1), hops + 1
+          from hop where hop.held is not null and hops < ?2
+        )
+        select json_group_array(json_array(hop.held, (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)))
+        from hop where hop.held is not null"""
+    first_held = f"""
+        select json_group_array(json_array(given.value, (select limits from {_HELD} = given.value {_IN_TURN} limit 1)))
+        from json_each(?1) as given where exists (select 1 from {_HELD} = given.value)"""
+
+    recent_starts = f"""
+        select json_group_array(json_array(given.key, last,
+          (select at from <start> as start where start.limit_key = given.key and start.number = last),
+          json((select json_group_array(json_array(number, at)) from <start> as start
+                where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))))
+        from (select given.*, coalesce((select max(number) from <start> as start where start.limit_key = given.key), 0)
+                as last
+              from {_given("key", "rate", "wanted")}) as given"""
+    record_starts = f"""
+        insert into <start> (limit_key, number, at, until)
+        select key, number, at, until from {_given("key", "number", "at", "until")}"""
+    forget_starts = f"""
+        delete from <start> where (limit_key, number) in (
+          select start.limit_key, start.number from {_given("key", "number")}
+          cross join <start> as start on start.limit_key = given.key and start.number <= given.number)"""
+    rewind_starts = "update <start> set at = ?2 where limit_key = ?1 and at > ?2"
+    tidy_starts = """
+        delete from <start> where (limit_key, number) in (
+          select limit_key, number from <start> indexed by <prefix>start_until where until <= <now> order by until
+          limit ?2)"""
+
+    put_gates = f"""
+        insert or replace into <gate> (limit_key, opens_at) select key, opens_at from {_given("key", "opens_at")}"""
+    drop_gates = "delete from <gate> where limit_key in (select value from json_each(?1))"
+    # bytes that are not UTF-8 are read as U+FFFD, and JSON ends a text at a NUL: neither is found again
+    drop_unspelled_gates = """
+        delete from <gate> indexed by <prefix>gate_opens
+        where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""
+    due_gates = """
+        select json_group_array(limit_key) from (
+          select limit_key from <gate> indexed by <prefix>gate_opens where opens_at <= <now> order by opens_at
+          limit ?2)"""
+
+    quotas = "select json_group_array(json_array(name, json_array(concurrency, rate, per_ms))) from <quota>"
+    put_quotas = f"""
+        insert or replace into <quota> (name, concurrency, rate, per_ms)
+        select name, concurrency, rate, per_ms
+        from {_given("name", "concurrency", "rate", "per_ms")}"""
+
+
+def statements() -> dict[str, str]:
+    """The fixed statements, as templates."""
+    return {name: text for name, text in vars(LimitsSql).items() if isinstance(text, str) and not name.startswith("_")}
