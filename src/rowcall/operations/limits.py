@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowcall.queue import Queue
+from rowcall.store.limits.keys import put_quotas, quotas
 
 
 def publish_limits(core: Queue) -> None:
@@ -10,7 +11,7 @@ def publish_limits(core: Queue) -> None:
     declared = core.limits.numbers
     if not declared:
         return
-    known = core.read(core.dialect.quotas())
+    known = core.read(quotas(core.dialect))
     changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
     if changed:
-        core.write(lambda: core.dialect.put_quotas(changed, core.now_ms()))
+        core.write(lambda: put_quotas(core.dialect, changed))

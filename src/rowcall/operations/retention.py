@@ -26,6 +26,7 @@ from rowcall.store.counts.queries import (
 )
 from rowcall.store.flows.blockers import mend
 from rowcall.store.limits.held_jobs import drop_stale
+from rowcall.store.limits.queries import PRUNE_STARTS
 from rowcall.store.results.queries import PRUNE_WAITERS
 from rowcall.store.statement import Plan
 
@@ -140,7 +141,7 @@ def tidy_up(core: Queue, connection: Connection, stopped: Callable[[], bool] = l
         lambda: folding.thin_out(core.dialect, core.now_ms()),
         lambda: folding.forget(core.dialect, core.now_ms()),
         lambda: core.dialect.ask(PRUNE_WAITERS, core.now_ms()),
-        lambda: core.dialect.tidy_starts(STARTS_AT_ONCE, core.now_ms()),
+        lambda: core.dialect.change(PRUNE_STARTS, core.now_ms(), STARTS_AT_ONCE),
         lambda: drop_stale(core.dialect),
         lambda: mend(core.dialect, core.now_ms()),
     ]

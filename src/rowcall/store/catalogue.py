@@ -13,6 +13,7 @@ from rowcall.store.blobs import queries as blobs
 from rowcall.store.control import queries as control
 from rowcall.store.counts import queries as counts
 from rowcall.store.jobs import queries as jobs
+from rowcall.store.limits import queries as limits
 from rowcall.store.results import queries as results
 from rowcall.store.schedules import queries as schedules
 from rowcall.store.statement import Change, Kind, Parameter, Plan, Query, Statement
@@ -21,7 +22,7 @@ R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
-    module.__name__.split(".")[-2]: module for module in (blobs, control, counts, jobs, results, schedules)
+    module.__name__.split(".")[-2]: module for module in (blobs, control, counts, jobs, limits, results, schedules)
 }
 
 

@@ -16,7 +16,7 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -24,7 +24,6 @@ import msgspec
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
 from rowcall.store.flows.contract import Flows, Touched
-from rowcall.store.limiting import Limiting
 from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
@@ -246,7 +245,7 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Flows, Limiting, Protocol):
+class Dialect(Flows, Protocol):
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run a query of the catalogue and return its rows as values. How to add one: see `rowcall.store.statement`."""
 
@@ -283,6 +282,19 @@ class Dialect(Flows, Limiting, Protocol):
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]: ...
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         """`ready_jobs`, only to look at: none of them is kept from others."""
+
+    # limits; see `rowcall.store.limits.queries`
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        """Free the slots of attempts (ids and leases), and return the key of each. Locks the slots.
+
+        Without a lease, only slots that no worker holds: a job that is ended from outside may still have a handler.
+        """
+
+    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
+        """Make up to so many held jobs of each key ready, first in turn; return how many in all.
+
+        Jobs that another transaction has locked are skipped, not waited for.
+        """
 
     def mark_claimed(
         self,

@@ -26,6 +26,8 @@ from collections.abc import Callable, Generator
 from enum import Enum, auto
 from typing import Generic, TypeVar, cast, overload
 
+import msgspec
+
 R = TypeVar("R", covariant=True)
 T = TypeVar("T")
 
@@ -90,6 +92,12 @@ def number_from_row(row: Row) -> int:
 
 def text_from_row(row: Row) -> str:
     return cast("str", row[0])
+
+
+def json_from_row(kind: type[T]) -> Callable[[Row], T]:
+    """Return the maker of a value of one type from the JSON text that is the only column."""
+    decode = msgspec.json.Decoder(kind).decode
+    return lambda row: decode(cast("str", row[0]))
 
 
 class Kind(Enum):
@@ -165,5 +173,13 @@ class Change(Query[int]):
 
     __slots__ = ()
 
-    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), *, text: str | None = None) -> None:
-        super().__init__(name, kinds, number_from_row, text=text)
+    def __init__(
+        self,
+        name: str,
+        kinds: tuple[Kind, ...] = (),
+        *,
+        text: str | None = None,
+        only: tuple[str, ...] = (),
+        hint: Callable[[list[Row]], bool] | None = None,
+    ) -> None:
+        super().__init__(name, kinds, number_from_row, text=text, only=only, hint=hint)

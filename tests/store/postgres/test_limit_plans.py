@@ -1,5 +1,5 @@
-"""What a claim and a settle ask about limits goes through indexes: on empty tables and on full ones, analyzed or not,
-with a plan for these values or for any. Nothing is read as a whole but what is locked by its key.
+"""Statements of a claim and a settle about limits use indexes: on empty tables and on full ones, analyzed or not, with
+a plan for these values or for any.
 """
 
 from __future__ import annotations
@@ -8,6 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from rowcall.store.limits.queries import (
+    DROP_STALE,
+    DROP_STARTS,
+    DUE_OPENINGS,
+    FIRST_HELD,
+    HELD_KEYS,
+    HOLD,
+    KEY_STATES,
+    RECENT_STARTS,
+    STEADY_SLOTS,
+)
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from tests.store.postgres.databases import PREFIX, fresh_database, migrated
@@ -18,18 +29,18 @@ KEYS = [f'["each",{number}]' for number in range(200)]
 IDS = list(range(1, 201))
 
 CASES: dict[str, Statement[object]] = {
-    "key_states": statements_of(DIALECT.key_states(dict.fromkeys(KEYS, "each"), None))[0],
-    "steady_slots": statements_of(DIALECT.steady_slots(dict.fromkeys(KEYS, 1), IDS))[0],
+    "key_states": statements_of(DIALECT.ask(KEY_STATES, None, [(key, "each") for key in KEYS]))[0],
+    "steady_slots": statements_of(DIALECT.ask(STEADY_SLOTS, KEYS, IDS))[0],
     "free_slots": statements_of(DIALECT.free_slots([(job_id, 1) for job_id in IDS]))[0],
-    "hold": statements_of(DIALECT.hold(dict(zip(IDS, KEYS, strict=True))))[0],
+    "hold": statements_of(DIALECT.change(HOLD, dict(zip(map(str, IDS), KEYS, strict=True))))[0],
     "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
-    "held_keys": statements_of(DIALECT.held_keys(KEYS[5], 500))[0],
-    "first_held": statements_of(DIALECT.first_held(KEYS))[0],
+    "held_keys": statements_of(DIALECT.ask(HELD_KEYS, f"limit:{KEYS[5]}", 500))[0],
+    "first_held": statements_of(DIALECT.ask(FIRST_HELD, [f"limit:{key}" for key in KEYS]))[0],
     "ready_ahead": statements_of(DIALECT.ready_ahead("default", ["a", "b"], 250, None))[0],
-    "recent_starts": statements_of(DIALECT.recent_starts([(key, 100, 5) for key in KEYS]))[0],
-    "forget_starts": statements_of(DIALECT.forget_starts(dict.fromkeys(KEYS, 7)))[0],
-    "due_gates": statements_of(DIALECT.due_gates(200, None))[0],
-    "drop_stale": statements_of(DIALECT.drop_stale(KEYS))[0],
+    "recent_starts": statements_of(DIALECT.ask(RECENT_STARTS, [(key, 100, 5) for key in KEYS]))[0],
+    "drop_starts": statements_of(DIALECT.ask(DROP_STARTS, [(key, 7) for key in KEYS]))[0],
+    "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, None, 200))[0],
+    "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
 TABLES = ("rowcall_job", "rowcall_slot", "rowcall_start", "rowcall_gate")
 INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")

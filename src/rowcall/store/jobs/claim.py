@@ -20,7 +20,7 @@ from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Account, Ended, attempts_of, write_ended
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
-from rowcall.store.limits.held_jobs import open_gates
+from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
 
@@ -129,7 +129,7 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
         staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        opened = look.is_wake_due and (yield from open_gates(dialect, now_ms))
+        opened = look.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
         look = yield from dialect.look(appetite.worker, now_ms)
     admission = Admission(appetite.limits, now_ms, None if appetite.lease_ms is not None else appetite.worker)

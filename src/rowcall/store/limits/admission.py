@@ -1,7 +1,7 @@
-"""Which of the jobs that are ready may be claimed under their limits; those that may not are held under their key.
+"""Admits ready jobs under their limits, and holds the others under their key.
 
-A limit is never exceeded: its key is locked before anything is counted, until the commit. And nobody waits: jobs whose
-key another claimer has are left alone for a moment.
+A limit is never exceeded: its key is locked before anything is counted, until the commit. No claimer waits: jobs whose
+key another claimer has locked are left for a later round.
 """
 
 from __future__ import annotations
@@ -12,11 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text
+from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text, held_by
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect, Ready
 from rowcall.store.jobs.unreadable import Unread
-from rowcall.store.limiting import Starts
+from rowcall.store.limits.keys import lock_limits, most_keys, put_openings, steady_slots
+from rowcall.store.limits.queries import (
+    DROP_STARTS,
+    HOLD,
+    KEY_STATES,
+    RECENT_STARTS,
+    RECORD_STARTS,
+    REWIND_STARTS,
+    TAKE_SLOTS,
+    Starts,
+)
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
@@ -27,20 +37,20 @@ REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 
 
 class DeclaredLimits(msgspec.Struct, frozen=True):
-    """What this process knows of limits, by task and by queue."""
+    """The limits that this process declares, by task and by queue."""
 
     of_task: Mapping[str, tuple[LimitOf, ...]] = {}
     of_queue: Mapping[str, tuple[LimitOf, ...]] = {}
 
     def concern(self, ready: Iterable[Ready]) -> bool:
-        """Whether any of these jobs may run under a limit."""
+        """Return whether any of these jobs may run under a limit."""
         of_task, of_queue = self.of_task, self.of_queue
         if of_task or of_queue:
             return any(job.limits is not None or job.type in of_task or job.queue in of_queue for job in ready)
         return any(job.limits is not None for job in ready)
 
     def of(self, job: Ready) -> list[Entry]:
-        """What its row says, else what its task declares; and the limits of its queue."""
+        """Return the limits in its row, else those of its task; and the limits of its queue."""
         entries = None if job.limits is None else entries_from_text(job.limits)
         if entries is None:
             entries = entries_of(self.of_task.get(job.type, ()), job.payload)
@@ -56,7 +66,7 @@ def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
 
 
 class Room:
-    """What one key has left. Valid while the key is locked."""
+    """The room that one key has left. Valid while the key is locked."""
 
     def __init__(self, numbers: Numbers, used: int, now_ms: int, *, is_published: bool = True) -> None:
         self.numbers = numbers
@@ -68,8 +78,8 @@ class Room:
         self.starts = NO_STARTS
 
     @property
-    def places(self) -> int | None:
-        """How many more may run; None for any number."""
+    def slots(self) -> int | None:
+        """How many more jobs may run; None for any number."""
         return None if self.numbers.concurrency is None else self.numbers.concurrency - self.used - self.admitted
 
     @property
@@ -79,7 +89,7 @@ class Room:
 
     @property
     def opens_at_ms(self) -> int | None:
-        """When the next start is allowed; None if it is so now."""
+        """When the next start is allowed; None for now."""
         if self.numbers.rate is None:
             return None
         before = self.starts.last + self.started + 1 - self.numbers.rate
@@ -89,12 +99,12 @@ class Room:
         return began_at + self.numbers.span_ms
 
     @property
-    def has_no_place(self) -> bool:
-        return (places := self.places) is not None and places <= 0
+    def has_no_slot(self) -> bool:
+        return (slots := self.slots) is not None and slots <= 0
 
     @property
     def is_full(self) -> bool:
-        return self.has_no_place or self.opens_at_ms is not None
+        return self.has_no_slot or self.opens_at_ms is not None
 
     def take(self) -> None:
         self.admitted += 1
@@ -106,13 +116,14 @@ class Room:
         return [(key, number, self.at_ms, until) for number in range(first, first + self.started)]
 
 
-Seat = Callable[[Ready, bool], bool]
-"""Seats a job if there is room for it. True is for one that must not wait: under a rate it has started when claimed."""
+Reserve = Callable[[Ready, bool], bool]
+"""Reserves room for a job in the worker, if there is any. True is for a job that must not wait in a buffer: under a
+rate it has started when it is claimed."""
 
 
 class Admission:
-    """What one transaction has learned and given out. `left` says that some jobs were left alone for a moment, `again`
-    that another round would find something at once.
+    """What one transaction has counted and admitted. `left` says that some jobs were left for a later round, `again`
+    that another round would find a job at once.
     """
 
     def __init__(self, declared: DeclaredLimits, now_ms: int | None, worker: str | None = None) -> None:
@@ -130,15 +141,15 @@ class Admission:
 
     @property
     def enough(self) -> bool:
-        """Whether this transaction has done its part, and the next one goes on."""
+        """Whether this transaction has done its part; the next one continues."""
         return self.crowded or self.held >= HELD_AT_ONCE
 
     @property
     def moved(self) -> bool:
         return bool(self.held or self._ours)
 
-    def admit(self, dialect: Dialect, ready: Sequence[Ready], seat: Seat) -> Plan[list[Ready]]:
-        """Seat those that may be claimed now, in order; those whose key is full are held."""
+    def admit(self, dialect: Dialect, ready: Sequence[Ready], reserve: Reserve) -> Plan[list[Ready]]:
+        """Return the jobs that may be claimed now, in order; jobs whose key is full are held."""
         wishes = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
@@ -150,15 +161,15 @@ class Admission:
                 continue
             if True in [room.is_full for room in rooms]:
                 full.append(job)
-            elif not seat(job, any(room.numbers.rate is not None for room in rooms)):
-                break  # what is behind it must not overtake it
+            elif not reserve(job, any(room.numbers.rate is not None for room in rooms)):
+                break  # later jobs must not overtake it
             else:
                 admitted.append(job)
                 for room in rooms:
                     room.take()
                 slots += [(entry.key, job.id, job.lease) for entry in entries]
         if slots:
-            yield from dialect.take_slots(slots, self._worker)
+            yield from dialect.ask(TAKE_SLOTS, slots, self._worker)
             self._ours += [job_id for _, job_id, _ in slots]
             yield from self._record_starts(dialect, {key for key, _, _ in slots})
         if full:
@@ -166,7 +177,7 @@ class Admission:
         return admitted
 
     def sift(self, dialect: Dialect, queue: str, types: Sequence[str], taken: set[int]) -> Plan[None]:
-        """Look further ahead, and hold what cannot run: what comes after it is not to wait behind it."""
+        """Read further ahead, and hold jobs that cannot run, so that later jobs do not wait behind them."""
         while not self.enough:
             ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE, self._now_ms)
             ahead = [job for job in ahead if job.id not in taken]
@@ -183,7 +194,7 @@ class Admission:
                 return
 
     def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[Entry]]]:
-        """Lock and count the keys of these jobs, as far as they are not known yet; what cannot be read has none."""
+        """Lock and count the keys of these jobs that are not known yet; a job that cannot be read has no keys."""
         try:
             wishes = {job.id: self.declared.of(job) for job in ready}
         except Exception:  # one of them cannot be read: find out which
@@ -198,16 +209,16 @@ class Admission:
                     known = strictest.get(entry.key, first.numbers)
                     strictest[entry.key] = known.strictest(entry.numbers)
         unknown = [key for key in entries if key not in self._rooms and key not in self._foreign]
-        budget = dialect.most_keys - len(self._rooms) - len(self._foreign)
+        budget = most_keys(dialect) - len(self._rooms) - len(self._foreign)
         if len(unknown) > budget:
             self.crowded = True
             unknown = unknown[:budget]
         if unknown:
-            locked = yield from dialect.lock_limits(unknown)
+            locked = yield from lock_limits(dialect, unknown)
             self._foreign.update(key for key in unknown if key not in locked)
             if locked:
-                names = {key: entries[key].name for key in sorted(locked)}
-                now_ms, states = yield from dialect.key_states(names, self._now_ms)
+                names = [(key, entries[key].name) for key in sorted(locked)]
+                ((now_ms, states),) = yield from dialect.ask(KEY_STATES, self._now_ms, names)
                 for key, state in states.items():
                     numbers = state.published or entries[key].numbers
                     self._rooms[key] = Room(numbers, state.used, now_ms, is_published=state.published is not None)
@@ -226,43 +237,43 @@ class Admission:
         rated = {key: self._rooms[key] for key in sorted(keys) if self._rooms[key].numbers.rate is not None}
         if not rated:
             return
-        yield from dialect.record_starts([start for key, room in rated.items() for start in room.new_starts(key)])
+        yield from dialect.ask(RECORD_STARTS, [start for key, room in rated.items() for start in room.new_starts(key)])
         over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
         # each of these had to be over for the last to be allowed
         old = {key: number for key, number in over.items() if number > 0}
         if old:
-            yield from dialect.forget_starts(old)
+            yield from dialect.ask(DROP_STARTS, list(old.items()))
 
     def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[Entry]]) -> Plan[None]:
-        """Hold each under the first of its keys that is full; a key of which a place is just being freed is not."""
+        """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
         taken = {
             entry.key: self._rooms[entry.key].used
             for job in full
             for entry in wishes[job.id]
-            if entry.key in self._rooms and self._rooms[entry.key].has_no_place
+            if entry.key in self._rooms and self._rooms[entry.key].has_no_slot
         }
-        steady = (yield from dialect.steady_slots(taken, self._ours)) if taken else {}
+        steady = (yield from steady_slots(dialect, taken, self._ours)) if taken else {}
         held: dict[int, str] = {}
         spare: Counter[str] = Counter()
-        gates: dict[str, int] = {}
+        openings: dict[str, int] = {}
         for job in full:
             keys = [entry.key for entry in wishes[job.id] if entry.key in self._rooms]
             key = next((key for key in keys if self._stays_full(key, steady)), None)
             if key is None:
                 self.left = True
                 continue
-            held[job.id] = key
+            held[job.id] = held_by(key)
             opens_at_ms = self._rooms[key].opens_at_ms
             if opens_at_ms is not None:
-                gates[key] = opens_at_ms
+                openings[key] = opens_at_ms
             spare.update(other for other in keys if not self._rooms[other].is_full)
         if held:
-            self.held += yield from dialect.hold(held)
-        if gates:
-            yield from dialect.put_gates(gates)
-        # whoever was made ready for the sake of another of its keys leaves that place to the next one
-        places = {key: min(count, self._rooms[key].places or count) for key, count in spare.items()}
-        if places and (yield from dialect.unhold(places)):
+            self.held += yield from dialect.change(HOLD, held)
+        if openings:
+            yield from put_openings(dialect, openings)
+        # a job that was made ready for a slot of another key leaves that slot to the next one
+        slots = {key: min(count, self._rooms[key].slots or count) for key, count in spare.items()}
+        if slots and (yield from dialect.unhold(slots)):
             self.again = True
 
     def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:
@@ -270,11 +281,11 @@ class Admission:
         if room.opens_at_ms is not None:
             return True
         concurrency = room.numbers.concurrency
-        return concurrency is not None and room.has_no_place and steady[key] + room.admitted >= concurrency
+        return concurrency is not None and room.has_no_slot and steady[key] + room.admitted >= concurrency
 
 
 def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str, int]) -> Plan[None]:
-    """Learn when the last starts of these keys were, as far as the next ones depend on it."""
+    """Read the last starts of these keys, as far as the next ones depend on them."""
     asked = [
         (key, room.numbers.rate, max(1, min(wanted[key], room.numbers.rate)))
         for key, room in rooms.items()
@@ -282,17 +293,17 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str
     ]
     if not asked:
         return
-    found = yield from dialect.recent_starts(asked)
+    (found,) = yield from dialect.ask(RECENT_STARTS, asked)
     for key, starts in found.items():
         room = rooms[key]
-        if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no number after it
-            yield from dialect.forget_starts({key: starts.last})
+        if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no higher number
+            yield from dialect.ask(DROP_STARTS, [(key, starts.last)])
             starts = NO_STARTS
         room.started = 0
         room.starts = starts
         if starts.last_at_ms - room.now_ms > room.numbers.span_ms:
-            # the clock was set back: nobody knows how long ago they were, and not before now is safe
-            yield from dialect.rewind_starts(key, room.now_ms)
+            # the clock was set back: how long ago they were is unknown, and now is safe
+            yield from dialect.ask(REWIND_STARTS, key, room.now_ms)
             room.starts = Starts(
                 starts.last, room.now_ms, {number: min(at, room.now_ms) for number, at in starts.before.items()}
             )

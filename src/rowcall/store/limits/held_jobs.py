@@ -1,4 +1,4 @@
-"""Jobs that are held under a limit become ready again: a place came free, a period is over, or somebody looked."""
+"""Makes held jobs ready again: when a slot came free, when a period is over, and when a check finds room."""
 
 from __future__ import annotations
 
@@ -7,82 +7,100 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import Numbers, entries_from_text, name_of
+from rowcall.domain.limits import Numbers, entries_from_text, held_by, name_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.limiting import Held
 from rowcall.store.limits.admission import Room, load_starts
+from rowcall.store.limits.keys import drop_openings, lock_limits, most_keys, put_openings
+from rowcall.store.limits.queries import (
+    DROP_STALE,
+    DUE_OPENINGS,
+    FIRST_HELD,
+    HELD_KEYS,
+    KEY_STATES,
+    SLOTS_OF_WORKER,
+    STALE_KEYS,
+    Held,
+)
 from rowcall.store.statement import Plan
 
-GATES_AT_ONCE = 200
+OPENINGS_AT_ONCE = 200
 KEYS_AT_ONCE = 500
 MOST_FREED = 1000
-LOOK_AGAIN_MS = 1000
+CHECK_AGAIN_MS = 1000
 
 
 def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan[bool]:
-    """Free the slots of these attempts; returns whether that made any job ready."""
+    """Free the slots of these attempts; return whether that made any job ready."""
     keys = (yield from dialect.free_slots(sorted(attempts, key=itemgetter(0)))) if attempts else []
     return bool(keys and (yield from dialect.unhold(Counter(keys))))
 
 
 def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
-    """Free all slots of a worker that is gone; returns whether that made any job ready."""
-    return (yield from free(dialect, (yield from dialect.slots_of_worker(worker))))
+    """Free all slots of a worker that is gone; return whether that made any job ready."""
+    return (yield from free(dialect, (yield from dialect.ask(SLOTS_OF_WORKER, worker))))
 
 
-def open_gates(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Make ready what may start under limits of rate by now; gives how many keys were looked at."""
-    due = yield from dialect.due_gates(GATES_AT_ONCE, now_ms)
+def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Make ready the held jobs that may start under rate limits by now; return how many keys were checked."""
+    due = yield from dialect.ask(DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
     if not due:
         return 0
-    locked = sorted((yield from dialect.lock_limits(due)))
+    locked = sorted((yield from lock_limits(dialect, due)))
     if not locked:
         return 0
-    held = yield from dialect.first_held(locked)
+    held = yield from _first_held(dialect, locked)
     rooms, at_ms = yield from _rooms(dialect, held, now_ms)
-    places = {key: _allowed(room) for key, room in rooms.items()}
-    unheld = {key: count for key, count in places.items() if count > 0}
+    slots = {key: _allowed(room) for key, room in rooms.items()}
+    unheld = {key: count for key, count in slots.items() if count > 0}
     if unheld:
         yield from dialect.unhold(unheld)
-    waiting = [one.key for one in (yield from dialect.first_held([one.key for one in held]))] if held else []
-    gates = {key: at for key in waiting if (at := _opens_again_ms(rooms[key], places[key], at_ms)) is not None}
-    if over := [key for key in locked if key not in gates]:
-        yield from dialect.drop_gates(over)
-    if gates:
-        yield from dialect.put_gates(gates)
+    waiting = [one.key for one in (yield from _first_held(dialect, [one.key for one in held]))] if held else []
+    openings = {key: at for key in waiting if (at := _opens_again_ms(rooms[key], slots[key], at_ms)) is not None}
+    if over := [key for key in locked if key not in openings]:
+        yield from drop_openings(dialect, over)
+    if openings:
+        yield from put_openings(dialect, openings)
     return len(locked)
 
 
-class Found(NamedTuple):
-    """Of some keys under which jobs are held: how many may run, and where to look on."""
+def _first_held(dialect: Dialect, keys: Sequence[str]) -> Plan[list[Held]]:
+    return (yield from dialect.ask(FIRST_HELD, [held_by(key) for key in keys]))[0]
 
-    places: dict[str, int]
+
+class Found(NamedTuple):
+    """How many held jobs of some keys may run, and the key after which to continue."""
+
+    slots: dict[str, int]
     after: str | None
 
 
 def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
-    """Look for what is held although its key has room: by a race, a change of the limit, or an older worker."""
-    held = yield from dialect.held_keys(after, KEYS_AT_ONCE)
+    """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker."""
+    (held,) = yield from dialect.ask(HELD_KEYS, held_by(after) if after else "", KEYS_AT_ONCE)
     if not held:
         return Found({}, None)
     rooms, _ = yield from _rooms(dialect, held, now_ms)
-    places = {key: _allowed(room) for key, room in rooms.items()}
-    unheld = {key: count for key, count in places.items() if count > 0}
+    slots = {key: _allowed(room) for key, room in rooms.items()}
+    unheld = {key: count for key, count in slots.items() if count > 0}
     return Found(unheld, held[-1].key if len(held) == KEYS_AT_ONCE else None)
 
 
 def drop_stale(dialect: Dialect) -> Plan[int]:
-    """Delete slots that no longer count, as somebody ended their jobs who knew nothing of them."""
-    keys = yield from dialect.stale_keys(dialect.most_keys)
-    locked = (yield from dialect.lock_limits(keys)) if keys else set()
-    return (yield from dialect.drop_stale(sorted(locked))) if locked else 0
+    """Delete slots that no longer count, such as those of jobs that plain SQL ended; return how many.
+
+    Only of keys that this transaction has locked: no other one takes the same slot meanwhile.
+    """
+    keys = yield from dialect.ask(STALE_KEYS, most_keys(dialect))
+    locked = (yield from lock_limits(dialect, keys)) if keys else ()
+    return (yield from dialect.change(DROP_STALE, sorted(locked))) if locked else 0
 
 
 def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, Room], int]]:
-    """What the keys have left, by what was published, else by the rows of the jobs."""
+    """Return the room of the keys, by the published limits, else by those in the rows of the jobs."""
     if not held:
         return {}, 0
-    at_ms, states = yield from dialect.key_states({one.key: name_of(one.key) for one in held}, now_ms)
+    names = [(one.key, name_of(one.key)) for one in held]
+    ((at_ms, states),) = yield from dialect.ask(KEY_STATES, now_ms, names)
     rooms = {}
     for one in held:
         state = states[one.key]
@@ -92,7 +110,7 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
 
 
 def _numbers_in(held: Held) -> Numbers:
-    """Where nobody says, one is let go: whoever claims it knows, or holds it again."""
+    """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
     try:
         entries = entries_from_text(held.limits) if held.limits is not None else None
     except Exception:  # it fails when it is claimed
@@ -101,10 +119,10 @@ def _numbers_in(held: Held) -> Numbers:
 
 
 def _allowed(room: Room) -> int:
-    """How many of those that are held may run now."""
+    """Return how many held jobs may run now."""
     if room.numbers == Numbers():
         return 1
-    most = MOST_FREED if room.places is None else max(0, min(room.places, MOST_FREED))
+    most = MOST_FREED if room.slots is None else max(0, min(room.slots, MOST_FREED))
     if room.numbers.rate is None:
         return most
     while room.started < most and room.opens_at_ms is None:
@@ -112,10 +130,10 @@ def _allowed(room: Room) -> int:
     return room.started
 
 
-def _opens_again_ms(room: Room, places: int, at_ms: int) -> int | None:
-    """When those that are still held are to be looked at again; None where a place that comes free will do it."""
+def _opens_again_ms(room: Room, slots: int, at_ms: int) -> int | None:
+    """Return when to check the remaining held jobs again; None where the next freed slot does it."""
     if room.opens_at_ms is not None:
         return room.opens_at_ms
-    if places >= MOST_FREED:
+    if slots >= MOST_FREED:
         return at_ms + 1
-    return at_ms + LOOK_AGAIN_MS if room.numbers == Numbers() else None
+    return at_ms + CHECK_AGAIN_MS if room.numbers == Numbers() else None

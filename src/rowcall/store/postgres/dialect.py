@@ -6,10 +6,11 @@ staging and recovery skip what somebody else has locked, and settling goes by id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
 from rowcall.domain.job import FINISHED, Attempt, Event, Job, WorkerInfo
+from rowcall.domain.limits import held_by
 from rowcall.store import rows
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.counts.queries import NOW
@@ -31,12 +32,11 @@ from rowcall.store.dialect import (
     Version,
 )
 from rowcall.store.flows.contract import Touched
+from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import fields_of
-from rowcall.store.postgres import blobs, control, counts, jobs, results
+from rowcall.store.postgres import blobs, control, counts, jobs, limits, results
 from rowcall.store.postgres.flows import PostgresFlows
 from rowcall.store.postgres.flows_sql import FlowsSql
-from rowcall.store.postgres.limits import PostgresLimits
-from rowcall.store.postgres.limits_sql import LimitsSql
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.rows import (
     array,
@@ -59,11 +59,15 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 @cache
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
-        "postgres", (blobs, control, counts, jobs, results), partial(render, prefix=prefix), array, _COUNT_CHANGES
+        "postgres",
+        (blobs, control, counts, jobs, limits, results),
+        partial(render, prefix=prefix),
+        array,
+        _COUNT_CHANGES,
     )
 
 
-class PostgresDialect(PostgresFlows, PostgresLimits):
+class PostgresDialect(PostgresFlows):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -71,7 +75,6 @@ class PostgresDialect(PostgresFlows, PostgresLimits):
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
         self._flows = FlowsSql(prefix)
-        self._limits = LimitsSql(prefix)
         self._pages = PostgresPages(prefix)
 
     def change(self, query: Change, *values: object) -> Plan[int]:
@@ -181,6 +184,17 @@ class PostgresDialect(PostgresFlows, PostgresLimits):
 
     def offered_jobs(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[Ready]]:
         return fetch(Statement(self._sql.offered_jobs, (now_ms, array(job_ids)), ready_from_row))
+
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        parameters = (now_ms, queue, limit, as_json(types))
+        found = yield from fetch(Statement(self._sql.ready_ahead, parameters, ready_from_row))
+        return sorted(found, key=_by_priority)[:limit]
+
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        return (yield from self.ask(FREE_SLOTS, attempts))[0]
+
+    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
+        return self.change(UNHOLD, [(held_by(key), count) for key, count in slots.items()])
 
     def unhold_jobs(self, job_ids: Sequence[int]) -> Plan[None]:
         return execute(plain(self._sql.unhold_jobs, array(job_ids)))

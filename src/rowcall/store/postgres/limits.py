@@ -1,57 +1,99 @@
-"""Limits on a server, where many claim at once: keys are locked without waiting, and counted after that."""
+"""Texts about limits: which jobs run under which key, which are held, and when the last ones started."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from rowcall.store.postgres.words import milliseconds_of
 
-import msgspec
-
-from rowcall.domain.limits import held_by
-from rowcall.store import rows
-from rowcall.store.dialect import Ready
-from rowcall.store.postgres.limits_sql import LimitsSql
-from rowcall.store.postgres.rows import ready_from_row
-from rowcall.store.speech import as_json, only
-from rowcall.store.spoken_limits import SpokenLimits
-from rowcall.store.statement import Plan, Row, Statement, fetch
-
-_texts = msgspec.json.Decoder(list[str])
+_HELD = "<job> as job where status = <pending> and held"
+_IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
+# asked of each row by its id: joined, the planner might read all jobs instead
+_COUNTS = """(coalesce(
+              (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
+              false)
+            or exists (select from <worker> as worker where worker.name = slot.worker))"""
 
 
-class PostgresLimits(SpokenLimits):
-    _limits: LimitsSql
-
-    @property
-    def most_keys(self) -> int:
-        return 200  # all locks of a server share one table, which is small
-
-    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        parameters = (now_ms, queue, limit, as_json(types))
-        found = yield from fetch(Statement(self._limits.ready_ahead, parameters, ready_from_row))
-        return sorted(found, key=lambda job: (-job.priority, job.place, job.id))[:limit]
-
-    def lock_limits(self, keys: Sequence[str]) -> Plan[set[str]]:
-        return set((yield from self._json(_texts, self._limits.lock_limits, as_json(keys))))
-
-    def steady_slots(self, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
-        return Counter((yield from self._json(_texts, self._limits.steady_slots, as_json(list(used)), _array(ours))))
-
-    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
-        return self._json(_texts, self._limits.free_slots, as_json(attempts))
-
-    def hold(self, jobs: Mapping[int, str]) -> Plan[int]:
-        document = as_json({str(job_id): held_by(key) for job_id, key in jobs.items()})
-        return only(Statement(self._limits.hold, (_array(jobs), document), rows.number_from_row))
-
-    def unhold(self, places: Mapping[str, int]) -> Plan[int]:
-        given = as_json([(held_by(key), count) for key, count in places.items()])
-        return only(Statement(self._limits.unhold, (given,), rows.number_from_row, _any))
+def _given(*columns: str, parameter: int = 1) -> str:
+    """An array of arrays as a table of columns, each with its type."""
+    named = []
+    for place, column in enumerate(columns):
+        name, kind = column.split()
+        named.append(f"(value ->> {place})::{kind} as {name}")
+    return f"(select {', '.join(named)} from jsonb_array_elements(${parameter}::text::jsonb)) as given"
 
 
-def _any(found: list[Row]) -> bool:
-    return bool(found[0][0])
-
-
-def _array(numbers: Collection[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+# never waits; what others have written under a key is seen by the statements after this one
+lock_limits = """
+    with tried as materialized (
+      select key, pg_try_advisory_xact_lock(hashtextextended('<slot>' || key, 0)) as locked
+      from jsonb_array_elements_text($1::text::jsonb) as given (key))
+    select coalesce(jsonb_agg(key), '[]'::jsonb)::text from tried where locked"""
+key_states = f"""
+    select {milliseconds_of("(select <now>)")}, (
+      select coalesce(jsonb_agg(jsonb_build_array(given.key,
+        (select jsonb_build_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name),
+        (select count(*) filter (where {_COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
+        '[]'::jsonb)::text
+      from {_given("key text", "name text", parameter=2)})"""
+# what is just being freed is skipped, and what is locked here is freed only after our commit
+steady_slots = f"""
+    with locked as materialized (
+      select limit_key, job_id, lease, worker from <slot>
+      where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb)))
+        and job_id <> all ($2::text::bigint[])
+      for share skip locked)
+    select coalesce(jsonb_agg(limit_key) filter (where {_COUNTS}), '[]'::jsonb)::text from locked as slot"""
+# without a lease, only slots that no worker holds
+free_slots = f"""
+    with given as materialized (select * from {_given("job_id bigint", "lease bigint")}), freed as (
+      delete from <slot> where job_id = any (array(select job_id from given))
+        and ((job_id, lease) in (select job_id, lease from given)
+             or worker is null and job_id in (select job_id from given where lease is null))
+      returning limit_key)
+    select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
+held_keys = f"""
+    with recursive hop (held, hops) as (
+      (select held, 1 from {_HELD} > $1::text order by held limit 1)
+      union all
+      select next.held, hops + 1 from hop cross join lateral (
+        select held from {_HELD} > hop.held order by held limit 1) as next
+      where hops < $2::int
+    )
+    select coalesce(jsonb_agg(jsonb_build_array(hop.held,
+      (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)) order by hop.held), '[]'::jsonb)::text
+    from hop"""
+first_held = f"""
+    select coalesce(jsonb_agg(jsonb_build_array(given.held, mine.limits)), '[]'::jsonb)::text
+    from jsonb_array_elements_text($1::text::jsonb) as given (held) cross join lateral (
+      select limits from {_HELD} = given.held {_IN_TURN} limit 1) as mine"""
+recent_starts = f"""
+    select coalesce(jsonb_agg(jsonb_build_array(given.key, last,
+      (select {milliseconds_of("at")} from <start> as start
+       where start.limit_key = given.key and start.number = last),
+      (select coalesce(jsonb_agg(jsonb_build_array(number, {milliseconds_of("at")})), '[]'::jsonb)
+       from <start> as start
+       where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))),
+      '[]'::jsonb)::text
+    from {_given("key text", "rate bigint", "wanted bigint")} cross join lateral (
+      select coalesce((select number from <start> as start where start.limit_key = given.key
+                       order by limit_key desc, number desc limit 1), 0) as last) as latest"""
+stale_keys = f"select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1::int"
+drop_stale = f"delete from <slot> as slot where limit_key <in_texts:1> and not {_COUNTS}"
+hold = """
+    update <job> as job set held = $1::text::jsonb ->> job.id::text where id = any (array(
+      select id from <job>
+      where id = any (array(select key::bigint from jsonb_object_keys($1::text::jsonb) as key))
+        and status = <pending> and held is null
+      for update skip locked))"""
+unhold = f"""
+    update <job> as job set held = null where id = any (array(
+      select mine.id from {_given("key text", "slots int")} cross join lateral (
+        select id from {_HELD} = given.key {_IN_TURN} limit given.slots for update skip locked) as mine))"""
+drop_starts = f"""
+    delete from <start> where ctid = any (array(
+      select mine.ctid from {_given("key text", "number bigint")} cross join lateral (
+        select ctid from <start> as start where limit_key = given.key and number <= given.number) as mine))"""
+prune_starts = """
+    delete from <start> where ctid = any (array(
+      select ctid from <start> where until <= (select <now>) order by until limit $2::int
+      for update skip locked))"""

@@ -251,6 +251,7 @@ class Sql:
           select {_READY_COLUMNS} from <job> as job
           where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
           order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
+    ready_ahead = rest_of_types.replace("for update skip locked", "")
     mark_claimed = f"""
         update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = {NEXT_LEASE}, worker = $2::text,
           claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read

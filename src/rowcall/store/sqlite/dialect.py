@@ -6,11 +6,12 @@ commit. So a claim may be a read followed by a write.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 
 from rowcall.domain.job import Attempt, Event, Job, WorkerInfo
+from rowcall.domain.limits import held_by
 from rowcall.store import rows
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import (
@@ -33,13 +34,12 @@ from rowcall.store.dialect import (
 from rowcall.store.flows.contract import Touched
 from rowcall.store.jobs.queries import ANY_TAG
 from rowcall.store.jobs.tags import retag
+from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import fields_of
 from rowcall.store.speech import only, plain
-from rowcall.store.sqlite import control, counts, jobs, results
+from rowcall.store.sqlite import control, counts, jobs, limits, results
 from rowcall.store.sqlite.flows import SqliteFlows
 from rowcall.store.sqlite.flows_sql import FlowsSql
-from rowcall.store.sqlite.limits import SqliteLimits
-from rowcall.store.sqlite.limits_sql import LimitsSql
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
@@ -51,10 +51,10 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue("sqlite", (control, counts, jobs, results), partial(render, prefix=prefix))
+    return Catalogue("sqlite", (control, counts, jobs, limits, results), partial(render, prefix=prefix))
 
 
-class SqliteDialect(SqliteFlows, SqliteLimits):
+class SqliteDialect(SqliteFlows):
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
@@ -62,7 +62,6 @@ class SqliteDialect(SqliteFlows, SqliteLimits):
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
         self._flows = FlowsSql(prefix)
-        self._limits = LimitsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
@@ -157,6 +156,24 @@ class SqliteDialect(SqliteFlows, SqliteLimits):
         padding: list[Parameter] = [None] * (arms - len(merged))
         statement = Statement(sql, (now_ms, queue, limit, *merged, *padding), rows.ready_from_row)
         return (yield from fetch(statement))[0]
+
+    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
+        # not as_json of a dict: one job may come with two leases
+        leases = ",".join([f'"{job_id}":{lease}' for job_id, lease in set(attempts)]).replace("None", "null")
+        given = "{" + leases + "}"
+        (keys,) = yield from self.ask(SLOTS_OF, given)
+        if keys:  # a second statement: RETURNING takes SQLite twice as long
+            yield from self.ask(DELETE_SLOTS, given)
+        return keys
+
+    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
+        changed = 0
+        if ones := [held_by(key) for key, count in slots.items() if count == 1]:
+            changed += yield from self.change(UNHOLD_FIRST, ones)
+        for key, count in slots.items():
+            if count > 1:
+                changed += yield from self.change(UNHOLD_SOME, held_by(key), count)
+        return changed
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         return self.ready_jobs(queue, types, limit, now_ms)

@@ -1,74 +1,80 @@
-"""Limits in a file: with one writer at a time, what a claim has counted stays true until its commit."""
+"""Texts about limits: which jobs run under which key, which are held, and when the last ones started."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
-import msgspec
-
-from rowcall.domain.limits import held_by
-from rowcall.store import rows
-from rowcall.store.speech import as_json, only, plain
-from rowcall.store.spoken_limits import SpokenLimits
-from rowcall.store.sqlite.limits_sql import LimitsSql
-from rowcall.store.statement import Plan, Statement, execute
-
-_texts = msgspec.json.Decoder(list[str])
-
-
-class SqliteLimits(SpokenLimits):
-    _limits: LimitsSql
-    _changes: str
-
-    @property
-    def most_keys(self) -> int:
-        return 2000
-
-    def lock_limits(self, keys: Sequence[str]) -> Plan[set[str]]:
-        yield from ()
-        return set(keys)
-
-    def steady_slots(self, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
-        yield from ()
-        return used
-
-    def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
-        # not as_json of a dict: one job may come with two leases
-        leases = ",".join([f'"{job_id}":{lease}' for job_id, lease in set(attempts)]).replace("None", "null")
-        given = "{" + leases + "}"
-        keys = yield from self._json(_texts, self._limits.slots_of, given)
-        if keys:
-            yield from execute(plain(self._limits.delete_slots, given))
-        return keys
-
-    def hold(self, jobs: Mapping[int, str]) -> Plan[int]:
-        given = as_json([(job_id, held_by(key)) for job_id, key in jobs.items()])
-        return self._changing(plain(self._limits.hold, given))
-
-    def unhold(self, places: Mapping[str, int]) -> Plan[int]:
-        ones = [held_by(key) for key, count in places.items() if count == 1]
-        changed = yield from self._changing(plain(self._limits.unhold_first, as_json(ones))) if ones else _none()
-        for key, count in places.items():
-            if count > 1:
-                changed += yield from self._changing(plain(self._limits.unhold_some, held_by(key), count))
-        return changed
-
-    def drop_gates(self, keys: Sequence[str]) -> Plan[None]:
-        yield from super().drop_gates(keys)
-        if any("\ufffd" in key or "\0" in key for key in keys):
-            yield from execute(plain(self._limits.drop_unspelled_gates))
-
-    def tidy_starts(self, limit: int, now_ms: int | None) -> Plan[int]:
-        return self._changing(plain(self._limits.tidy_starts, now_ms, limit))
-
-    def drop_stale(self, keys: Sequence[str]) -> Plan[int]:
-        return self._changing(plain(self._limits.drop_stale, as_json(keys)))
-
-    def _changing(self, statement: Statement[object]) -> Plan[int]:
-        yield from execute(statement)
-        return (yield from only(Statement(self._changes, (), rows.number_from_row)))
+_HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
+_COUNTS = """(
+            exists (select 1 from <job> as job
+                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = <running>)
+            or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
+# Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
+_OF_ATTEMPTS = """json_each($1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
+        where slot.job_id = cast(given.key as integer) and case
+          when given.value is not null then slot.lease = given.value
+          else (select worker is null from <slot> as whole where whole.limit_key = slot.limit_key
+                and whole.job_id = slot.job_id and whole.lease = slot.lease) end"""
+_IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 
-def _none() -> Plan[int]:
-    yield from ()
-    return 0
+def _given(*names: str, parameter: int = 1) -> str:
+    """An array of arrays as a table."""
+    columns = ", ".join(f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(names))
+    return f"(select {columns} from json_each(${parameter})) as given"
+
+
+key_states = f"""
+    select <now>, (
+      select json_group_array(json_array(given.key,
+        json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
+        (select count(*) from <slot> as slot where slot.limit_key = given.key and {_COUNTS})))
+      from {_given("key", "name", parameter=2)})"""
+slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
+stale_keys = f"""
+    select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1"""
+drop_stale = f"""
+    delete from <slot> where (limit_key, job_id, lease) in (
+      select slot.limit_key, slot.job_id, slot.lease from json_each($1) as given
+      cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
+delete_slots = f"""
+    delete from <slot> where (limit_key, job_id, lease) in (
+      select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""
+hold = """
+    update <job> set held = given.value from json_each($1) as given
+    where <job>.id = cast(given.key as integer) and +<job>.status = <pending> and +<job>.held is null"""
+unhold_first = f"""
+    update <job> set held = null where id in (
+      select (select id from {_HELD} = given.value {_IN_TURN} limit 1) from json_each($1) as given)"""
+unhold_some = f"""
+    update <job> set held = null where id in (select id from {_HELD} = $1 {_IN_TURN} limit $2)"""
+held_keys = f"""
+    with recursive hop (held, hops) as (
+      select (select held from {_HELD} > $1 order by held limit 1), 1
+      union all
+      select (select held from {_HELD} > hop.held order by held limit 1), hops + 1
+      from hop where hop.held is not null and hops < $2
+    )
+    select json_group_array(json_array(hop.held, (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)))
+    from hop where hop.held is not null"""
+first_held = f"""
+    select json_group_array(json_array(given.value, (select limits from {_HELD} = given.value {_IN_TURN} limit 1)))
+    from json_each($1) as given where exists (select 1 from {_HELD} = given.value)"""
+recent_starts = f"""
+    select json_group_array(json_array(given.key, last,
+      (select at from <start> as start where start.limit_key = given.key and start.number = last),
+      json((select json_group_array(json_array(number, at)) from <start> as start
+            where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))))
+    from (select given.*, coalesce((select max(number) from <start> as start where start.limit_key = given.key), 0)
+            as last
+          from {_given("key", "rate", "wanted")}) as given"""
+drop_starts = f"""
+    delete from <start> where (limit_key, number) in (
+      select start.limit_key, start.number from {_given("key", "number")}
+      cross join <start> as start on start.limit_key = given.key and start.number <= given.number)"""
+prune_starts = """
+    delete from <start> where (limit_key, number) in (
+      select limit_key, number from <start> indexed by <prefix>start_until where until <= <now> order by until
+      limit $2)"""
+# bytes that are not UTF-8 are read as U+FFFD, and JSON ends a text at a NUL: neither is found again
+drop_unspelled_openings = """
+    delete from <gate> indexed by <prefix>gate_opens
+    where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""

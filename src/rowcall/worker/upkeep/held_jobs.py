@@ -35,11 +35,11 @@ class HeldJobs:
     def _free_some(self) -> int:
         core = self._core
         found = core.read(find_room(core.dialect, self._after, core.now_ms()))
-        self._again = {key: count for key, count in self._again.items() if found.after or key in found.places}
+        self._again = {key: count for key, count in self._again.items() if found.after or key in found.slots}
         self._after = found.after or ""
-        if not found.places:
+        if not found.slots:
             return 0
-        slots = {key: self._more_each_time(key, count) for key, count in found.places.items()}
+        slots = {key: self._more_each_time(key, count) for key, count in found.slots.items()}
         freed = core.write(lambda: core.dialect.unhold(slots))
         if freed:
             logger.debug("freed %d jobs that were held although their limits have room", freed)

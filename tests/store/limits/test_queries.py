@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall.store.postgres import limits_sql as of_postgres
-from rowcall.store.sqlite import limits_sql as of_sqlite
+from rowcall.store.catalogue import queries_for
+from rowcall.store.sqlite.dialect import catalogue
 from tests.store.databases import fill, migrated, query_plan
 
+NAMES = sorted(query.name for topic, query in queries_for("sqlite") if topic == "limits")
 # a handful of rows, when a worker starts; what runs, when a worker ends and every ten minutes
 WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 
@@ -24,11 +25,11 @@ def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             connection.execute("insert into rowcall_start select 'k' || (id % 100), id, id, id from rowcall_job")
             connection.execute("insert into rowcall_gate select 'k' || id, id from rowcall_job where id < 100")
             connection.execute("analyze")
-        sql = of_sqlite.LimitsSql("rowcall_")
-        yield {name: query_plan(connection, getattr(sql, name)) for name in of_sqlite.statements()}
+        texts = catalogue("rowcall_").texts()
+        yield {name: query_plan(connection, texts[name]) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", sorted(of_sqlite.statements().keys() - WHOLE))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - WHOLE))
 def test_nothing_is_scanned_in_a_file(plans: dict[str, list[str]], name: str) -> None:
     tables = ("rowcall_", "job", "slot", "start", "gate", "quota")
     scans = [step for step in plans[name] if step.startswith(tuple(f"SCAN {table}" for table in tables))]
@@ -40,8 +41,3 @@ def test_a_held_job_is_found_by_its_key_in_turn(plans: dict[str, list[str]]) -> 
         assert any("INDEX rowcall_job_held_by (held=?)" in step for step in plans[name]), plans[name]
         assert not any("TEMP B-TREE FOR ORDER" in step for step in plans[name]), plans[name]
     assert sum("INDEX rowcall_job_held_by (held>?)" in step for step in plans["held_keys"]) == 2
-
-
-def test_nothing_is_left_out() -> None:
-    common = of_sqlite.statements().keys() & of_postgres.statements().keys()
-    assert {"key_states", "take_slots", "hold", "held_keys", "recent_starts", "put_gates"} <= common

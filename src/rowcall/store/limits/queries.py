@@ -1,0 +1,171 @@
+"""Limits: which jobs run under which key, which are held, and when the last ones started.
+
+The contract
+------------
+* **Slots.** A job that runs under a limit has a slot for each of its keys: a row. A slot counts while its job runs
+  under the same lease. The slot of a worker also counts until the worker frees it after the handler has ended, or until
+  the worker is gone: a handler that goes on after its attempt was settled still counts. So no crash can leak a slot.
+* **Keys.** A transaction that hands out slots or starts of a key locks the key until its commit, and counts after that.
+* **Held.** A job whose key is full is held under that key and is not ready. The transaction that frees a slot makes as
+  many jobs ready again. A claimer holds jobs only while it keeps the slots of the key from being freed
+  (`STEADY_SLOTS`), so the transaction that frees one comes later and sees them.
+* **Starts.** Under a rate limit each start is a row, numbered within its key in the order of the times.
+* **Openings.** The time at which the held jobs of a key are checked again, for keys that no freed slot will check.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rowcall.domain.limits import HELD_PREFIX, Numbers
+from rowcall.store.statement import (
+    Change,
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Query,
+    Row,
+    Text,
+    json_from_row,
+    text_from_row,
+)
+
+
+class KeyState(NamedTuple):
+    """The published numbers of a key's limit, and how many jobs run under the key."""
+
+    published: Numbers | None
+    used: int
+
+
+class Starts(NamedTuple):
+    """The last start of a key, and the starts that must be over before the next ones: times by number."""
+
+    last: int
+    last_at_ms: int
+    before: dict[int, int]
+
+
+class Held(NamedTuple):
+    """A key with held jobs, and the limits in the row of the first of them."""
+
+    key: str
+    limits: str | None
+
+
+_states = msgspec.json.Decoder(list[tuple[str, Numbers | None, int]])
+_starts = msgspec.json.Decoder(list[tuple[str, int, int | None, list[tuple[int, int]]]])
+_held = msgspec.json.Decoder(list[tuple[str, str | None]])
+
+
+def states_from_row(row: Row) -> tuple[int, dict[str, KeyState]]:
+    now_ms, states = cast("tuple[int, str]", row)
+    return now_ms, {key: KeyState(published, used) for key, published, used in _states.decode(states)}
+
+
+def starts_from_row(row: Row) -> dict[str, Starts]:
+    found = _starts.decode(cast("str", row[0]))
+    return {key: Starts(last, last_at or 0, dict(before)) for key, last, last_at, before in found}
+
+
+def held_from_row(row: Row) -> list[Held]:
+    """Return the keys; a reason to hold that plain SQL wrote is not a key."""
+    found = _held.decode(cast("str", row[0]))
+    return [Held(held.removeprefix(HELD_PREFIX), limits) for held, limits in found if held.startswith(HELD_PREFIX)]
+
+
+def quota_from_row(row: Row) -> tuple[str, Numbers]:
+    name, concurrency, rate, per_ms = cast("tuple[str, int | None, int | None, int | None]", row)
+    return name, msgspec.convert((concurrency, rate, per_ms), Numbers)
+
+
+def attempt_from_row(row: Row) -> tuple[int, int]:
+    return cast("tuple[int, int]", row)
+
+
+def any_changed(rows: list[Row]) -> bool:
+    return bool(rows[0][0])
+
+
+# keys and slots; a key is given with the name of its limit
+LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("postgres",))
+KEY_STATES = Query("key_states", (Now, Json), states_from_row)
+STEADY_SLOTS = Query("steady_slots", (Json, Ids), json_from_row(list[str]), only=("postgres",))
+# keys, ids and leases; the worker is null for jobs that are claimed by hand
+TAKE_SLOTS = Query(
+    "take_slots",
+    (Json, Text),
+    text="""
+    insert into <slot> (limit_key, job_id, lease, worker)
+    select <fields:text bigint bigint>, <text:2> from <rows:1> where true
+    on conflict (limit_key, job_id, lease) do update set worker = excluded.worker""",
+)
+SLOTS_OF_WORKER = Query(
+    "slots_of_worker", (Text,), attempt_from_row, text="select job_id, lease from <slot> where worker = <text:1>"
+)
+STALE_KEYS = Query("stale_keys", (Int,), text_from_row)
+DROP_STALE = Change("drop_stale", (Json,))
+# `free_slots` of the dialect
+SLOTS_OF = Query("slots_of", (Text,), json_from_row(list[str]), only=("sqlite",))
+DELETE_SLOTS = Query("delete_slots", (Text,), only=("sqlite",))
+FREE_SLOTS = Query("free_slots", (Json,), json_from_row(list[str]), only=("postgres",))
+
+# held jobs; HOLD is given what to hold each id under
+HOLD = Change("hold", (Json,))
+HELD_KEYS = Query("held_keys", (Text, Int), held_from_row)
+FIRST_HELD = Query("first_held", (Json,), held_from_row)
+# `unhold` of the dialect
+UNHOLD_FIRST = Change("unhold_first", (Json,), only=("sqlite",))
+UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite",))
+UNHOLD = Change("unhold", (Json,), only=("postgres",), hint=any_changed)
+
+# starts: a key, its rate, and how many more are wanted
+RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)
+# keys, numbers, times, and until when to keep them
+RECORD_STARTS = Query(
+    "record_starts",
+    (Json,),
+    text="""
+    insert into <start> (limit_key, number, at, until) select <fields:text bigint time time> from <rows:1>""",
+)
+# those of each key up to a number
+DROP_STARTS = Query("drop_starts", (Json,))
+# the clock was set back: starts of the future become starts of now
+REWIND_STARTS = Query(
+    "rewind_starts",
+    (Text, Ms),
+    text="update <start> set at = <time:2> where limit_key = <text:1> and at > <time:2>",
+)
+PRUNE_STARTS = Change("prune_starts", (Now, Int))
+
+PUT_OPENINGS = Query(
+    "put_openings",
+    (Json,),
+    text="""
+    insert into <gate> (limit_key, opens_at) select <fields:text time> from <rows:1> where true
+    on conflict (limit_key) do update set opens_at = excluded.opens_at""",
+)
+DROP_OPENINGS = Query("drop_openings", (Json,), text="delete from <gate> where limit_key <in_texts:1>")
+DROP_UNSPELLED_OPENINGS = Query("drop_unspelled_openings", only=("sqlite",))
+DUE_OPENINGS = Query(
+    "due_openings",
+    (Now, Int),
+    text_from_row,
+    text="""
+    select limit_key from <gate> <indexed:gate_opens> where opens_at <= (select <now>) order by opens_at
+    limit <int:2>""",
+)
+
+QUOTAS = Query("quotas", (), quota_from_row, text="select name, concurrency, rate, per_ms from <quota>")
+PUT_QUOTAS = Query(
+    "put_quotas",
+    (Json,),
+    text="""
+    insert into <quota> (name, concurrency, rate, per_ms) select <fields:text int int bigint> from <rows:1> where true
+    on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate,
+      per_ms = excluded.per_ms""",
+)
