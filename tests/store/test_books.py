@@ -8,7 +8,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.domain.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.counts.tallies import Books, cancelled_by_hand, expired, revived, times_of
-from rowcall.store.flows.contract import Touched
+from rowcall.store.flows.queries import Touched
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

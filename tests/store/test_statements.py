@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rowcall.store.sources import SOURCES
-from rowcall.store.sqlite import flows_sql
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.sql import Sql, statements
@@ -26,12 +25,11 @@ def statements_of_pages(prefix: str) -> list[str]:
 
 
 def every_statement(prefix: str) -> list[str]:
-    sql, flows = Sql(prefix), flows_sql.FlowsSql(prefix)
+    sql = Sql(prefix)
     return [
         *(getattr(sql, name) for name in statements()),
         *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)),
         *catalogue(prefix).texts().values(),
-        *(getattr(flows, name) for name in flows_sql.statements()),
         *statements_of_pages(prefix),
     ]
 

@@ -13,13 +13,15 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
 from rowcall.operations import by_hand
+from rowcall.store.catalogue import Catalogue
 from rowcall.store.control import actions
 from rowcall.store.control.queries import Rerun
 from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.flows.queries import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
 from rowcall.store.jobs import recover
+from rowcall.store.limits.queries import SLOTS_OF, TAKE_SLOTS
 from rowcall.store.sqlite.dialect import SqliteDialect
-from rowcall.store.sqlite.flows_sql import FlowsSql
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Plan, Query
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row
@@ -82,17 +84,23 @@ WRONGS: dict[str, Break] = {
 }
 
 
-def nobody_passes_his_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FlowsSql, "pass_turn", "update <job> set turn = turn where 0")
+def silent(query: Query[object], *rows: object) -> Break:
+    """Break a query: it runs nothing, and returns these rows."""
+    real = Catalogue.ask
+
+    def ask(self: Catalogue, asked: Query[object], *values: object) -> Plan[list[object]]:
+        return list(rows) if asked is query else (yield from real(self, asked, *values))
+
+    return lambda patch: patch.setattr(Catalogue, "ask", ask)
 
 
 FLOW_WRONGS: dict[str, Break] = {
-    "nobody_follows_an_end": lambda patch: patch.setattr(SqliteDialect, "ended_edges", nothing([])),
-    "what_has_ended_already_is_waited_for": lambda patch: patch.setattr(SqliteDialect, "ends_of", nothing([])),
-    "keys_are_not_looked_at": lambda patch: patch.setattr(SqliteDialect, "key_holders", nothing([])),
-    "nobody_passes_his_turn": nobody_passes_his_turn,
-    "places_are_not_taken": lambda patch: patch.setattr(SqliteDialect, "take_slots", nothing(None)),
-    "places_are_not_given_back": lambda patch: patch.setattr(SqliteDialect, "free_slots", nothing([])),
+    "edges_are_not_resolved": silent(ENDED_EDGES, []),
+    "ended_blockers_are_waited_for": silent(ENDS_OF, []),
+    "keys_are_ignored": silent(KEY_HOLDERS, []),
+    "turns_are_not_passed": silent(PASS_TURN),
+    "slots_are_not_taken": silent(TAKE_SLOTS),
+    "slots_are_not_freed": silent(SLOTS_OF, []),
 }
 
 

@@ -16,7 +16,7 @@ from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import Retention
 from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.dialect import Awaited, KeyOf, NewJob
-from rowcall.store.flows.contract import Unique
+from rowcall.store.flows.queries import Unique
 
 T = TypeVar("T")
 

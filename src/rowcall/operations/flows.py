@@ -18,8 +18,8 @@ from rowcall.operations.enqueue_related import Ordering
 from rowcall.operations.inspect import checked_id
 from rowcall.store.dialect import NewJob
 from rowcall.store.flows import chains
-from rowcall.store.flows.contract import ChainFilter
 from rowcall.store.flows.enqueue import Order
+from rowcall.store.flows.queries import ChainFilter
 from rowcall.store.jobs import inspect
 
 

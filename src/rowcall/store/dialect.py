@@ -23,7 +23,7 @@ import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Attempt, Event, Job, Status, WorkerInfo
-from rowcall.store.flows.contract import Flows, Touched
+from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Awaited as Awaited
 from rowcall.store.new_job import Inserted as Inserted
 from rowcall.store.new_job import KeyOf as KeyOf
@@ -245,12 +245,19 @@ class Survey(msgspec.Struct, frozen=True):
     any_orphan: bool
 
 
-class Dialect(Flows, Protocol):
+class Dialect(Protocol):
+    @property
+    def one_writer(self) -> bool:
+        """Whether no other transaction can write before this one has ended."""
+
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run a query of the catalogue and return its rows as values. How to add one: see `rowcall.store.statement`."""
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         """Run a query of the catalogue that changes rows, and return how many it changed."""
+
+    def holds_together(self) -> Plan[bool]:
+        """Return whether the statements that follow are one transaction, as far as the database can tell."""
 
     # schema
     def version(self) -> Plan[Version]:

@@ -12,7 +12,7 @@ from rowcall.store.columns import job_from_row as job_from_row
 from rowcall.store.columns import milliseconds as milliseconds
 from rowcall.store.columns import text, time
 from rowcall.store.dialect import Concerned, Glance, Inserted, Look, Mismatch, Owned, Peer, Ready, Version
-from rowcall.store.flows.contract import Touched
+from rowcall.store.flows.queries import Touched
 from rowcall.store.statement import Row
 
 _ready = msgspec.json.Decoder(list[Ready])

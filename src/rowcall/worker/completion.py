@@ -16,6 +16,7 @@ from rowcall.operations.enqueue_related import torn
 from rowcall.operations.flows import step_job
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.upkeep.progress import Progress
@@ -80,13 +81,14 @@ class Completion:
         return Then(job, self.blobs.stored(job.type, bound.payload), begins)
 
     def blockers(self, ready: Ready) -> list[object]:
-        found = self._core.read(self._core.dialect.blocker_results(ready.id))
+        found = self._core.read(self._core.dialect.ask(BLOCKER_RESULTS, ready.id))
         return [self.blobs.value(one.result) if one.status == Status.SUCCEEDED else None for one in found]
 
     def previous(self, ready: Ready) -> object:
         if ready.chain_id is None or not ready.chain_index:
             return None
-        return self.blobs.value(self._core.read(self._core.dialect.previous_result(ready.chain_id, ready.chain_index)))
+        found = self._core.read(self._core.dialect.ask(PREVIOUS_RESULT, ready.chain_id, ready.chain_index))
+        return self.blobs.value(found[0] if found else None)
 
     def _plan(
         self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int, then: Then | None

@@ -8,7 +8,16 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.flows.contract import EndedEdge, UnsureEdge
+from rowcall.store.flows.queries import (
+    DOUBT_EDGES,
+    ENDED_EDGES,
+    ENDS_OF,
+    SETTLE_EDGES,
+    TRUST_EDGES,
+    UNBLOCK,
+    EndedEdge,
+    UnsureEdge,
+)
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
@@ -41,11 +50,11 @@ def statements(size: int) -> dict[str, list[Statement[object]]]:
     ended = [EndedEdge(blocker, 0, 100_000, "fail", "succeeded", None) for blocker in blockers]
     unsure = [UnsureEdge(blocker, 0, 100_000, "fail") for blocker in blockers]
     return {
-        "ended_edges": statements_of(DIALECT.ended_edges(blockers)),
-        "settle_edges": statements_of(DIALECT.settle_edges(ended, "succeeded", None)),
-        "trust_edges": statements_of(DIALECT.trust_edges(unsure)),
-        "ends_of": statements_of(DIALECT.ends_of([(blocker, 100_000) for blocker in blockers])),
-        "doubt_edges": statements_of(DIALECT.doubt_edges(1)),
+        "ended_edges": statements_of(DIALECT.ask(ENDED_EDGES, blockers)),
+        "settle_edges": statements_of(DIALECT.ask(SETTLE_EDGES, None, "succeeded", ended)),
+        "trust_edges": statements_of(DIALECT.ask(TRUST_EDGES, unsure)),
+        "ends_of": statements_of(DIALECT.ask(ENDS_OF, [(blocker, 100_000) for blocker in blockers])),
+        "doubt_edges": statements_of(DIALECT.ask(DOUBT_EDGES, 1)),
     }
 
 
@@ -69,6 +78,6 @@ def test_edges_are_found_by_their_blocker(explainer: Explainer, name: str, size:
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 @pytest.mark.parametrize("size", [1, 300])
 def test_what_keeps_a_job_waiting_is_asked_job_by_job(explainer: Explainer, size: int, mode: Mode) -> None:
-    (statement,) = statements_of(DIALECT.unblock(range(1, size + 1), None))
+    (statement,) = statements_of(DIALECT.ask(UNBLOCK, None, range(1, size + 1)))
     for condition in conditions(explainer.explain(statement, mode, writes=True)):
         assert condition.startswith("(job_id =")

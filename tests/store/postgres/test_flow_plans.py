@@ -7,9 +7,33 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from rowcall.store.flows.contract import BlockedEnd, Blocker, EndedEdge, Replacement, Unique, UnsureEdge
+from rowcall.store.flows.queries import (
+    BLOCKER_RESULTS,
+    DEPENDANTS,
+    DOUBT_EDGES,
+    END_BLOCKED,
+    ENDED_EDGES,
+    ENDS_OF,
+    KEY_HOLDERS,
+    LAST_STEPS,
+    LOCK_BLOCKED,
+    LOCK_BLOCKERS,
+    MARK_CHAINS,
+    PREVIOUS_RESULT,
+    REPLACE_WAITING,
+    SETTLE_EDGES,
+    STANDING,
+    TAKEN_STEPS,
+    TRUST_EDGES,
+    UNBLOCK,
+    UNSURE_EDGES,
+    BlockedEnd,
+    EndedEdge,
+    Replacement,
+    UnsureEdge,
+)
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.statement import Statement
+from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import PREFIX, fill, fresh_database, migrated
 from tests.store.postgres.explaining import Explainer, Mode, statements_of
 
@@ -31,39 +55,41 @@ def ids(size: int) -> list[int]:
     return list(range(1000, 1000 + size))
 
 
+def ask(query: Query[object], *values: object) -> list[Statement[object]]:
+    return statements_of(DIALECT.ask(query, *values))
+
+
+def keys(size: int) -> list[str]:
+    return [f"key {job}" for job in ids(size)]
+
+
 CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
-    "ended edges": lambda size: statements_of(DIALECT.ended_edges(ids(size))),
-    "settle edges": lambda size: statements_of(
-        DIALECT.settle_edges([EndedEdge(job, 0, job + 7, "fail", "failed", None) for job in ids(size)], "failed", None)
+    "ended edges": lambda size: ask(ENDED_EDGES, ids(size)),
+    "settle edges": lambda size: ask(
+        SETTLE_EDGES, None, "failed", [EndedEdge(job, 0, job + 7, "fail", "failed", None) for job in ids(size)]
     ),
-    "ends of": lambda size: statements_of(DIALECT.ends_of([(job, job + 7) for job in ids(size)])),
-    "lock blocked": lambda size: statements_of(DIALECT.lock_blocked(ids(size))),
-    "end blocked": lambda size: statements_of(
-        DIALECT.end_blocked([BlockedEnd(job, "failed", "A:B", "why") for job in ids(size)], None)
+    "ends of": lambda size: ask(ENDS_OF, [(job, job + 7) for job in ids(size)]),
+    "lock blocked": lambda size: ask(LOCK_BLOCKED, ids(size)),
+    "end blocked": lambda size: ask(
+        END_BLOCKED, None, {job: BlockedEnd(job, "failed", "A:B", "why") for job in ids(size)}
     ),
-    "unblock": lambda size: statements_of(DIALECT.unblock(ids(size), None)),
-    "doubt edges": lambda size: statements_of(DIALECT.doubt_edges(1000)),
-    "unsure edges": lambda size: statements_of(DIALECT.unsure_edges(500)),
-    "last steps": lambda size: statements_of(DIALECT.last_steps(ids(size))),
-    "lock blockers": lambda size: statements_of(DIALECT.lock_blockers(ids(size))),
-    "trust edges": lambda size: statements_of(
-        DIALECT.trust_edges([UnsureEdge(job, 0, job + 7, "fail") for job in ids(size)])
+    "unblock": lambda size: ask(UNBLOCK, None, ids(size)),
+    "doubt edges": lambda size: ask(DOUBT_EDGES, 1000),
+    "unsure edges": lambda size: ask(UNSURE_EDGES, 500),
+    "last steps": lambda size: ask(LAST_STEPS, ids(size)),
+    "lock blockers": lambda size: ask(LOCK_BLOCKERS, ids(size)),
+    "trust edges": lambda size: ask(TRUST_EDGES, [UnsureEdge(job, 0, job + 7, "fail") for job in ids(size)]),
+    "key holders": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "active", None),
+    "key holders of any": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "any", 1000),
+    "replace waiting": lambda size: ask(
+        REPLACE_WAITING, None, {job: Replacement(job, "{}", None, 0, None, None, None) for job in ids(size)}
     ),
-    "key holders": lambda size: statements_of(
-        DIALECT.key_holders("type1", [f"key {job}" for job in ids(size)], Unique(), None)
-    ),
-    "key holders of any": lambda size: statements_of(
-        DIALECT.key_holders("type1", [f"key {job}" for job in ids(size)], Unique(scope="any", window_ms=1000), None)
-    ),
-    "replace waiting": lambda size: statements_of(
-        DIALECT.replace_waiting([Replacement(job, "{}", None, 0, None, None, None) for job in ids(size)], None)
-    ),
-    "standing": lambda size: statements_of(DIALECT.standing([Blocker(job, of_chain=True) for job in ids(size)])),
-    "mark chains": lambda size: statements_of(DIALECT.mark_chains([(job, job, 0) for job in ids(size)])),
-    "taken steps": lambda size: statements_of(DIALECT.taken_steps([(job, 1) for job in ids(size)])),
-    "dependants": lambda size: statements_of(DIALECT.dependants(ids(size))),
-    "previous": lambda size: statements_of(DIALECT.previous_result(1000, 1)),
-    "results of blockers": lambda size: statements_of(DIALECT.blocker_results(1000)),
+    "standing": lambda size: ask(STANDING, [(job, 1) for job in ids(size)]),
+    "mark chains": lambda size: ask(MARK_CHAINS, [(job, job, 0) for job in ids(size)]),
+    "taken steps": lambda size: ask(TAKEN_STEPS, [(job, 1) for job in ids(size)]),
+    "dependants": lambda size: ask(DEPENDANTS, ids(size)),
+    "previous": lambda size: ask(PREVIOUS_RESULT, 1000, 1),
+    "results of blockers": lambda size: ask(BLOCKER_RESULTS, 1000),
 }
 
 

@@ -15,8 +15,8 @@ from rowcall.domain.lifecycle import SUCCESS, Move, Transition
 from rowcall.store.control.actions import cancel, delete
 from rowcall.store.dialect import Awaited, NewJob
 from rowcall.store.flows.blockers import sweep
-from rowcall.store.flows.contract import Blocker
 from rowcall.store.flows.enqueue import Order, place_orders
+from rowcall.store.flows.queries import Blocker
 from rowcall.store.jobs.settle import Ended, Then, settle
 from rowcall.store.statement import Plan
 from tests.store.postgres.databases import fresh_database

@@ -9,7 +9,6 @@ import pytest
 
 from rowcall import Status
 from rowcall.store.dialect import Filter
-from rowcall.store.postgres import flows_sql
 from rowcall.store.postgres.dialect import catalogue
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.sql import Sql, statements
@@ -24,7 +23,6 @@ def every_statement(prefix: str) -> dict[str, str]:
     sql, pages = Sql(prefix), PostgresPages(prefix)
     found = {name: getattr(sql, name) for name in statements()}
     found |= catalogue(prefix).texts()
-    found |= {f"flows.{name}": getattr(flows_sql.FlowsSql(prefix), name) for name in flows_sql.statements()}
     del found["lock_tallies"]  # PREPARE does not take it; recounting is tested
     statuses: list[Status | None] = [None, *Status]
     choices = itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag"))

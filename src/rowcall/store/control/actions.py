@@ -23,6 +23,8 @@ from rowcall.store.control.queries import (
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
+from rowcall.store.flows.blockers import block_again
+from rowcall.store.flows.queries import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.inspect import get, lock
 from rowcall.store.jobs.tags import retag
@@ -55,7 +57,7 @@ def rerun(
     # what has run has had all that it waited for, and what was completed from outside does without
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
-        yield from dialect.wait_anew(waiting, now_ms)
+        yield from block_again(dialect, waiting, now_ms)
 
 
 def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
@@ -73,7 +75,7 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
     first = {job.chain_id: job.chain_index or 0 for job in jobs if job.chain_id is not None}
     fallen = []
     for chain_id, chain_index in sorted(first.items()):
-        for step in (yield from dialect.chain_steps(chain_id)):
+        for step in (yield from dialect.ask(CHAIN_STEPS, chain_id)):
             is_later = step.id not in known and (step.chain_index or 0) > chain_index
             if is_later and step.attempt == 0 and step.status in (Status.FAILED, Status.CANCELLED):
                 locked = yield from dialect.lock(step.id)
@@ -89,7 +91,7 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
     if not concerned:
         return found
     for kind, keys in sorted(_keys_of(concerned.values()).items()):
-        yield from dialect.lock_keys(kind, sorted(keys))
+        yield from dialect.ask(LOCK_KEYS, kind, sorted(keys))
     for job_id, kind, other_id in (yield from dialect.ask(OBSTACLES, list(concerned))):
         job = concerned[job_id]
         if kind == "key":
@@ -166,10 +168,10 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
-    waiting = {other.id for other in (yield from dialect.dependants([job_id]))}
+    waiting = {other.id for other in (yield from dialect.ask(DEPENDANTS, [job_id]))}
     if job.chain_id is not None:  # who waits for the chain waits for its last step, whichever that will be
-        steps = {step.id for step in (yield from dialect.chain_steps(job.chain_id))}
-        waiting |= {other.id for other in (yield from dialect.dependants([job.chain_id]))} - steps
+        steps = {step.id for step in (yield from dialect.ask(CHAIN_STEPS, job.chain_id))}
+        waiting |= {other.id for other in (yield from dialect.ask(DEPENDANTS, [job.chain_id]))} - steps
     if waiting:
         raise StillNeeded(job_id, sorted(waiting))
     yield from dialect.delete(job_id)

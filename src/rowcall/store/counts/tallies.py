@@ -10,7 +10,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition, target
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
-from rowcall.store.flows.contract import Touched
+from rowcall.store.flows.queries import Touched
 
 
 class Books:

@@ -1,4 +1,4 @@
-"""Jobs that wait for others: what the end of a blocker means for them, however far down that goes."""
+"""Jobs that wait for others: what the end of a blocker changes for them, and for the jobs that wait for those."""
 
 from __future__ import annotations
 
@@ -9,7 +9,28 @@ from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.contract import BlockedEnd, EndedEdge, UnsureEdge
+from rowcall.store.flows.queries import (
+    END_BLOCKED,
+    ENDED_EDGES,
+    EXISTING_BLOCKERS,
+    FORGIVE_EDGES,
+    FORGOTTEN_EDGES,
+    LAST_STEPS,
+    LOCK_BLOCKED,
+    LOCK_BLOCKERS,
+    PASS_TURN,
+    REBLOCK,
+    REOPEN_EDGES,
+    SETTLE_EDGES,
+    TRUST_EDGES,
+    UNBLOCK,
+    UNSURE_EDGES,
+    BlockedEnd,
+    EndedEdge,
+    Touched,
+    UnsureEdge,
+)
+from rowcall.store.jobs.tags import retag
 from rowcall.store.statement import Plan
 
 SWEPT_AT_ONCE = 500
@@ -19,32 +40,57 @@ _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 
 def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
-    """These jobs have ended: see to those that waited for them. Gives whether that made any ready."""
-    return (yield from resolve(dialect, (yield from dialect.ended_edges(job_ids)), now_ms))
+    """Resolve the edges of jobs that have ended; return whether that made any job ready."""
+    (edges,) = yield from dialect.ask(ENDED_EDGES, sorted(job_ids))
+    return (yield from resolve(dialect, edges, now_ms))
 
 
 def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[bool]:
-    """See to edges whose blockers have ended, and to those of jobs that end because of it."""
+    """Resolve edges whose blockers have ended, and the edges of jobs that end because of it."""
     any_ready = False
     while edges:
         passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
         breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
         job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
-        if job_ids:  # before their edges, as whoever deletes a job has it
-            yield from dialect.lock_blocked(job_ids)
+        if job_ids:  # before their edges, in the order of a delete
+            yield from dialect.ask(LOCK_BLOCKED, job_ids)
         if passing:
-            yield from dialect.settle_edges(passing, "succeeded", now_ms)
+            yield from dialect.ask(SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
         if breaking:
-            yield from dialect.settle_edges(breaking, "failed", now_ms)
+            yield from dialect.ask(SETTLE_EDGES, now_ms, Status.FAILED, breaking)
         ended = yield from _break(dialect, breaking, now_ms)
         if passing:
-            any_ready |= bool((yield from dialect.unblock(sorted({edge.job_id for edge in passing}), now_ms)))
-        edges = (yield from dialect.ended_edges(ended)) if ended else []
+            any_ready |= bool((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
+        edges = (yield from dialect.ask(ENDED_EDGES, sorted(ended)))[0] if ended else []
     return any_ready
 
 
+def unblock(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
+    """Make blocked jobs without an open edge ready, behind all that are; return their ids."""
+    ready = yield from dialect.ask(UNBLOCK, now_ms, job_ids)
+    if ready:
+        yield from dialect.ask(PASS_TURN)
+        yield from retag(dialect, ready)
+    return ready
+
+
+def end_blocked(dialect: Dialect, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
+    """End jobs that are still blocked; return them."""
+    touched = yield from dialect.ask(END_BLOCKED, now_ms, {end.job_id: end for end in ends})
+    yield from retag(dialect, [job.id for job in touched])
+    return touched
+
+
+def block_again(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+    """Block jobs that were to run again, if they fell with a blocker that has not succeeded since."""
+    yield from dialect.ask(REOPEN_EDGES, job_ids)
+    yield from dialect.ask(FORGIVE_EDGES, now_ms, job_ids)
+    yield from dialect.ask(REBLOCK, job_ids)
+    yield from retag(dialect, job_ids)
+
+
 def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
-    """End the jobs that cannot run any more; gives which of them were still waiting."""
+    """End the jobs that can no longer run; return the ids of those that were still blocked."""
     ended: list[int] = []
     by_move: dict[Move, dict[int, BlockedEnd]] = {Move.BREAK: {}, Move.CANCEL: {}}
     for edge in edges:
@@ -52,7 +98,7 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
         by_move[move].setdefault(edge.job_id, _end_of(edge, move))
     for move, ends in by_move.items():
         if ends:
-            touched = yield from dialect.end_blocked(list(ends.values()), now_ms)
+            touched = yield from end_blocked(dialect, list(ends.values()), now_ms)
             if touched:
                 tallies = broken(touched, target(Status.BLOCKED, move), _CODES[move])
                 yield from dialect.ask(TALLY, now_ms, tallies)
@@ -69,20 +115,20 @@ def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
 
 
 def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
-    """Look at edges that were written beside somebody who may have settled the blocker; gives whether any got ready.
+    """Check edges that were written while another transaction may have settled the blocker.
 
-    Blockers that somebody is at now are left for the next sweep.
+    Return whether that made any job ready. Blockers that are locked now are left for the next sweep.
     """
-    edges = yield from dialect.unsure_edges(SWEPT_AT_ONCE)
+    edges = yield from dialect.ask(UNSURE_EDGES, SWEPT_AT_ONCE)
     if not edges:
         return False
     chains = sorted({edge.blocker_id for edge in edges if edge.of_chain})
-    last = (yield from dialect.last_steps(chains)) if chains else {}
+    last = dict((yield from dialect.ask(LAST_STEPS, chains)) if chains else ())
     wanted = sorted({_blocker_of(edge, last) for edge in edges})
-    locked = yield from dialect.lock_blockers(wanted)
-    existing = yield from dialect.existing(wanted)
+    locked = dict((yield from dialect.ask(LOCK_BLOCKERS, wanted)))
+    existing = set((yield from dialect.ask(EXISTING_BLOCKERS, wanted)))
     # a step may have been added before its predecessor was locked
-    same = (yield from dialect.last_steps(chains)) if chains else {}
+    same = dict((yield from dialect.ask(LAST_STEPS, chains)) if chains else ())
     ended, sure = [], []
     for edge in edges:
         job_id = _blocker_of(edge, last)
@@ -94,17 +140,17 @@ def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
                 ended.append(EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, status, code))
             sure.append(edge)
     any_ready = yield from resolve(dialect, ended, now_ms)
-    if sure:  # after what waits was locked: edges come last
-        yield from dialect.trust_edges(sure)
+    if sure:  # after the waiting jobs were locked: edges come last
+        yield from dialect.ask(TRUST_EDGES, sure)
     return any_ready
 
 
 def mend(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """See to edges that nobody will see to any more: the blocker ended, or is gone, unseen by who should have looked.
+    """Resolve edges that no settle resolved: the blocker has ended or was deleted by plain SQL. Return how many.
 
-    It reads all open edges: for now and then. Gives how many there were.
+    It reads all open edges, so it runs rarely.
     """
-    edges = yield from dialect.forgotten_edges(GONE_CODE, MENDED_AT_ONCE)
+    (edges,) = yield from dialect.ask(FORGOTTEN_EDGES, GONE_CODE, MENDED_AT_ONCE)
     if edges:
         yield from resolve(dialect, edges, now_ms)
     return len(edges)
@@ -115,6 +161,6 @@ def _blocker_of(edge: UnsureEdge, last_steps: dict[int, int]) -> int:
 
 
 def _gone(edge: UnsureEdge) -> EndedEdge:
-    """A blocker that is deleted can never be retried: there is nothing to wait for."""
+    """Return the end of an edge whose blocker was deleted: it can never be retried."""
     on_failure = "fail" if edge.on_failure == "wait" else edge.on_failure
     return EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, on_failure, Status.FAILED, GONE_CODE)

@@ -1,4 +1,4 @@
-"""Chains as a whole: looked at, ended from outside, deleted."""
+"""Chains as a whole: read, completed or cancelled by a person, deleted."""
 
 from __future__ import annotations
 
@@ -13,27 +13,40 @@ from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken, completed_by_hand
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.contract import ChainFilter, Touched
+from rowcall.store.flows.queries import (
+    CHAIN,
+    CHAIN_STEPS,
+    COMPLETE_BY_HAND,
+    DEPENDANTS,
+    HIGHEST_ID,
+    LIST_CHAINS,
+    SKIP_STEPS,
+    ChainFilter,
+    Touched,
+)
 from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.tags import retag
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 
 def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
-    chain = yield from dialect.chain(chain_id)
-    if chain is None:
-        raise ChainNotFound(chain_id)
-    steps = yield from dialect.chain_steps(chain_id)
+    chain = yield from _chain(dialect, chain_id)
+    steps = yield from dialect.ask(CHAIN_STEPS, chain_id)
     return msgspec.structs.replace(chain, steps=tuple(steps))
 
 
+def _chain(dialect: Dialect, chain_id: int) -> Plan[Chain]:
+    for chain in (yield from dialect.ask(CHAIN, chain_id)):
+        return chain
+    raise ChainNotFound(chain_id)
+
+
 def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
-    """The step that says what came of the chain, once it has ended; until then the one that it waits for."""
-    chain = yield from dialect.chain(chain_id)
-    if chain is None:
-        raise ChainNotFound(chain_id)
+    """Return the last step of a chain that has ended; until then the step that the chain waits for."""
+    chain = yield from _chain(dialect, chain_id)
     if chain.status in FINISHED:
-        return (yield from dialect.chain_steps(chain_id))[-1]
+        return (yield from dialect.ask(CHAIN_STEPS, chain_id))[-1]
     current = yield from dialect.get(chain.current)
     if current is None:
         raise ChainNotFound(chain_id)
@@ -41,29 +54,29 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
 
 
 def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
-    found = yield from dialect.list_chains(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
+    before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
+    found = yield from dialect.ask(LIST_CHAINS, before, wanted.type, wanted.status, wanted.limit + 1)
     shown = found[: wanted.limit]
     more = len(found) > wanted.limit
     return ChainPage(chains=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
 
 
 def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
-    """The last step succeeds with the result, the others that have not ended are skipped; whoever runs one of them is
-    no longer its owner.
-    """
+    """Complete the last step with the result, and cancel the other unfinished steps; their attempts lose the lease."""
     steps = yield from _locked_steps(dialect, chain_id)
     open_steps = [job for job in steps if job.status not in FINISHED]
     if not open_steps or open_steps[-1] is not steps[-1]:
         raise WrongState(chain_id, str(steps[-1].status), "complete the chain of", [*map(str, WAITING), "running"])
     *skipped, last = open_steps
     if skipped:
-        yield from dialect.skip_steps(
-            [job.id for job in skipped], CHAIN_COMPLETED_CODE, "its chain was completed", now_ms
-        )
+        ids = [job.id for job in skipped]
+        yield from dialect.ask(SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
+        yield from retag(dialect, ids)
         touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
         tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
         yield from dialect.ask(TALLY, now_ms, tallies)
-    yield from dialect.complete_by_hand(last.id, result, now_ms)
+    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, last.id, result)
+    yield from retag(dialect, [last.id])
     yield from refer_to(dialect, [result], [last.id])
     yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
     yield from dialect.ask(RECORD_EVENTS, now_ms, [last.id], "COMPLETED", actor, "the chain was completed by hand")
@@ -72,7 +85,7 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
 
 
 def cancel(dialect: Dialect, chain_id: int, reason: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
-    """Cancel the steps that wait, and ask the one that runs to end."""
+    """Cancel the waiting steps, and request the cancellation of a running one."""
     steps = yield from _locked_steps(dialect, chain_id)
     open_steps = [job for job in steps if job.status not in FINISHED]
     if not open_steps:
@@ -104,13 +117,13 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
 
 
 def _outside(dialect: Dialect, inside: dict[int, Job]) -> Plan[list[Touched]]:
-    found = yield from dialect.dependants(sorted(inside))
+    found = yield from dialect.ask(DEPENDANTS, sorted(inside))
     return [job for job in found if job.id not in inside]
 
 
 def _locked_steps(dialect: Dialect, chain_id: int) -> Plan[list[Job]]:
     steps = []
-    for step in (yield from dialect.chain_steps(chain_id)):
+    for step in (yield from dialect.ask(CHAIN_STEPS, chain_id)):
         locked = yield from dialect.lock(step.id)
         if locked is not None:
             steps.append(locked)

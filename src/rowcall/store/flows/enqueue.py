@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +13,25 @@ from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
 from rowcall.store.flows.blockers import resolve
-from rowcall.store.flows.contract import Blocker, Edge, Holder, Replacement, Standing, Unique
+from rowcall.store.flows.insert import insert_each, sees_all
+from rowcall.store.flows.queries import (
+    BEGIN_WRITING,
+    ENDS_OF,
+    INSERT_EDGES,
+    KEY_HOLDERS,
+    LOCK_KEYS,
+    MARK_CHAINS,
+    REPLACE_WAITING,
+    STANDING,
+    Blocker,
+    Edge,
+    Holder,
+    Replacement,
+    Standing,
+    Unique,
+)
+from rowcall.store.jobs.inspect import get_all
+from rowcall.store.jobs.tags import retag
 from rowcall.store.statement import Plan
 
 
@@ -54,11 +72,11 @@ class Beside(NamedTuple):
 
 def lock_keys(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders | None]:
     """Have the keys to ourselves; gives who is seen to hold them, unless that is all there is to see."""
-    yield from dialect.begin_writing()
+    yield from dialect.ask(BEGIN_WRITING)
     groups = keyed(orders)
     for (kind, _), by_key in groups.items():
-        yield from dialect.lock_keys(kind, sorted(by_key))
-    if not groups or (yield from dialect.sees_all()):
+        yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
+    if not groups or (yield from sees_all(dialect)):
         return None
     return (yield from _holders(dialect, orders, now_ms))
 
@@ -67,15 +85,15 @@ def look_beside(dialect: Dialect, orders: Sequence[Order], seen: Holders, now_ms
     """Who holds the keys in truth; read beside the caller's transaction."""
     holders = yield from _holders(dialect, orders, now_ms)
     seen_jobs = {job.id: job for job in seen.values()}
-    committed = (yield from dialect.get_all(sorted(seen_jobs))) if seen_jobs else {}
+    committed = (yield from get_all(dialect, sorted(seen_jobs))) if seen_jobs else {}
     return Beside(holders, frozenset(job.id for job in committed.values() if job != seen_jobs[job.id]))
 
 
 def _holders(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders]:
     found: Holders = {}
     for (kind, unique), by_key in keyed(orders).items():
-        holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
-        jobs = (yield from dialect.get_all([holder.job_id for holder in holders])) if holders else {}
+        holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
+        jobs = (yield from get_all(dialect, [holder.job_id for holder in holders])) if holders else {}
         found.update({(kind, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
     return found
 
@@ -86,13 +104,13 @@ def place_orders(
     """Write all of them or none. What is refused is refused before anything is written."""
     if not orders:
         return []
-    yield from dialect.begin_writing()
+    yield from dialect.ask(BEGIN_WRITING)
     standing = yield from _standing(dialect, orders)
     taken = yield from _take_keys(dialect, orders, beside, now_ms)
     new = [place for place in range(len(orders)) if place not in taken]
     inserted: dict[int, Inserted] = {}
     if new:
-        rows = yield from dialect.insert_orders([(_job_of(orders[p]), orders[p].payload) for p in new], now_ms)
+        rows = yield from insert_each(dialect, [(_job_of(orders[p]), orders[p].payload) for p in new], now_ms)
         inserted = dict(zip(new, rows, strict=True))
         yield from refer_to(dialect, [orders[p].payload for p in new], [row.id for row in rows])
         yield from _mark_chains(dialect, orders, inserted)
@@ -115,13 +133,13 @@ def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, S
     awaited = {one.blocker: one for one in given_after if not isinstance(one, int)}
     if not awaited:
         return {}
-    standing = yield from dialect.standing(list(awaited))
+    (standing,) = yield from dialect.ask(STANDING, [(one.job_id, int(one.of_chain)) for one in awaited])
     for blocker, given in awaited.items():
         found = standing.get(blocker)
         if found is None or not _is_same(given, found):
             what = "chain" if blocker.of_chain else "job"
             why = "it was deleted, or is another's"
-            if found is None and not (yield from dialect.sees_all()):
+            if found is None and not (yield from sees_all(dialect)):
                 why = "it was deleted, is another's, or came after the snapshot of your transaction was taken"
             raise InvalidOption("after", f"there is no such {what} {blocker.job_id} in this database: {why}")
     return standing
@@ -154,11 +172,12 @@ def _wait(
                 over.append((blocker.job_id, row.id))
     if not edges:
         return inserted
-    yield from dialect.insert_edges(edges)
+    yield from dialect.ask(INSERT_EDGES, edges)
     if not over:
         return inserted
-    yield from resolve(dialect, (yield from dialect.ends_of(over)), now_ms)
-    written = yield from dialect.get_all([row.id for row in inserted.values()])
+    (ended,) = yield from dialect.ask(ENDS_OF, over)
+    yield from resolve(dialect, ended, now_ms)
+    written = yield from get_all(dialect, [row.id for row in inserted.values()])
     return {place: msgspec.structs.replace(row, status=str(written[row.id].status)) for place, row in inserted.items()}
 
 
@@ -169,7 +188,7 @@ def _mark_chains(dialect: Dialect, orders: Sequence[Order], inserted: dict[int, 
         if (chain := orders[place].chain) is not None
     ]
     if steps:
-        yield from dialect.mark_chains(steps)
+        yield from dialect.ask(MARK_CHAINS, steps)
 
 
 # keys
@@ -199,8 +218,8 @@ def _take_keys(
     """Which orders are duplicates, and of what. Waiting jobs that are to be replaced are replaced here."""
     taken: dict[int, _Claim] = {}
     for (kind, unique), by_key in keyed(orders).items():
-        yield from dialect.lock_keys(kind, sorted(by_key))
-        holders = yield from dialect.key_holders(kind, sorted(by_key), unique, now_ms)
+        yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
+        holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
         held = {holder.key: holder for holder in holders}
         out_of_sight: dict[str, Job] = {}
         if beside is not None:
@@ -214,9 +233,9 @@ def _take_keys(
             _refuse_duplicates(kind, by_key, {key: holder.job_id for key, holder in held.items()})
         replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
         if unique.on_duplicate == "replace":
-            given = [_replacement(replaceable[key], orders[by_key[key][-1]]) for key in sorted(replaceable)]
-            replaced = set((yield from dialect.replace_waiting(given, now_ms))) if given else set()
-            yield from _tell_replaced(dialect, orders, by_key, replaceable, replaced, now_ms)
+            given = {replaceable[key]: _replacement(replaceable[key], orders[by_key[key][-1]]) for key in replaceable}
+            replaced = (yield from _replace(dialect, given, now_ms)) if given else set()
+            yield from _record_replaced(dialect, orders, by_key, replaceable, replaced, now_ms)
             held = {key: holder for key, holder in held.items() if holder.job_id in replaced}
         for key, places in by_key.items():
             if key in out_of_sight:
@@ -227,6 +246,12 @@ def _take_keys(
                 chosen = places[-1] if unique.on_duplicate == "replace" else places[0]
                 taken.update(dict.fromkeys((p for p in places if p != chosen), _Claim(order=chosen)))
     return taken
+
+
+def _key_holders(
+    dialect: Dialect, kind: str, keys: Iterable[str], unique: Unique, now_ms: int | None
+) -> Plan[list[Holder]]:
+    return (yield from dialect.ask(KEY_HOLDERS, now_ms, kind, sorted(keys), unique.scope, unique.window_ms))[0]
 
 
 def _has_lost(holder: Holder, true: Job | None, beside: Beside) -> bool:
@@ -260,7 +285,14 @@ def _replacement(job_id: int, order: Order) -> Replacement:
     return Replacement(job_id, order.payload, *times, job.limits)
 
 
-def _tell_replaced(
+def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
+    """Replace jobs that are still waiting; return their ids."""
+    replaced = yield from dialect.ask(REPLACE_WAITING, now_ms, given)
+    yield from retag(dialect, replaced)
+    return set(replaced)
+
+
+def _record_replaced(
     dialect: Dialect,
     orders: Sequence[Order],
     by_key: dict[str, list[int]],
@@ -282,6 +314,6 @@ def _existing(dialect: Dialect, taken: dict[int, _Claim], inserted: dict[int, In
     }
     jobs = {place: claim.hidden for place, claim in taken.items() if claim.hidden is not None}
     if ids:
-        found = yield from dialect.get_all(sorted({job_id for job_id in ids.values() if job_id is not None}))
+        found = yield from get_all(dialect, sorted({job_id for job_id in ids.values() if job_id is not None}))
         jobs.update({place: found[job_id] for place, job_id in ids.items() if job_id in found})
     return {place: msgspec.structs.replace(job, duplicate=True) for place, job in jobs.items()}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
 from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.flows.queries import BLOCKER_RESULTS, GET_ALL
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
@@ -65,10 +67,15 @@ def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
             status=None if found.status is None else Status(found.status),
             open=found.state == "open",
         )
-        for found in (yield from dialect.blocker_results(job_id))
+        for found in (yield from dialect.ask(BLOCKER_RESULTS, job_id))
     ]
 
 
 def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
     yield from get(dialect, job_id)
     return (yield from dialect.timeline(job_id))
+
+
+def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:
+    """Return those of the jobs that exist, by id."""
+    return {job.id: job for job in (yield from dialect.ask(GET_ALL, job_ids))}

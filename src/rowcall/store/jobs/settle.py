@@ -14,8 +14,11 @@ from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, times_of
 from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
+from rowcall.store.flows.insert import insert_each
+from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.cancel_requests import cancel_requests, heed
+from rowcall.store.jobs.inspect import get_all
 from rowcall.store.statement import Plan
 
 
@@ -116,7 +119,7 @@ def _succeeds(one: Ended) -> bool:
 
 def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
     wanted = [(then.job.chain_id, then.job.chain_index) for then in steps]
-    for chain_id, chain_index in sorted((yield from dialect.taken_steps(wanted))):  # type: ignore[arg-type]
+    for chain_id, chain_index in sorted((yield from dialect.ask(TAKEN_STEPS, wanted))):
         raise StepTaken(f"chain {chain_id} has a step {chain_index} already: it was started with it, or went on before")
 
 
@@ -125,7 +128,7 @@ def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then)
     try:
         yield from _refuse_taken(dialect, [then])
     except StepTaken:
-        job = (yield from dialect.get_all([job_id])).get(job_id)
+        job = (yield from get_all(dialect, [job_id])).get(job_id)
         if job is None or job.lease != lease:
             raise LeaseLost(job_id) from None
         raise
@@ -135,7 +138,7 @@ def _go_on(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> P
     """Write what comes next."""
     if not steps:
         return
-    inserted = yield from dialect.insert_orders([(then.job, then.payload) for then in steps.values()], now_ms)
+    inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
 
 
@@ -155,7 +158,7 @@ def complete(
     their rows would be locked for as long as the caller likes.
     """
     if then is not None:
-        yield from dialect.begin_writing()  # whoever reads first may not be let to write then
+        yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
         yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
     if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
         raise LeaseLost(job_id)
@@ -163,11 +166,11 @@ def complete(
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
         if then.begins:
-            yield from dialect.mark_chains([(job_id, job_id, 0)])
+            yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
         yield from _go_on(dialect, {job_id: then}, now_ms)
     yield from dialect.ask(TALLY, now_ms, account({job_id}))
     if not dialect.one_writer:
-        yield from dialect.doubt_edges(job_id)
+        yield from dialect.ask(DOUBT_EDGES, job_id)
     else:
         concerned = yield from dialect.concerned()
         if any(concerned):

@@ -31,12 +31,10 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
-from rowcall.store.flows.contract import Touched
+from rowcall.store.flows.queries import TRANSACTION_BEGAN, Touched
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import fields_of
-from rowcall.store.postgres import blobs, control, counts, jobs, limits, results
-from rowcall.store.postgres.flows import PostgresFlows
-from rowcall.store.postgres.flows_sql import FlowsSql
+from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.rows import (
     array,
@@ -60,25 +58,29 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "postgres",
-        (blobs, control, counts, jobs, limits, results),
+        (blobs, control, counts, flows, jobs, limits, results),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,
     )
 
 
-class PostgresDialect(PostgresFlows):
+class PostgresDialect:
+    one_writer = False
+
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._catalogue = catalogue(prefix)
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._flows = FlowsSql(prefix)
         self._pages = PostgresPages(prefix)
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         return (yield from self.ask(query, *values))[0]
+
+    def holds_together(self) -> Plan[bool]:
+        return (yield from self.ask(TRANSACTION_BEGAN)) == (yield from self.ask(TRANSACTION_BEGAN))
 
     @property
     def newest_version(self) -> int:

@@ -1,83 +1,227 @@
-"""Edges, chains and keys in PostgreSQL's words. Promises are those of `rowcall.store.flows.contract`."""
+"""Texts about edges, chains and keys. On a caller's connection every statement has to return rows.
+
+Joins are lateral, behind a fence: the planner has one way only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from types import SimpleNamespace
 
-from rowcall.store import flow_rows as made
-from rowcall.store import rows
-from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.flows.contract import BlockedEnd, Replacement, Touched, UnsureEdge
-from rowcall.store.postgres.flows_sql import FlowsSql
-from rowcall.store.postgres.rows import array, somebody_listens
-from rowcall.store.speech import as_json, only, plain
-from rowcall.store.spoken_flows import SpokenFlows, order_of
-from rowcall.store.statement import Plan, Statement, execute, fetch
+from rowcall.store.flows.queries import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement, UnsureEdge
+from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_or_null, time_of
 
 
-class PostgresFlows(SpokenFlows):
-    _flows: FlowsSql
-    one_writer = False
+def _items(names: Sequence[str]) -> SimpleNamespace:
+    """Return each field of the array in `given.value`, by its name, as text."""
+    return SimpleNamespace(**{name: f"(given.value ->> {place})" for place, name in enumerate(names)})
 
-    def holds_together(self) -> Plan[bool]:
-        began = yield from only(plain(self._flows.transaction_began))
-        return began == (yield from only(plain(self._flows.transaction_began)))
 
-    def begin_writing(self) -> Plan[None]:
-        yield from ()
+def _after(ms: str) -> str:
+    return f"moment.now + {ms}::bigint * interval '1 millisecond'"
 
-    def insert_orders(self, orders: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
-        given = as_json([order_of(job, payload) for job, payload in orders])
-        statement = Statement(self._flows.insert_orders, (now_ms, given), made.inserted, somebody_listens)
-        return (yield from only(statement))
 
-    def lock_blocked(self, job_ids: Sequence[int]) -> Plan[None]:
-        return execute(plain(self._flows.lock_blocked, array(sorted(job_ids))))
+def _rows_of(parameter: str) -> str:
+    return f"jsonb_array_elements({parameter}::text::jsonb) as given (value)"
 
-    def end_blocked(self, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
-        given = as_json({str(end.job_id): end for end in ends})
-        return only(Statement(self._flows.end_blocked, (now_ms, given), made.touched))
 
-    def unblock(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
-        given = (now_ms, array(sorted(job_ids)))
-        return only(Statement(self._flows.unblock, given, made.ids, somebody_listens))
+def _array_of(columns: str, source: str) -> str:
+    return f"select coalesce(jsonb_agg(jsonb_build_array({columns})), '[]'::jsonb)::text from {source}"
 
-    def doubt_edges(self, job_id: int) -> Plan[None]:
-        return execute(plain(self._flows.doubt_edges, job_id))
 
-    def unsure_edges(self, limit: int) -> Plan[list[UnsureEdge]]:
-        return only(Statement(self._flows.unsure_edges, (limit,), made.unsure))
+def _is_edge(edge: SimpleNamespace) -> str:
+    return f"""edge.blocker_id = {edge.blocker_id}::bigint and edge.of_chain = {edge.of_chain}::int
+      and edge.job_id = {edge.job_id}::bigint"""
 
-    def last_steps(self, chain_ids: Sequence[int]) -> Plan[dict[int, int]]:
-        return dict((yield from only(Statement(self._flows.last_steps, (array(chain_ids),), made.pairs))))
 
-    def lock_blockers(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[str, str | None]]]:
-        return dict((yield from fetch(Statement(self._flows.lock_blockers, (array(job_ids),), made.locked))))
+_MOMENT = "(select <now> as now) as moment"
+_GIVEN = "given as materialized (select $2::text::jsonb as document)"
+_IS_GIVEN = "job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"
+_new, _edge = _items(INSERTED_FIELDS), _items(Edge.__struct_fields__)
+_step, _blocker = _items(("id", "chain_id", "chain_index")), _items(("id", "of_chain"))
+_pair, _place = _items(("blocker_id", "job_id")), _items(("chain_id", "chain_index"))
+_ended, _unsure = _items(EndedEdge.__struct_fields__), _items(UnsureEdge.__struct_fields__)
+_end, _other = fields(BlockedEnd), fields(Replacement)
+_RUN_AT = f"coalesce({time_of(_new.run_at_ms)}, {_after(_new.delay_ms)})"
+_NEW_RUN_AT = f"coalesce({time_of(_other.run_at_ms)}, {_after(_other.delay_ms)})"
+# Where statistics are of a time when no edge was open, the index of open edges looks empty, and is read as a whole.
+_OPEN = "state || '' = 'open'"
+# So it is with the index of blocked jobs: where ids are given, the primary key is the way.
+_BLOCKED = "status || '' = <blocked>"
+_EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
+_BLOCKER_STATUS = f"""case when {{}} <> 0 then coalesce({LAST_STEP.format("step.status::text")}, head.status::text)
+             else head.status::text end"""
+_LISTENING = "exists (select from <worker> where listening)"
 
-    def existing(self, job_ids: Sequence[int]) -> Plan[set[int]]:
-        return set((yield from fetch(Statement(self._flows.existing, (array(job_ids),), rows.number_from_row))))
+transaction_began = "select now()::text"
+isolation = "select current_setting('transaction_isolation')"
+insert_each = f"""
+    with inserted as (
+      insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
+                         tags, expires_at, trace_context, key, limits, chain_id, chain_index)
+      select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
+             case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
+                  else <to:enqueue> end,
+             {_new.priority}::int, {_new.max_attempts}::int, {_RUN_AT}, moment.now, {_new.timeout_seconds}::float8,
+             {_new.retry}, {_new.tags}::jsonb,
+             coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context}, {_new.key},
+             {_new.limits}, {_new.chain_id}::bigint, {_new.chain_index}::int
+      from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, place)
+      order by given.place
+      returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
+                {milliseconds_of("expires_at")} as expires_at)
+    select id, status::text, run_at, created_at, expires_at, {_LISTENING} from inserted"""
+mark_chains = f"""
+    update <job> as job set chain_id = {_step.chain_id}::bigint, chain_index = {_step.chain_index}::int
+    from {_rows_of("$1")} where job.id = {_step.id}::bigint
+    returning job.id"""
+standing = _array_of(
+    f"head.id, given.value -> 1, {_BLOCKER_STATUS.format(f'{_blocker.of_chain}::int')}, head.type,"
+    f" {milliseconds_or_null('head.created_at')}",
+    f"{_rows_of('$1')} cross join lateral (select * from <job> where id = {_blocker.id}::bigint offset 0) as head",
+)
+insert_edges = f"""
+    insert into <edge> (blocker_id, of_chain, job_id, place, on_failure, unsure)
+    select {_edge.blocker_id}::bigint, {_edge.of_chain}::int, {_edge.job_id}::bigint, {_edge.place}::int,
+           {_edge.on_failure}, {_edge.unsure}::int
+    from {_rows_of("$1")}
+    returning job_id"""
+settle_edges = f"""
+    update <edge> as edge set state = $2::text, resolved_at = <now>, unsure = 0 from {_rows_of("$3")}
+    where {_is_edge(_ended)}
+    returning edge.job_id"""
+ends_of = _array_of(
+    _EDGE_COLUMNS,
+    f"""(
+      select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure,
+             {_BLOCKER_STATUS.format("edge.of_chain")} as status,
+             case when edge.of_chain <> 0 then {LAST_STEP.format("step.error_code")} else head.error_code end
+               as error_code
+      from {_rows_of("$1")} cross join lateral (
+        select * from <edge> where blocker_id = {_pair.blocker_id}::bigint and job_id = {_pair.job_id}::bigint
+          and {_OPEN} offset 0) as edge
+      cross join lateral (select * from <job> where id = edge.blocker_id offset 0) as head) as ended
+    where status in <finished>""",
+)
+lock_blocked = f"""
+    select mine.id from <ids:1> cross join lateral (
+      select id from <job> where id = given.id and {_BLOCKED} for update) as mine"""
+end_blocked = f"""
+    with {_GIVEN}
+    update <job> as job set status = {_end.status}, lease = <next:job.lease>, finished_at = moment.now,
+      error_code = {_end.error_code}, error_detail = {_end.error_detail}
+    from {_MOMENT} where {_IS_GIVEN} and job.{_BLOCKED}
+    returning job.id, job.queue::text, job.type::text, job.attempt"""
+# a turn is a number between the ids of earlier and of later jobs
+unblock = f"""
+    update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
+      run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
+    from {_MOMENT}
+    where job.id <in_ids:2> and job.{_BLOCKED}
+      and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
+    returning job.id"""
+ended_edges = _array_of(
+    _EDGE_COLUMNS,
+    f"""(
+      select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, blocker.status, blocker.error_code
+      from <ids:1> cross join lateral (
+        select * from <edge> where blocker_id = given.id and of_chain = 0 and {_OPEN} offset 0) as edge
+      cross join lateral (select status, error_code from <job> where id = given.id offset 0) as blocker
+      where blocker.status in <finished>
+      union all
+      select edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, step.status, step.error_code
+      from <ids:1> cross join lateral (
+        select chain_id, chain_index, status, error_code from <job> where id = given.id offset 0) as step
+      cross join lateral (
+        select * from <edge> where blocker_id = step.chain_id and of_chain = 1 and {_OPEN} offset 0) as edge
+      where step.chain_id is not null and step.status in <finished> and not exists (
+        select from <job> as later
+        where later.chain_id = step.chain_id and later.chain_index > step.chain_index offset 0)
+    ) as ended""",
+)
+dependants = """
+    select distinct job.id, job.queue::text, job.type::text, job.attempt from <ids:1>
+    cross join lateral (select job_id from <edge> where blocker_id = given.id offset 0) as edge
+    cross join lateral (select * from <job> where id = edge.job_id offset 0) as job
+    where job.status not in <finished>"""
 
-    def trust_edges(self, edges: Sequence[UnsureEdge]) -> Plan[None]:
-        return execute(plain(self._flows.trust_edges, as_json(edges)))
+doubt_edges = f"""
+    update <edge> as edge set unsure = 1
+    from (values ($1::bigint, 0), ((select chain_id from <job> where id = $1::bigint), 1)) as given (id, of_chain)
+    where edge.blocker_id = given.id and edge.of_chain = given.of_chain and {_OPEN}
+    returning edge.job_id"""
+unsure_edges = """
+    select blocker_id, of_chain, job_id, on_failure from <edge> where unsure <> 0 order by random() limit $1::int"""
+last_steps = """
+    select given.id, last.id from <ids:1> cross join lateral (
+      select id from <job> where chain_id = given.id order by chain_index desc limit 1) as last"""
+lock_blockers = """
+    select mine.id, mine.status::text, mine.error_code from <ids:1> cross join lateral (
+      select id, status, error_code from <job> where id = given.id for share skip locked) as mine"""
+existing_blockers = "select id from <job> where id <in_ids:1>"
+trust_edges = f"""
+    update <edge> as edge set unsure = 0 from {_rows_of("$1")} where {_is_edge(_unsure)}
+    returning edge.job_id"""
+forgotten_edges = _array_of(
+    _EDGE_COLUMNS,
+    f"""(
+      select * from (
+        select edge.blocker_id, edge.of_chain, edge.job_id,
+               head.id is not null and edge.resolved_at is not null as retried,
+               case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
+                 as on_failure,
+               coalesce(case when edge.of_chain <> 0 then {LAST_STEP.format("step.status::text")} end,
+                        head.status::text, <failed>) as status,
+               case when head.id is null then $1::text
+                    when edge.of_chain <> 0 then {LAST_STEP.format("step.error_code")} else head.error_code end
+                 as error_code
+        from <edge> as edge
+          left join lateral (select * from <job> where id = edge.blocker_id offset 0) as head on true
+          cross join lateral (select status from <job> where id = edge.job_id offset 0) as waiting
+        where edge.state = 'open' and waiting.status = <blocked> offset 0) as ended
+      where status in <finished> and (status = <succeeded> or (on_failure <> 'wait' and not retried))
+      limit $2::int) as forgotten""",
+)
+# A deleted blocker can never succeed: a retry by hand does without it. One that has failed is waited for until it is
+# retried, and that the edge was resolved before says so; one that runs may just be ending.
+reopen_edges = f"""
+    update <edge> as edge set state = 'open', resolved_at = <clock>,
+      unsure = case when blocker.status in <finished> then 0 else 1 end
+    from (select edge.blocker_id, edge.of_chain, edge.job_id,
+                 {_BLOCKER_STATUS.format("edge.of_chain")} as status
+          from <edge> as edge cross join lateral (
+            select * from <job> where id = edge.blocker_id offset 0) as head
+          where edge.job_id <in_ids:1> and edge.state = <failed>) as blocker
+    where edge.blocker_id = blocker.blocker_id and edge.of_chain = blocker.of_chain
+      and edge.job_id = blocker.job_id and blocker.status <> <succeeded>"""
+reblock = """
+    update <job> as job set status = <to:reblock> where id <in_ids:1>
+      and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)"""
 
-    def lock_keys(self, kind: str, keys: Sequence[str]) -> Plan[None]:
-        return execute(plain(self._flows.lock_keys, kind, as_json(keys)))
-
-    def sees_all(self) -> Plan[bool]:
-        return (yield from only(Statement(self._flows.isolation, (), rows.text_from_row))) == "read committed"
-
-    def replace_waiting(self, given: Sequence[Replacement], now_ms: int | None) -> Plan[list[int]]:
-        document = as_json({str(one.job_id): one for one in given})
-        return (yield from only(Statement(self._flows.replace_waiting, (now_ms, document), made.ids, somebody_listens)))
-
-    def complete_by_hand(self, job_id: int, result: str | None, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._flows.complete_by_hand, now_ms, job_id, result))
-
-    def skip_steps(self, job_ids: Sequence[int], error_code: str, detail: str, now_ms: int | None) -> Plan[None]:
-        return execute(plain(self._flows.skip_steps, now_ms, array(job_ids), error_code, detail))
-
-    def _retag(self, job_ids: Collection[int]) -> Plan[None]:
-        yield from ()  # a trigger does that
-
-    def _list_of(self, job_ids: Sequence[int]) -> str:
-        return array(job_ids)
+# in the order of the numbers, so that two transactions cannot deadlock
+lock_keys = """
+    select pg_advisory_xact_lock(hash) from (
+      select distinct hashtextextended(value, hashtextextended($1::text, 6)) as hash
+      from jsonb_array_elements_text($2::text::jsonb) order by 1) as hashes"""
+key_holders = _array_of(
+    "given.key, holder.id, holder.status",
+    """jsonb_array_elements_text($3::text::jsonb) as given (key) cross join lateral (
+      select id, status from <job>
+      where key is not null and type = $2::text and key = given.key
+        and ($4::text = 'any' or status = <running> or status in <waiting>)
+        and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
+      order by type desc, key desc, id desc limit 1) as holder""",
+)
+replace_waiting = f"""
+    with {_GIVEN}
+    update <job> as job set payload = {_other.payload}::jsonb, run_at = {_NEW_RUN_AT}, limits = {_other.limits},
+      expires_at = coalesce({time_of(_other.expires_at_ms)}, {_after(_other.expires_in_ms)}),
+      held = null, held_until = null,
+      status = case when job.status = <blocked> then job.status
+                    when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end
+    from {_MOMENT} where {_IS_GIVEN} and job.status in <waiting>
+    returning job.id"""
+taken_steps = f"""
+    select step.chain_id, step.chain_index from {_rows_of("$1")} cross join lateral (
+      select chain_id, chain_index from <job>
+      where chain_id = {_place.chain_id}::bigint and chain_index = {_place.chain_index}::int offset 0) as step"""

@@ -31,15 +31,13 @@ from rowcall.store.dialect import (
     Survey,
     Version,
 )
-from rowcall.store.flows.contract import Touched
+from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING, Touched
 from rowcall.store.jobs.queries import ANY_TAG
 from rowcall.store.jobs.tags import retag
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import fields_of
 from rowcall.store.speech import only, plain
-from rowcall.store.sqlite import control, counts, jobs, limits, results
-from rowcall.store.sqlite.flows import SqliteFlows
-from rowcall.store.sqlite.flows_sql import FlowsSql
+from rowcall.store.sqlite import control, counts, flows, jobs, limits, results
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION, VERSION_TABLE
 from rowcall.store.sqlite.sql import Sql
@@ -51,17 +49,18 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at the most
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue("sqlite", (control, counts, jobs, limits, results), partial(render, prefix=prefix))
+    return Catalogue("sqlite", (control, counts, flows, jobs, limits, results), partial(render, prefix=prefix))
 
 
-class SqliteDialect(SqliteFlows):
+class SqliteDialect:
+    one_writer = True
+
     def __init__(self, prefix: str, *, lent: bool = False) -> None:
         self._prefix = prefix
         self._lent = lent
         self._catalogue = catalogue(prefix)
         self.ask = self._catalogue.ask
         self._sql = Sql(prefix)
-        self._flows = FlowsSql(prefix)
         self._changes = self._sql.changes
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
@@ -69,6 +68,17 @@ class SqliteDialect(SqliteFlows):
     def change(self, query: Change, *values: object) -> Plan[int]:
         yield from execute(self._catalogue.statement(query, *values))
         return (yield from only(Statement(self._changes, (), rows.number_from_row)))
+
+    def holds_together(self) -> Plan[bool]:
+        yield from self.ask(BEGIN_WRITING)  # with which sqlite3 begins a transaction, if it does so by itself
+        # the only setting that SQLite resets at each commit
+        (was_on,) = yield from self.ask(DEFERRING)
+        yield from self.ask(DEFER)
+        yield from self.ask(READ_SOMETHING)
+        (is_on,) = yield from self.ask(DEFERRING)
+        if is_on and not was_on:
+            yield from self.ask(DEFER_NO_MORE)
+        return bool(is_on)
 
     @property
     def newest_version(self) -> int:

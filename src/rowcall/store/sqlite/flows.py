@@ -1,103 +1,127 @@
-"""Edges, chains and keys in SQLite's words. Promises are those of `rowcall.store.flows.contract`."""
+"""Texts about edges, chains and keys. Those of a worker's round return one row with a JSON array in it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
+from rowcall.store.flows.queries import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement
+from rowcall.store.sqlite.words import given
 
-from rowcall.store import flow_rows as made
-from rowcall.store import rows
-from rowcall.store.dialect import Inserted, NewJob
-from rowcall.store.flows.contract import BlockedEnd, Replacement, Touched, UnsureEdge
-from rowcall.store.speech import as_json, only, plain
-from rowcall.store.spoken_flows import SpokenFlows, order_of
-from rowcall.store.sqlite.flows_sql import FlowsSql
-from rowcall.store.statement import Plan, Statement, execute, fetch
+_RUN_AT = "coalesce(given.run_at_ms, <now> + given.delay_ms)"
+_ENDED_EDGE = "json_array(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, {0}.status, {0}.error_code)"
+_EDGE_COLUMNS = "json_array(blocker_id, of_chain, job_id, on_failure, status, error_code)"
+_BLOCKER_STATUS = f"case when {{}} then coalesce({LAST_STEP.format('step.status')}, head.status) else head.status end"
 
+# an INSERT, because sqlite3 begins a transaction before those alone
+begin_writing = "insert into <edge> (blocker_id, job_id, place) select 0, 1, 0 where 0"
+deferring = "pragma defer_foreign_keys"
+defer = "pragma defer_foreign_keys = on"
+defer_no_more = "pragma defer_foreign_keys = off"
+read_something = "select 1 from <edge> limit 1"
+insert_each = f"""
+    insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
+                       tags, expires_at, trace_context, key, limits, chain_id, chain_index)
+    select type, queue, payload,
+           case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
+           priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
+           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, key, limits, chain_id, chain_index
+    from {given(INSERTED_FIELDS, "$2")}
+    returning id, status, run_at, created_at, expires_at"""
+mark_chains = f"""
+    update <job> set chain_id = given.chain_id, chain_index = given.chain_index
+    from {given(("id", "chain_id", "chain_index"), "$1")}
+    where <job>.id = given.id"""
+standing = f"""
+    select json_group_array(json_array(given.id, given.of_chain, {_BLOCKER_STATUS.format("given.of_chain")}, head.type,
+                                       head.created_at))
+    from {given(("id", "of_chain"), "$1")} cross join <job> as head on head.id = given.id"""
+insert_edges = f"""
+    insert into <edge> (blocker_id, of_chain, job_id, place, on_failure)
+    select blocker_id, of_chain, job_id, place, on_failure from {given(Edge, "$1")}"""
+settle_edges = f"""
+    update <edge> set state = $2, resolved_at = <now>
+    where (blocker_id, of_chain, job_id) in (
+      select given.blocker_id, given.of_chain, given.job_id from {given(EndedEdge, "$3")})"""
+ends_of = f"""
+    select json_group_array({_EDGE_COLUMNS}) from (
+      select edge.*, {_BLOCKER_STATUS.format("edge.of_chain")} as status,
+             case when edge.of_chain then {LAST_STEP.format("step.error_code")} else head.error_code end as error_code
+      from {given(("blocker_id", "job_id"), "$1")} cross join <edge> as edge
+        on edge.blocker_id = given.blocker_id and edge.job_id = given.job_id and edge.state = 'open'
+      cross join <job> as head on head.id = edge.blocker_id)
+    where status in <finished>"""
+# the plus keeps SQLite from a partial index where it has ids: it would read all waiting jobs
+end_blocked = f"""
+    update <job> set status = given.status, lease = <next:lease>, finished_at = <now>,
+      error_code = given.error_code, error_detail = given.error_detail
+    from {given(BlockedEnd, "$2")}
+    where <job>.id = given.job_id and +<job>.status = <blocked>
+    returning <job>.id, queue, type, attempt"""
+unblock = """
+    update <job> set status = case when run_at > <now> then <to:defer> else <to:unblock> end,
+      run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
+    where id <in_ids:2> and +status = <blocked>
+      and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
+    returning id"""
+# a turn is a number between the ids of earlier and of later jobs
+pass_turn = "update sqlite_sequence set seq = seq + 1 where name = '<job>' collate nocase"
+ended_edges = f"""
+    select json_group_array(json(edge)) from (
+      select {_ENDED_EDGE.format("blocker")} as edge
+      from <ids:1> cross join <job> as blocker on blocker.id = given.id
+        cross join <edge> as edge on edge.blocker_id = blocker.id and edge.of_chain = 0 and edge.state = 'open'
+      where blocker.status in <finished>
+      union all
+      select {_ENDED_EDGE.format("step")}
+      from <ids:1> cross join <job> as step on step.id = given.id
+        cross join <edge> as edge
+        on edge.blocker_id = coalesce(step.chain_id, 0) and edge.of_chain = 1 and edge.state = 'open'
+      where step.status in <finished> and not exists (
+        select 1 from <job> as later
+        where later.chain_id = step.chain_id and later.chain_index > step.chain_index))"""
+dependants = """
+    select distinct job.id, job.queue, job.type, job.attempt from <ids:1>
+    cross join <edge> as edge on edge.blocker_id = given.id
+    cross join <job> as job on job.id = edge.job_id
+    where job.status not in <finished>"""
+forgotten_edges = f"""
+    select json_group_array({_EDGE_COLUMNS}) from (
+      select * from (
+        select edge.blocker_id, edge.of_chain, edge.job_id,
+               head.id is not null and edge.resolved_at is not null as retried,
+               case when head.id is null and edge.on_failure = 'wait' then 'fail' else edge.on_failure end
+                 as on_failure,
+               coalesce(case when edge.of_chain then {LAST_STEP.format("step.status")} end, head.status, <failed>)
+                 as status,
+               case when head.id is null then $1 when edge.of_chain then {LAST_STEP.format("step.error_code")}
+                    else head.error_code end as error_code
+        from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+        where edge.state = 'open' and exists (select 1 from <job> where id = edge.job_id and status = <blocked>))
+      where status in <finished> and (status = <succeeded> or (on_failure <> 'wait' and not retried)) limit $2)"""
+# A deleted blocker can never succeed: a retry by hand does without it. That an edge was resolved before says that it
+# waits for a retry of its blocker.
+reopen_edges = f"""
+    update <edge> set state = 'open', resolved_at = <clock>
+    where job_id <in_ids:1> and state = <failed> and exists (
+      select 1 from <job> as head where head.id = blocker_id and {_BLOCKER_STATUS.format("of_chain")} <> <succeeded>)"""
+reblock = """
+    update <job> set status = <to:reblock> where id <in_ids:1>
+      and exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')"""
 
-class SqliteFlows(SpokenFlows):
-    """Nobody else writes meanwhile: there is nothing to lock, and nothing to be unsure of."""
-
-    _flows: FlowsSql
-    one_writer = True
-
-    def holds_together(self) -> Plan[bool]:
-        yield from self.begin_writing()  # with which sqlite3 begins a transaction, if it does so by itself
-        # the one thing that can be asked for and is forgotten at each commit
-        deferring = Statement(self._flows.deferring, (), rows.number_from_row)
-        was_on = yield from only(deferring)
-        yield from execute(plain(self._flows.defer))
-        yield from execute(plain(self._flows.read_something))
-        is_on = yield from only(deferring)
-        if is_on and not was_on:
-            yield from execute(plain(self._flows.defer_no_more))
-        return bool(is_on)
-
-    def begin_writing(self) -> Plan[None]:
-        return execute(plain(self._flows.begin_writing))
-
-    def insert_orders(self, orders: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
-        given = as_json([order_of(job, payload) for job, payload in orders])
-        written = Statement(self._flows.insert_orders, (now_ms, given), rows.inserted_from_row)
-        return sorted((yield from fetch(written)), key=attrgetter("id"))
-
-    def lock_blocked(self, job_ids: Sequence[int]) -> Plan[None]:
-        yield from ()
-
-    def end_blocked(self, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
-        touched = yield from fetch(Statement(self._flows.end_blocked, (now_ms, as_json(ends)), made.one_touched))
-        yield from self._retag([job.id for job in touched])
-        return touched
-
-    def unblock(self, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
-        ready = yield from fetch(Statement(self._flows.unblock, (now_ms, as_json(job_ids)), rows.number_from_row))
-        if ready:
-            yield from execute(plain(self._flows.pass_turn))
-            yield from self._retag(ready)
-        return ready
-
-    def doubt_edges(self, job_id: int) -> Plan[None]:
-        yield from ()
-
-    def unsure_edges(self, limit: int) -> Plan[list[UnsureEdge]]:
-        yield from ()
-        return []
-
-    def last_steps(self, chain_ids: Sequence[int]) -> Plan[dict[int, int]]:
-        yield from ()
-        return {}
-
-    def lock_blockers(self, job_ids: Sequence[int]) -> Plan[dict[int, tuple[str, str | None]]]:
-        yield from ()
-        return {}
-
-    def existing(self, job_ids: Sequence[int]) -> Plan[set[int]]:
-        yield from ()
-        return set()
-
-    def trust_edges(self, edges: Sequence[UnsureEdge]) -> Plan[None]:
-        yield from ()
-
-    def lock_keys(self, kind: str, keys: Sequence[str]) -> Plan[None]:
-        yield from ()
-
-    def sees_all(self) -> Plan[bool]:
-        yield from ()
-        return True
-
-    def replace_waiting(self, given: Sequence[Replacement], now_ms: int | None) -> Plan[list[int]]:
-        statement = Statement(self._flows.replace_waiting, (now_ms, as_json(given)), rows.number_from_row)
-        replaced = yield from fetch(statement)
-        yield from self._retag(replaced)
-        return replaced
-
-    def complete_by_hand(self, job_id: int, result: str | None, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._flows.complete_by_hand, now_ms, job_id, result))
-        yield from self._retag([job_id])
-
-    def skip_steps(self, job_ids: Sequence[int], error_code: str, detail: str, now_ms: int | None) -> Plan[None]:
-        yield from execute(plain(self._flows.skip_steps, now_ms, as_json(job_ids), error_code, detail))
-        yield from self._retag(job_ids)
-
-    def _list_of(self, job_ids: Sequence[int]) -> str:
-        return as_json(job_ids)
+key_holders = """
+    select json_group_array(json_array(key, id, status)) from (
+      select given.value as key, job.id, job.status
+      from json_each($3) as given cross join <job> as job
+        on job.id = (select max(id) from <job> as held indexed by <prefix>job_key
+                     where held.key is not null and held.type = $2 and held.key = given.value
+                       and ($4 = 'any' or held.status = <running> or held.status in <waiting>)
+                       and ($5 is null or held.created_at > <now> - $5)))"""
+replace_waiting = f"""
+    update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits,
+      expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, held_until = null,
+      status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>
+               else <to:stage> end
+    from {given(Replacement, "$2")}
+    where <job>.id = given.job_id and <job>.status in <waiting>
+    returning <job>.id"""
+taken_steps = f"""
+    select job.chain_id, job.chain_index from {given(("chain_id", "chain_index"), "$1")}
+    cross join <job> as job on job.chain_id = given.chain_id and job.chain_index = given.chain_index"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -81,9 +82,8 @@ def next_of(column: str) -> str:
     return f"{column} + ({column} < {LARGEST})"
 
 
-def given(struct: type[msgspec.Struct], parameter: str) -> str:
-    """Return a table of the structs in a JSON array, with a column for each field."""
-    columns = ", ".join(
-        f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(struct.__struct_fields__)
-    )
+def given(fields: type[msgspec.Struct] | Sequence[str], parameter: str) -> str:
+    """Return a table of the arrays in a JSON array or object, with a column for each field."""
+    names = fields if isinstance(fields, Sequence) else fields.__struct_fields__
+    columns = ", ".join(f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(names))
     return f"(select {columns} from json_each({parameter}) as given) as given"

@@ -24,7 +24,8 @@ from rowcall.domain.lifecycle import (
     sources,
     target,
 )
-from rowcall.store.flows.contract import BlockedEnd
+from rowcall.store.flows.blockers import block_again, end_blocked, unblock
+from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
 from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.store.jobs.settle import settle_one
 from rowcall.store.statement import Row, Statement
@@ -86,24 +87,24 @@ class Walk(NamedTuple):
         if self.job.status in sources(Move.REBLOCK):
             self.jobs.retry(self.job_id)
         else:
-            self.run(lambda now_ms: self.jobs.dialect.wait_anew([self.job_id], now_ms))
+            self.run(lambda now_ms: block_again(self.jobs.dialect, [self.job_id], now_ms))
 
     def expire(self) -> None:
         self.clock.advance(DELAY / 2)
         self.jobs.claim("hand", queues=["no such queue"])
 
     def complete_chain(self) -> None:
-        self.run(lambda now_ms: self.jobs.dialect.mark_chains([(self.job_id, self.job_id, 0)]))
+        self.run(lambda now_ms: self.jobs.dialect.ask(MARK_CHAINS, [(self.job_id, self.job_id, 0)]))
         self.jobs.complete_chain(self.job_id)
 
     def unblock(self) -> None:
         self.end_blocker(Move.SUCCEED)
-        self.run(lambda now_ms: self.jobs.dialect.unblock([self.job_id], now_ms))
+        self.run(lambda now_ms: unblock(self.jobs.dialect, [self.job_id], now_ms))
 
     def break_blocked(self) -> None:
         self.end_blocker(Move.FAIL)
         end = BlockedEnd(self.job_id, target(Status.BLOCKED, Move.BREAK), "A:B", "why")
-        self.run(lambda now_ms: self.jobs.dialect.end_blocked([end], now_ms))
+        self.run(lambda now_ms: end_blocked(self.jobs.dialect, [end], now_ms))
 
     def stage(self) -> None:
         self.clock.advance(DELAY + 1)

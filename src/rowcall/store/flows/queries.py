@@ -1,0 +1,360 @@
+"""Jobs that wait for others, chains and keys.
+
+The contract
+------------
+* An edge leads from a blocker to a younger job. It is `open` until the blocker has ended, then `succeeded` (also where
+  a failure is passed over) or `failed`. A job is `blocked` while one of its edges is open.
+* An enqueue never locks a blocker. Where two transactions can write at once, edges to jobs that others can settle are
+  written as `unsure`. A sweep locks the blocker, skipping locked ones, and checks it; from then on the transaction that
+  settles the blocker sees the edge.
+* The transaction that settles a blocker resolves its edges, and locks the waiting jobs before it reads whether anything
+  else blocks them: of two that end at once, the later one sees the earlier.
+* A key belongs to the newest job that has it, as the rows say. A transaction that writes a job with a key locks the key
+  first (`LOCK_KEYS`).
+* Every statement of an enqueue or a completion may run on a caller's connection.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.job import FINISHED, Chain, Status
+from rowcall.domain.payload import value_from_row
+from rowcall.store.columns import job_from_row, milliseconds, text
+from rowcall.store.new_job import Blocker as Blocker
+from rowcall.store.new_job import Inserted, NewJob
+from rowcall.store.new_job import Unique as Unique
+from rowcall.store.statement import (
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Parameter,
+    Query,
+    Row,
+    Text,
+    json_from_row,
+    number_from_row,
+    text_from_row,
+)
+
+HIGHEST_ID = 2**63 - 1
+_FILE, _SERVER = ("sqlite",), ("postgres",)
+
+
+class Standing(NamedTuple):
+    """What is known about a blocker; the status of a chain is that of its last step."""
+
+    status: str
+    type: str
+    created_at_ms: int
+
+
+class Edge(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    blocker_id: int
+    of_chain: int
+    job_id: int
+    place: int
+    on_failure: str
+    unsure: int
+
+
+class EndedEdge(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An open edge whose blocker has ended."""
+
+    blocker_id: int
+    of_chain: int
+    job_id: int
+    on_failure: str
+    status: str
+    error_code: str | None
+
+
+class UnsureEdge(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    blocker_id: int
+    of_chain: int
+    job_id: int
+    on_failure: str
+
+
+class BlockedEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a blocked job ends because of its blocker."""
+
+    job_id: int
+    status: str
+    error_code: str
+    error_detail: str
+
+
+class Touched(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job whose status was changed."""
+
+    id: int
+    queue: str
+    type: str
+    attempt: int
+
+
+class Holder(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The newest job that has a key."""
+
+    key: str
+    job_id: int
+    status: str
+
+
+class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The new content of a waiting job."""
+
+    job_id: int
+    payload: str
+    run_at_ms: int | None
+    delay_ms: int
+    expires_at_ms: int | None
+    expires_in_ms: int | None
+    limits: str | None
+
+
+class BlockerResult(NamedTuple):
+    place: int
+    status: str | None
+    result: str | None
+    blocker_id: int
+    of_chain: int
+    state: str
+
+
+class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
+    type: str | None = None
+    status: str | None = None
+    before_id: int | None = None
+    limit: int = 50
+
+
+JOB_OPTIONS = (
+    "type",
+    "queue",
+    "priority",
+    "max_attempts",
+    "run_at_ms",
+    "delay_ms",
+    "timeout_seconds",
+    "retry",
+    "tags",
+    "expires_at_ms",
+    "expires_in_ms",
+    "trace_context",
+    "key",
+    "limits",
+    "blocked",
+    "chain_id",
+    "chain_index",
+)
+INSERTED_FIELDS = (*JOB_OPTIONS, "payload")
+"""The fields of each array that `INSERT_EACH` is given."""
+
+_options = attrgetter(*JOB_OPTIONS)
+_standing = msgspec.json.Decoder(list[tuple[int, int, str, str, int]])
+
+
+def inserted_fields(job: NewJob, payload: str) -> tuple[Parameter, ...]:
+    return (*_options(job), payload)
+
+
+def inserted_from_row(row: Row) -> Inserted:
+    return Inserted(*cast("tuple[int, str, int, int, int | None]", row[:5]))
+
+
+def standing_from_row(row: Row) -> dict[Blocker, Standing]:
+    found = _standing.decode(text_from_row(row))
+    return {Blocker(job_id, bool(of_chain)): Standing(status, kind, at) for job_id, of_chain, status, kind, at in found}
+
+
+def touched_from_row(row: Row) -> Touched:
+    return Touched(*cast("tuple[int, str, str, int]", row))
+
+
+def unsure_from_row(row: Row) -> UnsureEdge:
+    return UnsureEdge(*cast("tuple[int, int, int, str]", row))
+
+
+def pair_from_row(row: Row) -> tuple[int, int]:
+    return cast("tuple[int, int]", row)
+
+
+def ended_from_row(row: Row) -> tuple[int, tuple[str, str | None]]:
+    job_id, status, error_code = cast("tuple[int, str, str | None]", row)
+    return job_id, (status, error_code)
+
+
+def blocker_result_from_row(row: Row) -> BlockerResult:
+    place, status, result, blocker_id, of_chain, state = cast("tuple[int, str | None, object, int, int, str]", row)
+    return BlockerResult(place, status, text(result), blocker_id, of_chain, state)
+
+
+def result_from_row(row: Row) -> str | None:
+    return text(row[0])
+
+
+def chain_from_row(row: Row) -> Chain:
+    chain_id, kind, queue, status, length, current, created_at, finished_at, result, error_code, error_detail = row
+    ended = Status(cast("str", status)) in FINISHED
+    return Chain(
+        id=cast("int", chain_id),
+        type=cast("str", kind),
+        queue=cast("str", queue),
+        status=Status(cast("str", status)),
+        length=cast("int", length),
+        current=cast("int", current),
+        created_at=time_of(cast("int", created_at)),
+        finished_at=time_or_none(milliseconds(finished_at)) if ended else None,
+        result=value_from_row(text(result)) if ended else None,
+        error_code=text(error_code) if ended else None,
+        error_detail=text(error_detail) if ended else None,
+    )
+
+
+def any_row(rows: list[Row]) -> bool:
+    return bool(rows)
+
+
+def last_column_is_true(rows: list[Row]) -> bool:
+    return bool(rows[0][-1])
+
+
+# the last step says how a chain ended; until then, the first that has not succeeded says where it is
+LAST_STEP = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
+_CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
+               order by step.chain_index limit 1)"""
+_CHAIN_STATUS = f"""case when {LAST_STEP.format("step.status")} in <finished>
+             then {LAST_STEP.format("<text_of:step.status>")} else {_CURRENT.format("<text_of:step.status>")} end"""
+_CHAIN = f"""
+    select * from (
+      select head.id, <text_of:head.type>, <text_of:head.queue>, {_CHAIN_STATUS} as status,
+             {LAST_STEP.format("step.chain_index")} + 1 as length,
+             coalesce({_CURRENT.format("step.id")}, {LAST_STEP.format("step.id")}) as current,
+             <ms_or_null:head.created_at> as created_at,
+             {LAST_STEP.format("<ms_or_null:step.finished_at>")} as finished_at,
+             {LAST_STEP.format("<text_of:step.result>")} as result, {LAST_STEP.format("step.error_code")} as error_code,
+             {LAST_STEP.format("step.error_detail")} as error_detail
+      from <job> as head
+      where head.chain_index = 0 and head.chain_id = head.id and {{}} order by head.id desc
+    ) as chain"""
+
+# transactions
+BEGIN_WRITING = Query("begin_writing", only=_FILE)
+DEFERRING = Query("deferring", (), number_from_row, only=_FILE)
+DEFER = Query("defer", only=_FILE)
+DEFER_NO_MORE = Query("defer_no_more", only=_FILE)
+READ_SOMETHING = Query("read_something", only=_FILE)
+TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=_SERVER)
+ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
+
+# jobs, each with its own options
+INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, hint=last_column_is_true)
+# ids, chains and indexes
+MARK_CHAINS = Query("mark_chains", (Json,))
+
+# edges. Blockers are pairs: an id, and 1 for the chain that the job began
+STANDING = Query("standing", (Json,), standing_from_row)
+INSERT_EDGES = Query("insert_edges", (Json,))
+SETTLE_EDGES = Query("settle_edges", (Now, Text, Json))
+# of edges (blocker and job), those that are open although the blocker has ended
+ENDS_OF = Query("ends_of", (Json,), json_from_row(list[EndedEdge]))
+# open edges of these jobs, and of the chains that they ended
+ENDED_EDGES = Query("ended_edges", (Ids,), json_from_row(list[EndedEdge]))
+LOCK_BLOCKED = Query("lock_blocked", (Ids,), only=_SERVER)
+# ends by job id
+END_BLOCKED = Query("end_blocked", (Now, Json), touched_from_row)
+# jobs without an open edge become ready, behind all that are
+UNBLOCK = Query("unblock", (Now, Ids), number_from_row, hint=any_row)
+PASS_TURN = Query("pass_turn", only=_FILE)
+# unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
+DEPENDANTS = Query("dependants", (Ids,), touched_from_row)
+BLOCKER_RESULTS = Query(
+    "blocker_results",
+    (Int,),
+    blocker_result_from_row,
+    text=f"""
+    select edge.place,
+           case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else <text_of:head.status> end,
+           case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
+                else <text_of:head.result> end,
+           edge.blocker_id, edge.of_chain, edge.state
+    from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+    where edge.job_id = <bigint:1> order by edge.place""",
+)
+
+# the sweep: edges of a job that ends on a caller's connection, or that were written beside a settle
+DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
+UNSURE_EDGES = Query("unsure_edges", (Int,), unsure_from_row, only=_SERVER)
+LAST_STEPS = Query("last_steps", (Ids,), pair_from_row, only=_SERVER)
+# status and error code of blockers that no other transaction has locked, locked until this one ends
+LOCK_BLOCKERS = Query("lock_blockers", (Ids,), ended_from_row, only=_SERVER)
+EXISTING_BLOCKERS = Query("existing_blockers", (Ids,), number_from_row, only=_SERVER)
+TRUST_EDGES = Query("trust_edges", (Json,), only=_SERVER)
+# open edges whose blocker is gone, or has ended and is not to be retried; all open edges are read
+FORGOTTEN_EDGES = Query("forgotten_edges", (Text, Int), json_from_row(list[EndedEdge]))
+
+# a retry of jobs that fell with their blockers
+REOPEN_EDGES = Query("reopen_edges", (Ids,))
+FORGIVE_EDGES = Query(
+    "forgive_edges",
+    (Now, Ids),
+    text="update <edge> set state = <succeeded>, resolved_at = <now> where job_id <in_ids:2> and state = <failed>",
+)
+REBLOCK = Query("reblock", (Ids,))
+
+# keys
+LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
+KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
+# replacements by job id; returns the ids of jobs that were still waiting
+REPLACE_WAITING = Query("replace_waiting", (Now, Json), number_from_row, hint=any_row)
+GET_ALL = Query("get_all", (Ids,), job_from_row, text="select <job_columns> from <job> as job where id <in_ids:1>")
+
+# chains
+CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bigint:1>"))
+LIST_CHAINS = Query(
+    "list_chains",
+    (Int, Text, Text, Int),
+    chain_from_row,
+    text=_CHAIN.format("head.id < <bigint:1> and (<text:2> is null or head.type = <text:2>)")
+    + " where <text:3> is null or status = <text:3> limit <int:4>",
+)
+CHAIN_STEPS = Query(
+    "chain_steps",
+    (Int,),
+    job_from_row,
+    text="select <job_columns> from <job> as job where chain_id = <bigint:1> order by chain_index",
+)
+# of steps (chain and index), those that exist
+TAKEN_STEPS = Query("taken_steps", (Json,), pair_from_row)
+# a subquery: PostgreSQL would read the whole index of first steps if it saw that they may be meant
+PREVIOUS_RESULT = Query(
+    "previous_result",
+    (Int, Int),
+    result_from_row,
+    text="""
+    select <text_of:result> from <job> where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)""",
+)
+COMPLETE_BY_HAND = Query(
+    "complete_by_hand",
+    (Now, Int, Text),
+    text="""
+    update <job> set status = <to:complete>, lease = <next:lease>, lease_until = null, held = null,
+      result = <json:3>, finished_at = <now>, error_code = null, error_detail = null, traceback = null
+    where id = <bigint:2>""",
+)
+SKIP_STEPS = Query(
+    "skip_steps",
+    (Now, Ids, Text, Text),
+    text="""
+    update <job> set status = <to:cancel>, lease = <next:lease>, lease_until = null, held = null,
+      finished_at = <now>, error_code = <text:3>, error_detail = <text:4>
+    where id <in_ids:2>""",
+)
