@@ -20,7 +20,7 @@ from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
 from rowcall.worker.isolation import child_process
-from rowcall.worker.lanes import lanes
+from rowcall.worker.lanes import async_lane
 
 ONE = Limit("one", concurrency=1)
 AT_ONCE = Backoff.constant(0)
@@ -91,8 +91,8 @@ class TestLimitsOfHandlers:
     def test_an_async_handler_that_ignores_its_cancellation_counts_until_it_ends(
         self, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lanes, "CANCEL_AGAIN_SECONDS", 0.02)
-        monkeypatch.setattr(lanes, "CANCEL_PATIENCE_SECONDS", 0.02)
+        monkeypatch.setattr(async_lane, "CANCEL_AGAIN_SECONDS", 0.02)
+        monkeypatch.setattr(async_lane, "CANCEL_PATIENCE_SECONDS", 0.02)
 
         @crowd.jobs.task(limit=ONE, timeout=0.1, retry=AT_ONCE)
         async def charge() -> None:
