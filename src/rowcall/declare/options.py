@@ -99,46 +99,40 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Option(NamedTuple):
-    """An option, where it can be given, and the function that checks a value for the field of `Options`."""
+    """An option, where it can be given, its check, and the field of `Options` if that has another name."""
 
     name: str
     where: Literal["task", "enqueue", "both"]
     check: Callable[[str, object], object]
-    field: str
-
-
-def _option(
-    name: str, where: Literal["task", "enqueue", "both"], checked: Callable[[str, object], object], field: str = ""
-) -> _Option:
-    return _Option(name, where, checked, field or name)
+    field: str = ""
 
 
 _TABLE = (
-    _option("name", "task", check.name),
-    _option("aliases", "task", check.aliases),
-    _option("queue", "both", check.queue),
-    _option("priority", "both", check.whole(-(2**31), 2**31 - 1)),
-    _option("delay", "both", check.milliseconds, "delay_ms"),
-    _option("run_at", "enqueue", check.moment, "run_at_ms"),
-    _option("max_attempts", "both", check.whole(1, 1_000_000)),
-    _option("retry", "both", check.retry),
-    _option("timeout", "both", check.timeout, "timeout_seconds"),
-    _option("expires_in", "both", check.milliseconds, "expires_in_ms"),
-    _option("expires_at", "enqueue", check.moment, "expires_at_ms"),
-    _option("tags", "both", check.tags),
-    _option("connection", "enqueue", lambda option, value: value),
-    _option("retention", "task", check.retention),
-    _option("isolation", "task", check.isolation, "isolated"),
-    _option("memory_limit", "task", check.memory_limit),
-    _option("batch", "task", check.whole(1, 1000)),
-    _option("batch_wait", "task", check.batch_wait, "batch_wait_seconds"),
-    _option("key", "both", check.key),
-    _option("key_scope", "both", check.one_of("active", "any")),
-    _option("key_window", "both", check.window, "key_window_ms"),
-    _option("on_duplicate", "both", check.one_of("return", "replace", "raise")),
-    _option("after", "enqueue", check.after),
-    _option("on_blocker_failure", "both", check.one_of("fail", "run", "wait")),
-    _option("limit", "both", lambda option, value: checked_limits(value), "limits"),
+    _Option("name", "task", check.name),
+    _Option("aliases", "task", check.aliases),
+    _Option("queue", "both", check.queue),
+    _Option("priority", "both", check.whole(-(2**31), 2**31 - 1)),
+    _Option("delay", "both", check.milliseconds, "delay_ms"),
+    _Option("run_at", "enqueue", check.moment, "run_at_ms"),
+    _Option("max_attempts", "both", check.whole(1, 1_000_000)),
+    _Option("retry", "both", check.retry),
+    _Option("timeout", "both", check.timeout, "timeout_seconds"),
+    _Option("expires_in", "both", check.milliseconds, "expires_in_ms"),
+    _Option("expires_at", "enqueue", check.moment, "expires_at_ms"),
+    _Option("tags", "both", check.tags),
+    _Option("connection", "enqueue", lambda option, value: value),
+    _Option("retention", "task", check.retention),
+    _Option("isolation", "task", check.isolation, "isolated"),
+    _Option("memory_limit", "task", check.memory_limit),
+    _Option("batch", "task", check.whole(1, 1000)),
+    _Option("batch_wait", "task", check.batch_wait, "batch_wait_seconds"),
+    _Option("key", "both", check.key),
+    _Option("key_scope", "both", check.one_of("active", "any")),
+    _Option("key_window", "both", check.window, "key_window_ms"),
+    _Option("on_duplicate", "both", check.one_of("return", "replace", "raise")),
+    _Option("after", "enqueue", check.after),
+    _Option("on_blocker_failure", "both", check.one_of("fail", "run", "wait")),
+    _Option("limit", "both", lambda option, value: checked_limits(value), "limits"),
 )
 TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}
 ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "task"}
@@ -153,7 +147,7 @@ def checked(given: Mapping[str, object], allowed: Mapping[str, _Option]) -> Opti
         if name not in allowed:
             raise _unknown(name, allowed)
         if value is not None:
-            fields[allowed[name].field] = allowed[name].check(name, value)
+            fields[allowed[name].field or name] = allowed[name].check(name, value)
     for one, other in _NOT_TOGETHER:
         if given.get(one) is not None and given.get(other) is not None:
             raise InvalidOption(one, f"cannot be combined with {other}")

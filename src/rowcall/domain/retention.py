@@ -61,26 +61,13 @@ class Rules(msgspec.Struct, frozen=True):
         return rule.keep_seconds(status)
 
 
-class _Written(msgspec.Struct):
-    succeeded: float | None
-    failed: float | None
-    cancelled: float | None
-    queues: dict[str, "_Written"] = {}
-
-    def rule(self) -> Retention:
-        queues = {queue: written.rule() for queue, written in self.queues.items()}
-        return Retention(self.succeeded, self.failed, self.cancelled, queues)
-
-
 def retention_to_text(rule: Retention) -> str:
-    return msgspec.json.encode(_written(rule)).decode()
+    return msgspec.json.encode(rule).decode()
 
 
 def retention_from_text(text: str) -> Retention:
     """Return the rule that `retention_to_text` wrote, or raise `ValueError`."""
-    return msgspec.json.decode(text, type=_Written).rule()
-
-
-def _written(rule: Retention) -> _Written:
-    queues = {queue: _written(of_queue) for queue, of_queue in rule.queues.items()}
-    return _Written(rule.keep_seconds("succeeded"), rule.keep_seconds("failed"), rule.keep_seconds("cancelled"), queues)
+    rule = msgspec.json.decode(text, type=dict[str, object])
+    if not {"succeeded", "failed", "cancelled"} <= rule.keys():
+        raise ValueError(f"not a retention rule: {text}")
+    return msgspec.convert(rule, Retention)

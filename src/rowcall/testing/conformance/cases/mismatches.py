@@ -228,7 +228,7 @@ class TestMismatches:
         clock.advance(601)
         versions.old.drain()
         assert versions.old.get(after).error_code == "BLOCKER:FAILED"
-        with pytest.raises(JobFailed, match="no argument `loud`"):
+        with pytest.raises(JobFailed, match="unexpected argument 'loud'"):
             versions.old.result(versions.old.get(job_id), timeout=5)
 
     def test_one_of_a_batch_waits_alone(self, open_queue: OpenQueue, clock: FakeClock, store: Store) -> None:

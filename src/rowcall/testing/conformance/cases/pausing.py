@@ -72,7 +72,7 @@ class TestPausing:
             lambda: jobs.limit_queue("*", Limit("mail", concurrency=1)),
         ]
         for call in calls:
-            with pytest.raises(InvalidOption, match="stands for every queue"):
+            with pytest.raises(InvalidOption, match="means every queue"):
                 call()
         for steer in (jobs.pause, jobs.resume):
             with pytest.raises(InvalidOption, match="name the queue"):

@@ -93,7 +93,7 @@ class TestRetryByFilter:
             ({"status": "pending"}, "wants one of succeeded, failed, cancelled"),
             ({"queue": "mail", "rate": 0}, "wants jobs per second"),
             ({"queue": "mail", "rate": "5"}, "wants jobs per second"),
-            ({"error_code": ""}, "must be a code"),
+            ({"error_code": ""}, "a code such as"),
             ({"error_codes": "A:B"}, "is no filter"),
             ({"job_id": 1, "queue": "mail"}, "cannot be given together with the id"),
         ],

@@ -1,0 +1,3 @@
+"""The same settings of hypothesis as in tests/domain."""
+
+import tests.domain.conftest  # noqa: F401
