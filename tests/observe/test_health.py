@@ -50,7 +50,7 @@ def test_without_any_worker_every_queue_is_unserved_and_some_are_named() -> None
     ]
 
 
-def test_jobs_that_are_not_due_are_nobodys_duty() -> None:
+def test_jobs_that_are_not_due_are_not_a_problem() -> None:
     future = Unfinished("scheduled", "mail", "task", 5, NOW_MS + MINUTE_MS)
     assert of(future, due("mail", status="running"), served=(frozenset({"other"}),)) == []
 

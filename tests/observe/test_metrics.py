@@ -44,7 +44,7 @@ def standing(jobs: Rowcall) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_scrape_tells_what_a_worker_did(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_scrape_reports_what_a_worker_did(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if database == "postgres" else tmp_path / "queue.db"
     port = free_ports()
     with Rowcall(url) as jobs:
@@ -148,7 +148,7 @@ def test_queues_beyond_the_limit_are_one(jobs: Rowcall) -> None:
     assert pending["other"] == 3
 
 
-def test_a_server_out_of_reach_is_told_and_fails_no_scrape(private_postgres: PostgresServer) -> None:
+def test_a_server_out_of_reach_is_reported_and_fails_no_scrape(private_postgres: PostgresServer) -> None:
     port = free_ports()
     with Rowcall(private_postgres.create_database(), busy_timeout=1.0) as jobs:
         jobs.migrate()

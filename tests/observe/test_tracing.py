@@ -282,7 +282,7 @@ def test_a_handler_past_its_time_out_ends_its_span_once(
     assert [record.name for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
-def test_no_error_is_told_of_what_was_meant(local: Rowcall, spans: InMemorySpanExporter) -> None:
+def test_an_intended_end_is_not_an_error(local: Rowcall, spans: InMemorySpanExporter) -> None:
     @local.task
     def cancel() -> None:
         raise Cancel("no longer needed")
@@ -334,7 +334,7 @@ def test_an_enqueue_that_fails_is_an_error_of_the_sender(local: Rowcall, spans: 
     assert span.attributes["error.type"] == "InvalidOption"
 
 
-def test_a_lent_connection_carries_the_trace(local: Rowcall, spans: InMemorySpanExporter) -> None:
+def test_a_callers_connection_carries_the_trace(local: Rowcall, spans: InMemorySpanExporter) -> None:
     @local.task
     def work() -> None: ...
 

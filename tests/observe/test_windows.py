@@ -40,7 +40,7 @@ def tidy_up(jobs: Rowcall) -> None:
         pass
 
 
-def test_a_window_longer_than_two_days_begins_with_a_whole_hour(jobs: Rowcall, clock: FakeClock) -> None:
+def test_a_window_longer_than_two_days_starts_with_a_whole_hour(jobs: Rowcall, clock: FakeClock) -> None:
     for _ in range(36):
         complete_one(jobs)
         clock.advance(10 * 60)
@@ -97,7 +97,7 @@ def test_one_job_of_long_ago_among_them_does_no_harm(
     assert jobs.stats().arrival_window < 10
 
 
-def test_overdue_jobs_that_nobody_has_staged_wait_too(jobs: Rowcall, clock: FakeClock) -> None:
+def test_overdue_jobs_that_were_not_staged_count_as_waiting(jobs: Rowcall, clock: FakeClock) -> None:
     jobs.enqueue("send", delay=60, queue="mail")
     assert jobs.stats().oldest_waiting is None
     clock.advance(2 * HOUR)

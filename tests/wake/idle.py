@@ -75,14 +75,14 @@ class Idle:
 
     @property
     def listening(self) -> list[object]:
-        """Of each worker, whether its row says that it wants to be told."""
+        """Return, for each worker, whether its row says that it listens."""
         with connected(self.url) as connection:
             return [row[0] for row in connection.execute("select listening from rowcall_worker").fetchall()]
 
     def has_run(self, *texts: str) -> None:
-        """The worker was told of these, and did not find them by itself."""
+        """The worker was notified of these, and did not find them by a poll."""
         eventually(lambda: self.ran == list(texts), message=f"{texts} of {self.ran}, after {self.wakeups}")
-        eventually(lambda: Wakeup.NOTIFIED in self.wakeups, message=f"a hint after {self.wakeups}")
+        eventually(lambda: Wakeup.NOTIFIED in self.wakeups, message=f"a notification after {self.wakeups}")
         assert not {Wakeup.CHANGED, Wakeup.TIMEOUT} & set(self.wakeups)
 
 

@@ -61,7 +61,7 @@ def test_many_rings_are_one_and_never_block(watched: tuple[Path, InotifyWatch], 
     assert watched[1].wait(0, files=True) == (False, False)
 
 
-def test_a_nudge_rings_only_for_somebody_who_waits(watched: tuple[Path, InotifyWatch], waker: Waker) -> None:
+def test_only_an_announced_wait_is_woken(watched: tuple[Path, InotifyWatch], waker: Waker) -> None:
     waker.wake_if_armed()
     assert watched[1].wait(0, files=True) == (False, False)
     waker.arm()
@@ -70,7 +70,7 @@ def test_a_nudge_rings_only_for_somebody_who_waits(watched: tuple[Path, InotifyW
     assert watched[1].wait(0, files=True) == (True, False)
 
 
-def test_a_closed_bell_is_silent(waker: Waker) -> None:
+def test_a_closed_waker_does_nothing(waker: Waker) -> None:
     waker.close()
     reader, writer = os.pipe()  # takes the numbers that have become free
     os.set_blocking(reader, False)
@@ -84,7 +84,7 @@ def test_a_closed_bell_is_silent(waker: Waker) -> None:
     os.close(writer)
 
 
-def test_a_write_is_told(watched: tuple[Path, InotifyWatch]) -> None:
+def test_a_write_is_reported(watched: tuple[Path, InotifyWatch]) -> None:
     path, watch = watched
     assert watch.wait(0, files=True) == (False, False)
     append(path)
@@ -100,14 +100,14 @@ def test_a_write_during_the_wait_ends_it(watched: tuple[Path, InotifyWatch]) -> 
     writer.join()
 
 
-def test_hints_that_nobody_asked_for_are_kept(watched: tuple[Path, InotifyWatch]) -> None:
+def test_writes_during_a_pause_are_kept(watched: tuple[Path, InotifyWatch]) -> None:
     path, watch = watched
     append(path)
     assert watch.wait(0, files=False) == (False, False)
     assert watch.wait(0, files=True) == (False, True)
 
 
-def test_a_ring_does_not_swallow_a_hint(watched: tuple[Path, InotifyWatch], waker: Waker) -> None:
+def test_a_wake_up_does_not_hide_a_write(watched: tuple[Path, InotifyWatch], waker: Waker) -> None:
     path, watch = watched
     append(path)
     waker.wake()
@@ -116,7 +116,7 @@ def test_a_ring_does_not_swallow_a_hint(watched: tuple[Path, InotifyWatch], wake
 
 @pytest.mark.parametrize("keep_open", [False, True])
 def test_a_file_that_is_deleted_and_made_again_is_found(watched: tuple[Path, InotifyWatch], keep_open: bool) -> None:
-    """Also while somebody still has the deleted one open, as SQLite does with its WAL."""
+    """Also while a process still has the deleted one open, as SQLite does with its WAL."""
     path, watch = watched
     with path.open("rb") if keep_open else path.parent.joinpath("other").open("wb"):
         path.unlink()
@@ -124,18 +124,18 @@ def test_a_file_that_is_deleted_and_made_again_is_found(watched: tuple[Path, Ino
         assert watch.wait(0, files=True)[0] is False
         path.write_bytes(b"again")
         assert watch.wait(LONG, files=True) == (False, True)
-        drain_hints(watch)
+        drain_notifications(watch)
         append(path)
         assert watch.wait(LONG, files=True) == (False, True)
 
 
-def test_a_file_that_is_moved_away_is_looked_for_again(watched: tuple[Path, InotifyWatch]) -> None:
+def test_a_file_that_is_moved_away_is_watched_again(watched: tuple[Path, InotifyWatch]) -> None:
     path, watch = watched
     path.rename(path.with_name("elsewhere"))
     assert watch.wait(LONG, files=True) == (False, True)
     path.write_bytes(b"new")
     assert watch.wait(LONG, files=True) == (False, True)
-    drain_hints(watch)
+    drain_notifications(watch)
     append(path)
     assert watch.wait(LONG, files=True) == (False, True)
 
@@ -158,16 +158,16 @@ def test_the_wal_of_a_database_that_was_closed_and_opened_again_is_seen(tmp_path
         watch = InotifyWatch([str(wal)], waker)
     with closing(watch):
         assert not wal.exists()  # the last one to close takes it away
-        drain_hints(watch)
+        drain_notifications(watch)
         with closing(sqlite3.connect(database)) as connection:
             connection.execute("select * from thing").fetchall()
-            drain_hints(watch)
+            drain_notifications(watch)
             connection.execute("insert into thing values (1)")
             connection.commit()
             assert watch.wait(LONG, files=True) == (False, True)
 
 
-def drain_hints(watch: InotifyWatch) -> None:
+def drain_notifications(watch: InotifyWatch) -> None:
     while watch.wait(0, files=True)[1]:
         pass
 

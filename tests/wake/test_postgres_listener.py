@@ -100,7 +100,7 @@ def in_time(call: Callable[[], None], within: float = SOON_SECONDS) -> None:
 # --- hearing --------------------------------------------------------------------------------------
 
 
-def test_a_word_rings_the_bell(postgres_url: str, waker: Waker) -> None:
+def test_a_notification_wakes_the_waiter(postgres_url: str, waker: Waker) -> None:
     with hearing(Connections(postgres_url), waker) as listener:
         assert listener.listens
         assert not listener.cannot_listen
@@ -112,7 +112,7 @@ def test_a_word_rings_the_bell(postgres_url: str, waker: Waker) -> None:
             assert rings(waker)
 
 
-def test_it_rings_when_it_begins_to_listen(postgres_url: str, waker: Waker) -> None:
+def test_it_wakes_the_waiter_when_it_starts_to_listen(postgres_url: str, waker: Waker) -> None:
     """Whatever was said before that was not heard."""
     say(postgres_url)
     with listening(Connections(postgres_url), waker) as listener:
@@ -122,7 +122,7 @@ def test_it_rings_when_it_begins_to_listen(postgres_url: str, waker: Waker) -> N
         assert not listener.take_notified()
 
 
-def test_many_words_are_one(postgres_url: str, waker: Waker) -> None:
+def test_many_notifications_are_one_wake_up(postgres_url: str, waker: Waker) -> None:
     with hearing(Connections(postgres_url), waker) as listener, connected(postgres_url) as mine:
         mine.execute("select pg_notify(%s, number::text) from generate_series(1, 5000) as number", [CHANNEL])
         eventually(listener.take_notified)
@@ -175,7 +175,7 @@ def test_it_listens_again_after_the_server_was_away(private_postgres: PostgresSe
         eventually(listener.take_notified)
 
 
-def test_it_begins_before_the_server_does(private_postgres: PostgresServer, waker: Waker) -> None:
+def test_it_starts_before_the_server_does(private_postgres: PostgresServer, waker: Waker) -> None:
     private_postgres.stop()
     with listening(Connections(private_postgres.url()), waker) as listener:
         assert not listener.listens
@@ -254,7 +254,7 @@ def test_nothing_is_left_where_a_handler_has_forked(postgres_url: str, waker: Wa
 
 @pytest.fixture
 def silent_server() -> Iterator[tuple[str, Callable[[], None]]]:
-    """Takes connections and never says a word; the second value waits for somebody to knock."""
+    """Accepts connections and never answers; the second value waits for one."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         guests: list[socket.socket] = []
         yield f"postgresql://127.0.0.1:{server.getsockname()[1]}/nothing", lambda: guests.append(server.accept()[0])
@@ -273,7 +273,7 @@ def test_stopping_while_it_connects_does_not_wait_for_that(
 
 
 def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: str, waker: Waker) -> None:
-    """Descriptors may have become somebody else's by then."""
+    """Descriptors may belong to other files by then."""
     connections, before = Connections(postgres_url), open_descriptors()
     connecting, go_on = threading.Event(), threading.Event()
 
@@ -300,7 +300,7 @@ def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase[obj
         return jobs.database
 
 
-def test_behind_a_pooler_nobody_can_listen(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:
+def test_behind_a_pooler_it_cannot_listen(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:
     before = open_descriptors()
     listener = Listener(
         database_at(pgbouncer.url(database_of(postgres_url))).connect_to_listen, CHANNEL, waker, SystemClock()

@@ -1,4 +1,4 @@
-"""Who tells of jobs, and when: only while somebody wants to be told, once for a commit, and ours after the commit."""
+"""When commits notify: only while a worker listens, once per commit, and ours after the commit."""
 
 from __future__ import annotations
 
@@ -59,34 +59,34 @@ def hearing(postgres_url: str) -> Iterator[Ear]:
 
 
 @pytest.fixture
-def somebody_listens(mine: Connection) -> None:
+def worker_listens(mine: Connection) -> None:
     mine.execute(A_WORKER, ["busy", False])
     mine.execute(A_WORKER, ["idle", True])
 
 
 @pytest.fixture
-def nobody_listens(mine: Connection) -> None:
+def no_worker_listens(mine: Connection) -> None:
     mine.execute(A_WORKER, ["busy", False])
 
 
 # --- plain SQL and callers' connections: the trigger ------------------------------------------------
 
 
-def test_nobody_is_told_where_there_is_no_worker(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+def test_without_workers_no_commit_notifies(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     mine.execute(PLAIN_SQL)
     jobs.enqueue("task", connection=mine)
     assert hearing.heard() == []
 
 
-@pytest.mark.usefixtures("nobody_listens")
-def test_nobody_is_told_who_does_not_listen(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+@pytest.mark.usefixtures("no_worker_listens")
+def test_a_worker_that_does_not_listen_is_not_notified(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     mine.execute(PLAIN_SQL)
     jobs.enqueue("task", connection=mine)
     assert hearing.heard() == []
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_who_listens_is_told(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_a_worker_that_listens_is_notified(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     for _ in range(2):
         mine.execute(PLAIN_SQL)
         assert hearing.heard() == [mine.info.backend_pid]
@@ -94,8 +94,8 @@ def test_who_listens_is_told(jobs: Rowcall, mine: Connection, hearing: Ear) -> N
         assert hearing.heard() == [mine.info.backend_pid]
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_a_commit_tells_once_whatever_is_in_it(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_a_commit_notifies_once_whatever_is_in_it(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     with mine.transaction():
         for _ in range(10):
             mine.execute(PLAIN_SQL)
@@ -105,8 +105,8 @@ def test_a_commit_tells_once_whatever_is_in_it(jobs: Rowcall, mine: Connection, 
     assert hearing.heard() == [mine.info.backend_pid]
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_a_rollback_tells_nobody(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_a_rollback_does_not_notify(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     with mine.transaction(force_rollback=True):
         mine.execute(PLAIN_SQL)
     with mine.transaction(), mine.transaction(force_rollback=True):
@@ -114,8 +114,8 @@ def test_a_rollback_tells_nobody(jobs: Rowcall, mine: Connection, hearing: Ear) 
     assert hearing.heard() == []
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_changes_of_jobs_that_are_there_tell_nobody(mine: Connection, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_changes_of_existing_jobs_do_not_notify(mine: Connection, hearing: Ear) -> None:
     mine.execute(PLAIN_SQL)
     assert hearing.heard() == [mine.info.backend_pid]
     mine.execute("update rowcall_job set priority = 1")
@@ -123,9 +123,9 @@ def test_changes_of_jobs_that_are_there_tell_nobody(mine: Connection, hearing: E
     assert hearing.heard() == []
 
 
-@pytest.mark.usefixtures("nobody_listens")
+@pytest.mark.usefixtures("no_worker_listens")
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
-def test_whoever_cannot_see_who_listens_tells_in_any_case(
+def test_a_role_that_cannot_see_the_workers_notifies_in_any_case(
     mine: Connection, hearing: Ear, level: IsolationLevel
 ) -> None:
     mine.isolation_level = level
@@ -134,7 +134,7 @@ def test_whoever_cannot_see_who_listens_tells_in_any_case(
     assert hearing.heard() == [mine.info.backend_pid]
 
 
-@pytest.mark.usefixtures("somebody_listens")
+@pytest.mark.usefixtures("worker_listens")
 def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, hearing: Ear) -> None:
     mine.execute("set rowcall.tells = 'after_commit'")
     mine.execute(PLAIN_SQL)
@@ -144,7 +144,7 @@ def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, heari
     assert hearing.heard() == [mine.info.backend_pid]
 
 
-@pytest.mark.usefixtures("somebody_listens")
+@pytest.mark.usefixtures("worker_listens")
 def test_a_callers_connection_still_notifies_afterwards(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
     with mine.transaction():
         jobs.enqueue("task", connection=mine)
@@ -156,16 +156,16 @@ def test_a_callers_connection_still_notifies_afterwards(jobs: Rowcall, mine: Con
 # --- our own commits ------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("nobody_listens")
-def test_our_commits_tell_nobody_who_does_not_listen(jobs: Rowcall, hearing: Ear) -> None:
+@pytest.mark.usefixtures("no_worker_listens")
+def test_our_commits_do_not_notify_workers_that_do_not_listen(jobs: Rowcall, hearing: Ear) -> None:
     jobs.enqueue("task")
     asyncio.run(jobs.aenqueue("task"))
-    (claimed, *_) = jobs.claim("somebody")
+    (claimed, *_) = jobs.claim("by hand")
     jobs.release(claimed)
     assert hearing.heard() == []
 
 
-@pytest.mark.usefixtures("somebody_listens")
+@pytest.mark.usefixtures("worker_listens")
 def test_our_commits_tell_once(jobs: Rowcall, hearing: Ear) -> None:
     @jobs.task
     def task() -> None: ...
@@ -178,8 +178,8 @@ def test_our_commits_tell_once(jobs: Rowcall, hearing: Ear) -> None:
     assert len(hearing.heard()) == 1
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_enqueues_that_share_a_commit_share_its_hint(jobs: Rowcall, postgres_url: str, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_enqueues_that_share_a_commit_share_its_notification(jobs: Rowcall, postgres_url: str, hearing: Ear) -> None:
     database = jobs.database
     assert isinstance(database, PostgresDatabase)
     enqueued: list[Job] = []
@@ -187,37 +187,37 @@ def test_enqueues_that_share_a_commit_share_its_hint(jobs: Rowcall, postgres_url
     async def enqueue_all() -> None:
         enqueued.extend(await asyncio.gather(*(jobs.aenqueue("task") for _ in range(100))))
 
-    with connected(postgres_url, autocommit=False) as somebody_else:
-        somebody_else.execute("lock table rowcall_job in share mode")
+    with connected(postgres_url, autocommit=False) as another:
+        another.execute("lock table rowcall_job in share mode")
         enqueueing = threading.Thread(target=lambda: asyncio.run(enqueue_all()))
         enqueueing.start()
         eventually(lambda: 0 < len(database._group._waiting) < 100)
-        somebody_else.rollback()
+        another.rollback()
     enqueueing.join(20)
     assert len(enqueued) == 100
     assert 1 <= len(hearing.heard()) <= 10
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_our_commits_tell_of_what_can_run_again(jobs: Rowcall, hearing: Ear) -> None:
+@pytest.mark.usefixtures("worker_listens")
+def test_our_commits_notify_of_jobs_that_can_run_again(jobs: Rowcall, hearing: Ear) -> None:
     job = jobs.enqueue("task", max_attempts=1)
     assert len(hearing.heard()) == 1
-    (claimed,) = jobs.claim("somebody")
+    (claimed,) = jobs.claim("by hand")
     assert hearing.heard() == []
     jobs.release(claimed)
     assert len(hearing.heard()) == 1
-    (claimed,) = jobs.claim("somebody")
+    (claimed,) = jobs.claim("by hand")
     jobs.fail(claimed, "GONE:AWAY")
     assert hearing.heard() == []
     jobs.retry(job.id)
     assert len(hearing.heard()) == 1
-    (claimed,) = jobs.claim("somebody")
+    (claimed,) = jobs.claim("by hand")
     jobs.complete(claimed)
     jobs.delete(job.id)
     assert hearing.heard() == []
 
 
-def with_hint(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+def with_notification(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     monkeypatch.setattr(PostgresDialect, "hint", lambda dialect: Statement(sql, (), no_row))
 
 
@@ -228,27 +228,31 @@ def write_in_every_way(jobs: Rowcall) -> list[Job]:
     return [task.enqueue(), asyncio.run(task.aenqueue()), *task.enqueue_many([{}, {}])]
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_our_hint_comes_after_the_commit(postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside the transaction, so that nobody's commit waits for anybody's hint."""
+@pytest.mark.usefixtures("worker_listens")
+def test_our_notification_comes_after_the_commit(
+    postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside the transaction, so that no commit waits for a notification."""
     is_committed = "select bool_and(pg_xact_status(xmin::text::xid8) = 'committed') from rowcall_job"
-    with_hint(monkeypatch, f"select pg_notify('rowcall_job', '') where ({is_committed})")
+    with_notification(monkeypatch, f"select pg_notify('rowcall_job', '') where ({is_committed})")
     with Rowcall(postgres_url) as jobs:
         write_in_every_way(jobs)
     assert len(hearing.heard()) == 3
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_a_hint_that_fails_harms_nobody(postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_hint(monkeypatch, "select 1 / 0")
+@pytest.mark.usefixtures("worker_listens")
+def test_a_notification_that_fails_does_no_harm(
+    postgres_url: str, hearing: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_notification(monkeypatch, "select 1 / 0")
     with Rowcall(postgres_url) as jobs:
         for job in write_in_every_way(jobs):
             assert jobs.get(job.id).status == "pending"
     assert hearing.heard() == []  # and so the transactions themselves said nothing
 
 
-@pytest.mark.usefixtures("somebody_listens")
-def test_behind_a_pooler_whoever_tells_tells(
+@pytest.mark.usefixtures("worker_listens")
+def test_notifications_are_sent_through_a_pooler(
     postgres_url: str, pgbouncer: PgBouncer, mine: Connection, hearing: Ear
 ) -> None:
     with Rowcall(pgbouncer.url(database_of(postgres_url))) as jobs:

@@ -1,4 +1,4 @@
-"""A commit wakes an idle worker on PostgreSQL, whoever makes it. Nothing here is found by looking now and then."""
+"""A commit from any connection wakes an idle worker on PostgreSQL. No poll finds a job here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def idle(waiting: Idle) -> Iterator[Idle]:
         yield waiting
 
 
-# --- whoever commits ---------------------------------------------------------------------------
+# --- who commits -----------------------------------------------------------------------------
 
 
 def by_enqueue(idle: Idle) -> None:
@@ -132,7 +132,7 @@ def by_copy(idle: Idle) -> None:
         copy.write_row(("note", '{"text": "x"}'))
 
 
-def by_somebody_with_another_search_path(idle: Idle) -> None:
+def with_another_search_path(idle: Idle) -> None:
     with connected(idle.url) as mine:
         mine.execute("set search_path to pg_catalog")
         mine.execute(PLAIN_SQL.replace(b"rowcall_job", b"public.rowcall_job"))
@@ -152,7 +152,7 @@ def by_somebody_with_another_search_path(idle: Idle) -> None:
         by_plain_sql_in_a_longer_transaction,
         by_a_savepoint,
         by_copy,
-        by_somebody_with_another_search_path,
+        with_another_search_path,
     ],
 )
 def test_a_commit_wakes_an_idle_worker(idle: Idle, commit: Callable[[Idle], None]) -> None:
@@ -193,7 +193,7 @@ def test_every_worker_is_woken(waiting: Idle) -> None:
 
 
 @pytest.mark.parametrize("queue", ["mail", 'a "quoted" näme', "50%"])
-def test_a_worker_of_some_queues_is_told_of_those(waiting: Idle, queue: str) -> None:
+def test_a_worker_of_some_queues_is_notified_of_those(waiting: Idle, queue: str) -> None:
     with waiting.worker(queues=["news", queue]), ear(waiting.url) as hearing:
         waiting.settle()
         waiting.note.enqueue("elsewhere")
@@ -235,7 +235,7 @@ def test_queues_of_one_database_have_a_channel_each(
 
 @pytest.mark.parametrize("level", STRICTER)
 def test_a_transaction_that_began_before_the_worker_went_idle(waiting: Idle, level: IsolationLevel) -> None:
-    """Its snapshot says that nobody listens."""
+    """Its snapshot says that no worker listens."""
     with connected(waiting.url, autocommit=False) as mine:
         mine.isolation_level = level
         assert mine.execute("select count(*) from rowcall_worker").fetchone() == (0,)
@@ -259,7 +259,7 @@ def test_a_callers_transaction_that_began_before_the_worker_went_idle(waiting: I
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-def test_a_transaction_that_told_nobody_because_nobody_listened_yet(waiting: Idle, ends: str) -> None:
+def test_a_transaction_that_notified_nobody_because_no_worker_listened_yet(waiting: Idle, ends: str) -> None:
     with connected(waiting.url, autocommit=False) as mine, ear(waiting.url) as hearing:
         mine.execute(PLAIN_SQL)
         with waiting.worker():
@@ -290,7 +290,7 @@ def test_several_such_transactions_end_one_by_one(waiting: Idle) -> None:
             waiting.settle()
 
 
-def test_a_transaction_that_comes_while_another_is_in_doubt_tells_by_itself(waiting: Idle) -> None:
+def test_a_transaction_that_begins_while_another_is_in_doubt_notifies(waiting: Idle) -> None:
     with connected(waiting.url, autocommit=False) as old, connected(waiting.url) as young:
         old.execute(PLAIN_SQL)
         with waiting.worker():
@@ -305,7 +305,7 @@ def test_a_transaction_that_comes_while_another_is_in_doubt_tells_by_itself(wait
 
 
 class Busy:
-    """A worker with one slot and two jobs for it, the second of which it holds: it no longer wants to be told."""
+    """A worker with one slot and two jobs for it, the second of which it holds: it no longer listens."""
 
     def __init__(self, idle: Idle) -> None:
         self._idle = idle
@@ -330,7 +330,7 @@ class Busy:
 
 @pytest.fixture
 def busy(waiting: Idle, monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
-    """Busy at once, not after 50 ms; and no buffer, which is room that it would want to be told for."""
+    """Busy at once, not after 50 ms; and no buffer, which is room that it would listen for."""
     monkeypatch.setattr(postgres_waiter, "BUSY_SECONDS", -1.0)
     monkeypatch.setattr(buffer_size, "MOST_BUFFERED", 0)
     with waiting.worker(concurrency=1):
@@ -341,7 +341,7 @@ def busy(waiting: Idle, monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
         busy.end()
 
 
-def test_a_busy_worker_is_not_told_and_an_idle_one_is(waiting: Idle, busy: Busy) -> None:
+def test_a_busy_worker_is_not_notified_and_an_idle_one_is(waiting: Idle, busy: Busy) -> None:
     with ear(waiting.url) as hearing:
         by_plain_sql(waiting)
         by_enqueue(waiting)
@@ -373,7 +373,7 @@ def test_a_transaction_that_wrote_while_the_worker_was_busy(waiting: Idle, busy:
 
 def failed_job(idle: Idle) -> Job:
     job = idle.note.using(max_attempts=1).enqueue("x")
-    (claimed,) = idle.jobs.claim("somebody")
+    (claimed,) = idle.jobs.claim("by hand")
     idle.jobs.fail(claimed, "GONE:AWAY")
     return job
 
@@ -388,7 +388,7 @@ def test_retry_wakes_it(waiting: Idle) -> None:
 
 def test_release_wakes_it(waiting: Idle) -> None:
     waiting.note.enqueue("x")
-    (claimed,) = waiting.jobs.claim("somebody")
+    (claimed,) = waiting.jobs.claim("by hand")
     with waiting.worker():
         waiting.settle()
         waiting.jobs.release(claimed)
@@ -397,7 +397,7 @@ def test_release_wakes_it(waiting: Idle) -> None:
 
 def test_a_failed_attempt_with_another_to_come_wakes_it(waiting: Idle) -> None:
     waiting.note.using(retry=Backoff.constant(0)).enqueue("x")
-    (claimed,) = waiting.jobs.claim("somebody")
+    (claimed,) = waiting.jobs.claim("by hand")
     with waiting.worker():
         waiting.settle()
         waiting.jobs.fail(claimed, "GONE:AWAY")
@@ -413,7 +413,7 @@ def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("watchful")
 def test_a_recovered_job_wakes_it(waiting: Idle) -> None:
     waiting.note.enqueue("x")
-    waiting.jobs.claim("somebody", lease=600)
+    waiting.jobs.claim("by hand", lease=600)
     with waiting.worker():
         waiting.settle()
         with connected(waiting.url) as mine:
@@ -424,7 +424,7 @@ def test_a_recovered_job_wakes_it(waiting: Idle) -> None:
 @pytest.mark.usefixtures("watchful")
 def test_a_job_of_a_worker_that_is_gone_wakes_it(waiting: Idle) -> None:
     waiting.note.enqueue("x")
-    waiting.jobs.claim("somebody", lease=600)
+    waiting.jobs.claim("by hand", lease=600)
     with waiting.worker():
         waiting.settle()
         with connected(waiting.url) as mine:
@@ -433,7 +433,7 @@ def test_a_job_of_a_worker_that_is_gone_wakes_it(waiting: Idle) -> None:
 
 
 def test_an_earlier_job_than_it_knew_of(idle: Idle) -> None:
-    """It learns of it by a hint, and then waits no longer than that job does."""
+    """It receives a notification, and then waits no longer than that job does."""
     idle.note.using(delay=3600).enqueue("late")
     idle.settle()
     job = idle.note.using(delay=0.05).enqueue("early")

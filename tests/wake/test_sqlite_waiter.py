@@ -20,7 +20,7 @@ LONG = 5.0
 
 
 class ScriptedTime:
-    """Passes only when somebody waits."""
+    """Passes only during waits."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -33,7 +33,7 @@ class ScriptedTime:
 
 
 class ScriptedWatch:
-    """Says what it is told to say, and keeps how long it was asked to wait."""
+    """Returns prepared answers, and records how long it was asked to wait."""
 
     early = True
 
@@ -95,7 +95,7 @@ def test_the_time_is_over(scripted: Scripted) -> None:
     assert watch.waits == [LONG]
 
 
-def test_a_commit_is_told(scripted: Scripted) -> None:
+def test_a_commit_is_reported(scripted: Scripted) -> None:
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     counter.commits += 1
@@ -103,7 +103,7 @@ def test_a_commit_is_told(scripted: Scripted) -> None:
 
 
 def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted) -> None:
-    """No second hint comes when the commit can be seen at last."""
+    """No second notification comes when the commit is visible at last."""
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     assert waiter.wait(LONG) is Wakeup.NOTHING
@@ -126,8 +126,8 @@ def test_a_slow_disk_is_waited_for_as_long_as_the_floor(scripted: Scripted) -> N
         waited += watch.waits[-1]
 
 
-def test_two_commits_behind_one_hint_are_both_seen(scripted: Scripted) -> None:
-    """The hint of the second write is read with that of the first; its commit is seen only later."""
+def test_two_commits_behind_one_notification_are_both_seen(scripted: Scripted) -> None:
+    """The second write is read together with the first; its commit is visible only later."""
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     counter.commits += 1
@@ -138,7 +138,7 @@ def test_two_commits_behind_one_hint_are_both_seen(scripted: Scripted) -> None:
     assert max(watch.waits[1:]) < 0.5
 
 
-def test_a_hint_that_comes_with_the_bell_is_not_forgotten(scripted: Scripted) -> None:
+def test_a_write_that_comes_with_the_waker_is_kept(scripted: Scripted) -> None:
     watch, counter, waiter = scripted
     watch.answers = [(True, True)]
     counter.commits += 1

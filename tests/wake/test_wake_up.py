@@ -1,4 +1,4 @@
-"""An idle worker begins a job soon after its commit, whoever commits it. Its beats and polls are far apart here."""
+"""An idle worker starts a job soon after its commit, from any process. Its heartbeats and polls are far apart here."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_commit_wakes_an_idle_worker(
     assert place.lines.count("note x") == 3
 
 
-def test_nothing_begins_before_its_commit_or_after_a_rollback(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_no_job_starts_before_its_commit_or_after_a_rollback(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
     with closing(sqlite3.connect(place.database)) as connection:
         jobs.enqueue("note", {"text": "rolled back"}, connection=connection)
         connection.rollback()
@@ -98,14 +98,14 @@ def test_nothing_begins_before_its_commit_or_after_a_rollback(place: Place, jobs
 
 
 def test_a_large_transaction_wakes_it_at_its_end(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
-    """So large that pages reach the file long before the commit: the early hints must not use up the late one."""
+    """So large that pages reach the file long before the commit: the early writes must not use up the late one."""
     with closing(sqlite3.connect(place.database)) as connection:
         connection.execute("pragma cache_size = 10")
         connection.execute("create table bulk (text)")
         connection.execute(PLAIN_SQL)
         for _ in range(20):
             connection.executemany("insert into bulk values (?)", [("y" * 1000,)] * 500)
-            threading.Event().wait(0.05)  # the handlers of early hints have long given up
+            threading.Event().wait(0.05)  # the early notifications have long been handled
         assert "note x" not in place.lines
         connection.commit()
         eventually(lambda: "note x" in place.lines, within=SOON_SECONDS)
@@ -122,7 +122,7 @@ def test_every_worker_is_woken(place: Place, jobs: Rowcall, idle: PythonProcess)
             ended(jobs, job)
 
 
-def test_delayed_jobs_begin_when_they_are_due(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_delayed_jobs_start_when_they_are_due(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
     made = [jobs.enqueue("anote", {"text": "d"}, delay=delay) for delay in (0.6, 0.1, 0.35, 0.35, 1.1)]
     for job in made:
         assert_on_time(ended(jobs, job))
@@ -133,7 +133,7 @@ def test_an_earlier_one_that_comes_later_is_on_time_too(place: Place, jobs: Rowc
     assert_on_time(ended(jobs, jobs.enqueue("anote", {"text": "near"}, delay=0.2)))
 
 
-def test_a_retry_begins_when_it_is_due(jobs: Rowcall) -> None:
+def test_a_retry_starts_when_it_is_due(jobs: Rowcall) -> None:
     @jobs.task(max_attempts=3, retry=Backoff.constant(0.2))
     def flaky(ctx: Context) -> None:
         if ctx.job.attempt < 3:
@@ -252,7 +252,7 @@ def test_a_signal_during_a_lock_loses_nothing(place: Place, jobs: Rowcall) -> No
     assert jobs.get(job.id).status == "succeeded"
 
 
-def test_the_place_may_have_a_strange_name(tmp_path: Path) -> None:
+def test_the_folder_may_have_a_strange_name(tmp_path: Path) -> None:
     folder = tmp_path / "ä b'c%20?#"
     folder.mkdir()
     with Rowcall(folder / "jöbs ?#.db") as jobs:

@@ -30,7 +30,7 @@ def declare(jobs: Rowcall, place: Place) -> None:
 
     @jobs.task(retry=Backoff.constant(0))
     def hold(ctx: Context, name: str) -> str:
-        """In a thread, until the gate opens or nobody waits any more."""
+        """In a thread, until the gate opens or it is told to stop."""
         place.trace("start", name)
         place.wait_until_open(name, lambda: ctx.cancelled)
         place.trace("cancelled" if ctx.cancelled else "end", name)

@@ -14,7 +14,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
-def test_failures_are_told_and_successes_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_and_successes_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="rowcall")
     with Rowcall(tmp_path / "app.db") as jobs:
 

@@ -1,4 +1,4 @@
-"""Waiting beside a server: how long, what for, and who is told that we do. Time and listener follow a script."""
+"""Waiting beside a server: how long, for what, and what is announced. Time and listener are scripted."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Script:
         self.listens = True
         self.cannot_listen = False
         self.pause_seconds = 0.0
-        self.told = False
-        self.rings_next = False
-        self.told_next = False
+        self.notified = False
+        self.woken_next = False
+        self.notified_next = False
         self.closed = False
         self.writers: set[str] = set()
         self.said: list[tuple[str, bool]] = []
@@ -63,18 +63,18 @@ class Script:
     def is_readable(self, descriptor: int, seconds: float) -> bool:
         assert descriptor == self._waker.fileno()
         self.waits.append(seconds)
-        self.told = self.told or self.told_next
-        rung = self.rings_next or self.told_next
-        self.rings_next = self.told_next = False
-        if not rung:
+        self.notified = self.notified or self.notified_next
+        woken = self.woken_next or self.notified_next
+        self.woken_next = self.notified_next = False
+        if not woken:
             self.now += max(0.0, seconds)
-        return rung
+        return woken
 
     # the listener
 
     def take_notified(self) -> bool:
-        told, self.told = self.told, False
-        return told
+        notified, self.notified = self.notified, False
+        return notified
 
     def close(self) -> None:
         self.closed = True
@@ -138,39 +138,39 @@ def test_the_time_is_over(script: Script, waiter: PostgresWaiter) -> None:
     assert script.waits == [FIRST_POLL_SECONDS / 2]
 
 
-def test_a_word_from_the_lanes(script: Script, waiter: PostgresWaiter) -> None:
+def test_the_lanes_end_a_wait(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
-    script.rings_next = True
+    script.woken_next = True
     assert waiter.wait(LONG) is Wakeup.WOKEN
 
 
-def test_a_word_from_the_server(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_notification_ends_a_wait(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
-    script.told_next = True
+    script.notified_next = True
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
 
 
-def test_a_word_that_came_before_the_wait(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_notification_that_came_before_the_wait(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
-    script.told = True
+    script.notified = True
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
     assert script.waits == []
 
 
-def test_a_word_that_came_during_a_pause_is_kept(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_notification_during_a_pause_is_kept(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
-    script.told_next = True
+    script.notified_next = True
     waiter.pause(LONG)
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
 
 
-def test_a_pause_is_ended_by_the_bell_alone(script: Script, waiter: PostgresWaiter) -> None:
+def test_only_the_waker_ends_a_pause(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     waiter.pause(LONG)
     assert script.waits == [LONG]
 
 
-def test_a_time_that_is_over_already(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_time_that_has_already_passed(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     assert waiter.wait(-1.0) is Wakeup.TIMEOUT
 
@@ -178,7 +178,7 @@ def test_a_time_that_is_over_already(script: Script, waiter: PostgresWaiter) -> 
 # --- the floor ------------------------------------------------------------------------------------
 
 
-def test_the_floor_sinks(script: Script, waiter: PostgresWaiter) -> None:
+def test_polls_become_less_frequent(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     floors = [FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS]
     for floor in (*floors, LAST_POLL_SECONDS, LAST_POLL_SECONDS):
@@ -188,7 +188,7 @@ def test_the_floor_sinks(script: Script, waiter: PostgresWaiter) -> None:
     assert LAST_POLL_SECONDS < POLL_GROWTH**2 * FIRST_POLL_SECONDS
 
 
-def test_the_floor_is_high_again_after_work(script: Script, waiter: PostgresWaiter) -> None:
+def test_polls_are_frequent_again_after_work(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     for call in (waiter.mark_idle, lambda: waiter.note_wakeup(useful=True), waiter.mark_busy):
         for _ in range(3):
@@ -198,22 +198,22 @@ def test_the_floor_is_high_again_after_work(script: Script, waiter: PostgresWait
         assert script.waits[-1] == FIRST_POLL_SECONDS
 
 
-def test_a_word_does_not_move_the_floor(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_notification_does_not_change_the_polls(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     waiter.wait(LONG)
-    script.rings_next = True
+    script.woken_next = True
     waiter.wait(LONG)
     waiter.wait(LONG)
     assert script.waits == [FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS, POLL_GROWTH * FIRST_POLL_SECONDS]
 
 
-def test_a_time_below_the_floor_comes_first(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_time_before_the_next_poll_comes_first(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     assert waiter.wait(FIRST_POLL_SECONDS) is Wakeup.TIMEOUT
     assert waiter.wait(FIRST_POLL_SECONDS * 1.01) is Wakeup.CHANGED
 
 
-def test_without_a_listener_the_floor_is_closer(script: Script, waiter: PostgresWaiter) -> None:
+def test_without_a_listener_polls_are_more_frequent(script: Script, waiter: PostgresWaiter) -> None:
     script.listens = False
     waiter.mark_idle()
     assert script.said == []
@@ -224,7 +224,7 @@ def test_without_a_listener_the_floor_is_closer(script: Script, waiter: Postgres
     assert script.waits[-1] == LAST_DEAF_SECONDS < LAST_POLL_SECONDS
 
 
-def test_who_cannot_listen_says_so_once(
+def test_a_worker_that_cannot_listen_logs_it_once(
     script: Script, waiter: PostgresWaiter, caplog: pytest.LogCaptureFixture
 ) -> None:
     script.listens = False
@@ -242,14 +242,14 @@ def test_who_cannot_listen_says_so_once(
 # --- saying that we listen ------------------------------------------------------------------------
 
 
-def test_it_says_that_it_listens_once(script: Script, waiter: PostgresWaiter) -> None:
+def test_it_announces_once_that_it_listens(script: Script, waiter: PostgresWaiter) -> None:
     for _ in range(3):
         waiter.mark_idle()
         waiter.wait(LONG)
     assert script.said == [("one", True)]
 
 
-def test_it_says_so_again_under_a_new_name(script: Script, waiter: PostgresWaiter) -> None:
+def test_it_announces_it_again_under_a_new_name(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     script.name = "two"
     waiter.mark_idle()
@@ -257,7 +257,7 @@ def test_it_says_so_again_under_a_new_name(script: Script, waiter: PostgresWaite
     assert script.said == [("one", True), ("two", True)]
 
 
-def test_it_says_so_only_when_it_does(script: Script, waiter: PostgresWaiter) -> None:
+def test_it_announces_it_only_when_it_listens(script: Script, waiter: PostgresWaiter) -> None:
     script.listens = False
     waiter.mark_idle()
     assert script.said == []
@@ -266,7 +266,7 @@ def test_it_says_so_only_when_it_does(script: Script, waiter: PostgresWaiter) ->
     assert script.said == [("one", True)]
 
 
-def test_what_could_not_be_said_is_said_later(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_failed_announcement_is_repeated_later(script: Script, waiter: PostgresWaiter) -> None:
     script.reachable = False
     with pytest.raises(StoreUnavailable):
         waiter.mark_idle()
@@ -275,7 +275,7 @@ def test_what_could_not_be_said_is_said_later(script: Script, waiter: PostgresWa
     assert script.said == [("one", True)]
 
 
-def test_who_is_busy_for_a_while_takes_it_back(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_busy_worker_withdraws_its_announcement_after_a_while(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     waiter.mark_busy()
     script.now += BUSY_SECONDS * 0.9
@@ -289,7 +289,7 @@ def test_who_is_busy_for_a_while_takes_it_back(script: Script, waiter: PostgresW
     assert script.said == [("one", True), ("one", False), ("one", True)]
 
 
-def test_a_rest_in_between_ends_being_busy(script: Script, waiter: PostgresWaiter) -> None:
+def test_an_idle_moment_restarts_the_busy_time(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     for _ in range(5):
         waiter.mark_busy()
@@ -298,7 +298,7 @@ def test_a_rest_in_between_ends_being_busy(script: Script, waiter: PostgresWaite
     assert script.said == [("one", True)]
 
 
-def test_who_never_listened_takes_nothing_back(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_worker_that_never_listened_withdraws_nothing(script: Script, waiter: PostgresWaiter) -> None:
     script.listens = False
     waiter.mark_idle()
     for _ in range(3):
@@ -312,10 +312,10 @@ def test_closing_closes_the_listener(script: Script, waiter: PostgresWaiter) -> 
     assert script.closed
 
 
-# --- doubt: transactions that may have told nobody ------------------------------------------------
+# --- doubt: transactions that may have notified nobody ---------------------------------------------
 
 
-def test_transactions_that_were_open_are_asked_for_ever_less_often(script: Script, waiter: PostgresWaiter) -> None:
+def test_open_transactions_are_checked_ever_less_often(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1"}
     waiter.mark_idle()
     for _ in range(60):
@@ -336,7 +336,7 @@ def test_a_short_transaction_is_noticed_soon(script: Script, waiter: PostgresWai
         assert script.waits[-1] <= FIRST_DOUBT_SECONDS + age
 
 
-def test_the_end_of_one_is_news(script: Script, waiter: PostgresWaiter) -> None:
+def test_the_end_of_an_open_transaction_counts_as_a_notification(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1", "4/1"}
     waiter.mark_idle()
     assert waiter.wait(LONG) is Wakeup.NOTHING
@@ -350,7 +350,7 @@ def test_the_end_of_one_is_news(script: Script, waiter: PostgresWaiter) -> None:
     assert script.asked == asked
 
 
-def test_those_who_came_later_know_that_we_listen(script: Script, waiter: PostgresWaiter) -> None:
+def test_later_transactions_know_that_we_listen(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1"}
     waiter.mark_idle()
     script.writers = {"3/1", "9/9"}
@@ -360,7 +360,7 @@ def test_those_who_came_later_know_that_we_listen(script: Script, waiter: Postgr
     assert waiter.wait(LONG) is Wakeup.CHANGED
 
 
-def test_doubt_is_not_renewed_by_a_second_look(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_second_check_does_not_renew_the_doubt(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1"}
     waiter.mark_idle()
     script.writers = {"3/1", "9/9"}
@@ -370,18 +370,18 @@ def test_doubt_is_not_renewed_by_a_second_look(script: Script, waiter: PostgresW
     assert waiter.wait(LONG) is Wakeup.CHANGED
 
 
-def test_words_come_through_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
+def test_notifications_arrive_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1"}
     waiter.mark_idle()
-    script.told_next = True
+    script.notified_next = True
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
-    script.rings_next = True
+    script.woken_next = True
     assert waiter.wait(LONG) is Wakeup.WOKEN
     assert waiter.wait(FIRST_DOUBT_SECONDS / 2) is Wakeup.TIMEOUT
     assert waiter.wait(LONG) is Wakeup.NOTHING
 
 
-def test_who_is_busy_is_not_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
+def test_a_busy_worker_is_not_in_doubt(script: Script, waiter: PostgresWaiter) -> None:
     script.writers = {"3/1"}
     waiter.mark_idle()
     waiter.mark_busy()
@@ -406,8 +406,8 @@ def test_a_server_that_is_gone_leaves_the_doubt_as_it_was(script: Script, waiter
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
 
 
-def test_doubt_survives_a_server_that_goes_between_saying_and_asking(script: Script, waiter: PostgresWaiter) -> None:
-    """What was said holds, but nobody has asked yet who may not have heard it."""
+def test_doubt_survives_a_server_that_fails_after_the_announcement(script: Script, waiter: PostgresWaiter) -> None:
+    """The announcement is written, but the open transactions were not read yet."""
     script.writers = {"3/1"}
     read = script.read
 
@@ -424,10 +424,10 @@ def test_doubt_survives_a_server_that_goes_between_saying_and_asking(script: Scr
     assert waiter.wait(LONG) is Wakeup.NOTIFIED
 
 
-# --- noise: told of what is not for us -----------------------------------------------------------
+# --- noise: notifications for other workers ----------------------------------------------------------
 
 
-def test_who_is_told_much_in_vain_hears_several_words_as_one(script: Script, waiter: PostgresWaiter) -> None:
+def test_after_many_useless_notifications_several_count_as_one(script: Script, waiter: PostgresWaiter) -> None:
     waiter.mark_idle()
     for _ in range(NOISY_WAKEUPS - 1):
         waiter.note_wakeup(useful=False)

@@ -204,7 +204,7 @@ def test_higher_priority_runs_first_and_then_the_older(jobs: Rowcall) -> None:
     assert order == sorted(order)
 
 
-def test_an_unknown_task_is_left_for_those_who_know_it(
+def test_an_unknown_task_is_left_for_workers_that_know_it(
     jobs: Rowcall, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[str] = []

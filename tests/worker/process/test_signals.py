@@ -51,7 +51,7 @@ def test_a_signal_lets_running_jobs_finish_and_no_others_start(
     assert jobs.workers() == []
 
 
-def test_grace_over_gives_back_without_using_up_an_attempt(place: Place, jobs: Rowcall) -> None:
+def test_after_the_grace_period_jobs_are_released_without_using_up_an_attempt(place: Place, jobs: Rowcall) -> None:
     running = {task: jobs.enqueue(task, {"name": task}, max_attempts=1) for task in ("hold", "ahold", "stubborn")}
     with place.worker(concurrency=3, grace=0.1) as process:
         for task in running:
@@ -74,7 +74,7 @@ def test_grace_over_gives_back_without_using_up_an_attempt(place: Place, jobs: R
 
 
 def test_a_process_told_to_stop_does_not_replace_itself(place: Place, jobs: Rowcall) -> None:
-    """All its slots are held by handlers that do not end; that alone would be a reason to begin anew."""
+    """All its slots are held by handlers that do not end; that alone would be a reason to start again."""
     job = jobs.enqueue("stubborn", {"name": "x"}, max_attempts=1)
     with place.worker(concurrency=1, grace=0.1) as process:
         place.wait_for_line("start x")
@@ -141,7 +141,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
 
 
-def test_buffered_jobs_are_given_back_as_if_never_touched(place: Place, jobs: Rowcall) -> None:
+def test_buffered_jobs_are_released_as_if_never_claimed(place: Place, jobs: Rowcall) -> None:
     """Quick jobs make the worker hold some ready; then a slow one comes, and a signal."""
     jobs.migrate()
     quick = [jobs.enqueue("anote", {"text": str(number)}, priority=2) for number in range(400)]
