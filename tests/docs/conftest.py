@@ -11,7 +11,7 @@ USERS = ("shop_app", "shop_web")
 
 @pytest.fixture
 def users(postgres_server_url: str) -> Iterator[dict[str, str]]:
-    """A name on the server for each user that pages make; gone when the database is."""
+    """A name on the server for each user that pages create; dropped with the database."""
     names = {user: f"{user}_{secrets.token_hex(4)}" for user in USERS}
     yield names
     with psycopg.connect(postgres_server_url, autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""The databases that a page is followed on: the file that it names, or a server in its place."""
+"""The databases for a page: the file that it names, or a server instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AUTHORITY = re.compile(r"^postgresql://[^@/]*@")
 
 
 class Drivers(NamedTuple):
-    """Which of SQLAlchemy's drivers its engines take on a server."""
+    """The drivers of SQLAlchemy that its engines use on a server."""
 
     create_engine: str
     create_async_engine: str
@@ -39,7 +39,7 @@ PSYCOPG = Drivers("psycopg", "psycopg")
 
 class PageDatabase(Protocol):
     def is_for(self, block: Block) -> bool:
-        """Whether the block can be followed on this kind of database."""
+        """Return whether the block can run on this database."""
 
     def filled_in(self, text: str) -> str:
         """Return a text of the page with this database instead of the one it names."""
@@ -50,7 +50,7 @@ class PageDatabase(Protocol):
 
 
 class File:
-    """`app.db`, as the pages have it."""
+    """`app.db`, as in the pages."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "app.db"
@@ -113,7 +113,7 @@ class OnServer:
 
 
 def _wants_file(block: Block) -> bool:
-    """SQL of SQLite's own, or its modules."""
+    """Return whether it is SQL for SQLite only, or uses its modules."""
     if block.language == "sql":
         return block.is_sql_of("SQLite")
     return bool(re.search("sqlite3|import aiosqlite", block.text))

@@ -1,4 +1,4 @@
-"""The pages of the documentation, taken apart into their blocks of code, their links and their headings."""
+"""The pages of the documentation: their code blocks, links and headings."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Block(NamedTuple):
 
     @property
     def file_name(self) -> str | None:
-        """The file that the block is, when its first line says so: `# app.py`."""
+        """Return the name of the file to write the block to, from its first line: `# app.py`."""
         found = _FILE_NAME.match(self.text)
         return found[1] if found else None
 
     def is_sql_of(self, database: str) -> bool:
-        """Whether it is of that database alone, as the page's name or a comment in its first line says."""
+        """Return whether it is for that database only, by the page's name or a comment in its first line."""
         return self.page.stem == database.lower() or self.text.startswith(f"-- {database}\n")
 
     @property
     def commands(self) -> list[Command]:
-        """The `rowcall` commands of a shell block."""
+        """Return the `rowcall` commands of a shell block."""
         lines = self.text.replace("\\\n", " ").splitlines()
         return [Command(line.partition(" # ")[0].strip(), _exit_code(line)) for line in lines if _is_ours(line)]
 
@@ -78,7 +78,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def prose(page: Path) -> str:
-    """The page without its blocks."""
+    """Return the page without its blocks."""
     return _FENCE.sub("", read(page))
 
 
@@ -93,12 +93,12 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings, as links name them."""
+    """Return the headings, as links name them."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(prose(page))}
 
 
 def section(page: Path, heading: str) -> str:
-    """What stands under a heading of the second level."""
+    """Return the text under a heading of the second level."""
     _, mark, rest = read(page).partition(f"\n## {heading}\n")
     assert mark, f"{page.name} has no section {heading!r}"
     return rest.partition("\n## ")[0]

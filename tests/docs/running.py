@@ -29,7 +29,7 @@ _PROCESSES = re.compile(r"--processes (\d+)")
 
 
 class PageRun:
-    """A page that is being followed, in an empty folder that is the current one."""
+    """Runs one page in an empty current folder."""
 
     def __init__(self, folder: Path, database: PageDatabase) -> None:
         self._folder = folder
@@ -55,7 +55,7 @@ class PageRun:
                 assert_same_shape(json.loads(block.text), self._printed, block.place)
 
     def _with_free_port(self, text: str) -> str:
-        """The pages' port may be taken, by another test that follows the same page."""
+        """Replace the port of the pages, which another test may use at the same time."""
         return text.replace(METRICS_PORT, str(free_ports(2))) if METRICS_PORT in text else text
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class PageRun:
 
 
 def compiled(block: Block) -> CodeType:
-    """The block's code, which may await, with the line numbers of its page."""
+    """Return the block's code, which may await, with the line numbers of its page."""
     source = "\n" * block.line + block.text
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code: CodeType = compile(source, str(block.page), "exec", flags=flags, dont_inherit=True)

@@ -53,19 +53,19 @@ def server_database(users: dict[str, str], postgres_server_url: str, postgres_ur
 
 
 @pytest.mark.parametrize("page", [page for page in FOLLOWED_HERE if page != POSTGRESQL], ids=lambda page: page.stem)
-def test_a_page_can_be_followed_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Path) -> None:
+def test_a_page_runs_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Path) -> None:
     follow(page, File(tmp_path))
 
 
 @pytest.mark.parametrize("page", [page for page in FOLLOWED_HERE if page != SQLITE], ids=lambda page: page.stem)
-def test_a_page_can_be_followed_on_a_server_with_only_the_url_changed(
+def test_a_page_runs_on_a_server_with_only_the_url_changed(
     page: Path, follow: Follow, server_database: PageDatabase
 ) -> None:
     follow(page, server_database)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_blocks_that_are_not_run_are_python_all_the_same(page: Path) -> None:
+def test_blocks_that_are_not_run_compile(page: Path) -> None:
     for block in blocks(page):
         assert block.language in LANGUAGES, f"{block.place}: a block of {block.language or 'no language'}"
         if block.language == "python":

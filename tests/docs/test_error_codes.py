@@ -1,4 +1,4 @@
-"""The tables of error codes are the code's."""
+"""The tables of error codes match the code."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def table(head: str) -> dict[str, str]:
 
 
 def full_name(shown: str) -> str:
-    """The name by which the table of the code knows a class that the page calls so."""
+    """Return the full name of a class that the page names."""
     kind: type = getattr(builtins, shown, None) or pkgutil.resolve_name(shown)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def test_the_classes_are_real_and_those_of_the_code() -> None:
+def test_the_classes_exist_and_match_the_code() -> None:
     shown = table("exceptions, and those derived from them")
     assert {full_name(name): code for name, code in shown.items()} == error_codes.BY_TYPE
 
 
-def test_the_numbers_of_the_system_are_those_of_the_code() -> None:
+def test_the_errno_table_matches_the_code() -> None:
     assert table("`errno`") == error_codes.BY_ERRNO
 
 
-def test_the_results_of_sqlite_are_those_of_the_code() -> None:
+def test_the_sqlite_table_matches_the_code() -> None:
     assert {getattr(sqlite3, name): code for name, code in table("SQLite").items()} == error_codes.BY_SQLITE_CODE
 
 
-def test_the_sqlstates_are_those_of_the_code() -> None:
+def test_the_sqlstate_table_matches_the_code() -> None:
     assert table("SQLSTATE") == error_codes.BY_SQLSTATE
 
 
-def test_what_is_asked_or_opened_is_named() -> None:
+def test_every_wrapper_and_inspected_class_is_named() -> None:
     page = read(PAGE)
     for name in (*error_codes._ASKED, *error_codes._WRAPPERS):
         library, kind = name.split(".")[0], name.split(".")[-1]
@@ -54,7 +54,7 @@ def test_what_is_asked_or_opened_is_named() -> None:
         pkgutil.resolve_name(name)
 
 
-def test_the_limits_are_told() -> None:
+def test_the_limits_match_the_code() -> None:
     assert f"at most {DEFAULT_TRACEBACK_LIMIT:,} characters" in section(PAGE, "Tracebacks")
     assert f"| `traceback_limit` | `{DEFAULT_TRACEBACK_LIMIT}` |" in read(DOCS / "getting-started.md")
     assert f"`{SCRUBBING_FAILED}`" in section(PAGE, "Secrets")

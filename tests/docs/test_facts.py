@@ -1,4 +1,4 @@
-"""What the pages say about names, options, fields, columns and commands is what the code has."""
+"""Names, options, fields, columns and commands in the pages match the code."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
 def missing(names: set[str], text: str) -> list[str]:
-    """Those of the names that no code in the text has, be it a block or within a line."""
+    """Return the names that no code block and no code in a line contains."""
     words = set(re.findall(r"\w+(?:[:-]\w+)*", "\n".join(_CODE.findall(text))))
     words |= {part for word in words for part in word.split(":")}
     return sorted(names - words)
@@ -122,7 +122,7 @@ def test_every_argument_of_a_queue_is_explained() -> None:
     assert f"| `pool_size` | `{DEFAULT_POOL_SIZE}` |" in read(DOCS / "getting-started.md")
 
 
-def test_the_defaults_of_a_worker_are_told() -> None:
+def test_the_defaults_of_a_worker_match_the_code() -> None:
     page = read(DOCS / "workers.md")
     assert f"| `concurrency` | `--concurrency` | {DEFAULT_CONCURRENCY} |" in page
     assert f"| `grace` | `--grace` | {DEFAULT_GRACE_SECONDS:g} s |" in page
@@ -151,7 +151,7 @@ def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres
             "select table_name, column_name from information_schema.columns where table_schema = 'public'"
         )
         found = rows.fetchall()
-    # a folder, beside a file; and its commits can be seen
+    # SQLite has a folder instead of the first, and sees commits of the file instead of the second
     assert {table for table, _ in found} - set(tables) == {"rowcall_blob", "rowcall_waiter"}
     assert {column for table, column in found if table == "rowcall_job"} == columns
 
@@ -191,7 +191,7 @@ def test_every_command_and_option_has_its_example() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     for link in links(page):
         if "://" in link:
             continue

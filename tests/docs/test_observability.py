@@ -1,4 +1,4 @@
-"""The tables of the page about metrics, traces and logs are what a worker serves and writes."""
+"""The tables of metrics, traces and logs match what a worker serves and writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert {f"`{outcome}`" for outcome in (*OUTCOMES.values(), meter.DROPPED)} <= set(re.findall(r"`\w+`", metrics))
 
 
-def test_every_attribute_and_every_field_is_told() -> None:
+def test_every_attribute_and_every_field_is_explained() -> None:
     attributes = set(re.findall(r'"((?:messaging|rowcall|error)\.[\w.]+)"', inspect.getsource(tracing)))
     assert len(attributes) == 12
     assert set(re.findall(r"`((?:messaging|rowcall|error)\.[\w.]+)`", section(PAGE, "Traces"))) == attributes

@@ -1,4 +1,4 @@
-"""What README and docs/postgresql.md say of a server, beyond their blocks of code."""
+"""Statements of the README and docs/postgresql.md about a server, besides their code blocks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_page_begins_with_the_example_of_the_readme() -> None:
     assert shown == example().replace(FILE_URL, SERVER_URL)
 
 
-def test_the_settings_of_the_table_are_those_that_it_carries(postgres_url: str) -> None:
+def test_the_table_of_settings_matches_the_database(postgres_url: str) -> None:
     with Rowcall(postgres_url) as jobs:
         jobs.migrate()
     with psycopg.connect(postgres_url) as connection:
@@ -78,7 +78,7 @@ def test_the_settings_of_the_table_are_those_that_it_carries(postgres_url: str) 
 
 @pytest.fixture
 def connections(postgres_url: str) -> Callable[[], int]:
-    """How many others are connected to the database."""
+    """Return how many other clients are connected to the database."""
 
     def count() -> int:
         with psycopg.connect(postgres_url) as connection:

@@ -1,4 +1,4 @@
-"""docs/transactions.md, followed on a file and on a server, through each of SQLAlchemy's drivers."""
+"""docs/transactions.md, run on a file and on a server, with each of SQLAlchemy's drivers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(addresses: list[str]) -> list[str]:
 
 
 def welcomed(url: Path | str) -> list[str]:
-    """Who got a job; each once for each job."""
+    """Return the addresses of all jobs."""
     with Rowcall(url) as jobs:
         return names([str(job.payload["address"]) for job in jobs.list(type="welcome", limit=100).jobs])
 

@@ -1,4 +1,4 @@
-"""The web apps of the pages, served for real: a request enqueues, and the worker beside them runs the job."""
+"""The web apps of the pages, served: a request enqueues a job, and the worker in the same process runs it."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def rooms() -> list[str]:
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a page without its code, or of the comments and string literals of a module."""
+    """Return the lines of a page without its code, or of the comments and string literals of a module."""
     if path.suffix == ".md":
         before, _, rest = without_code(path).partition("\n## Glossary\n")  # which lists them
         glossary, _, after = rest.partition("\n## ")
