@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sqlite3
+import tomllib
 from contextlib import closing
 from pathlib import Path
 
@@ -188,6 +189,19 @@ def test_every_command_and_option_has_its_example() -> None:
         for option in options:
             assert f"`{option.opts[0]}`" in text, f"{name} {option.opts[0]}"
     assert missing(set(Figures.__struct_fields__), section(page, "rowcall bench")) == []
+
+
+def test_the_rooms_are_listed_in_the_order_of_their_layers() -> None:
+    contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    [layers] = [one["layers"] for one in contracts if one["type"] == "layers" and one["containers"] == ["rowcall"]]
+    layer_of = {room: number for number, layer in enumerate(layers) for room in re.findall(r"\w+", layer)}
+    table = [line for line in section(DOCS / "architecture.md", "Rooms").splitlines() if line.startswith("| `")]
+    rooms = [room for line in table for room in re.findall(r"`(\w+)`", line.split(" | ")[0])]
+    source = ROOT / "src" / "rowcall"
+    assert {*rooms, "__main__"} == {
+        room for room in layer_of if (source / room).is_dir() or (source / f"{room}.py").exists()
+    }
+    assert rooms == sorted(rooms, key=layer_of.__getitem__)
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
