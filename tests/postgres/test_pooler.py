@@ -121,7 +121,7 @@ def test_nothing_is_left_for_those_who_come_next(narrow: PgBouncer, postgres_url
         assert jobs.drain().succeeded == 10
         asked = "select {}".format(", ".join(f"current_setting('{name}')" for name in SETTINGS))
         assert ask(url, asked) == ask(postgres_url, asked)
-        assert ask(url, "select coalesce(current_setting('rowcall.tells', true), '')") == [("",)]
+        assert ask(url, "select coalesce(current_setting('rowcall.notifies', true), '')") == [("",)]
         assert ask(url, "select name from pg_prepared_statements") == []
         assert ask(url, "select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()") == []
         assert ask(url, "select * from pg_listening_channels()") == []

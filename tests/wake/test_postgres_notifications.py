@@ -136,10 +136,10 @@ def test_a_role_that_cannot_see_the_workers_notifies_in_any_case(
 
 @pytest.mark.usefixtures("worker_listens")
 def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, hearing: Ear) -> None:
-    mine.execute("set rowcall.tells = 'after_commit'")
+    mine.execute("set rowcall.notifies = 'after_commit'")
     mine.execute(PLAIN_SQL)
     assert hearing.heard() == []
-    mine.execute("reset rowcall.tells")
+    mine.execute("reset rowcall.notifies")
     mine.execute(PLAIN_SQL)
     assert hearing.heard() == [mine.info.backend_pid]
 

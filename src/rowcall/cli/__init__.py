@@ -1,1 +1,1 @@
-"""The command line: each command a module of its own, imported when it is asked for."""
+"""The command line: one module per command, imported when it is used."""

@@ -78,7 +78,7 @@ def act_on_matching(
 
 
 def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> int | None:
-    """Return how many jobs match now, if counts by state, queue and type can tell."""
+    """Return how many jobs match now, if counts by state, queue and type can show it."""
     if "tag" in given or "error_code" in given or {"queue", "type"} <= given.keys():
         return None
     wanted = [given["status"]] if "status" in given else statuses

@@ -26,7 +26,7 @@ class Outcome(msgspec.Struct, kw_only=True, frozen=True):
 
 
 Act = Callable[[Rowcall, int], tuple[Job | None, str]]
-"""Does it to one job; returns the job as it is now, and what to say after its id."""
+"""Acts on one job; returns its new state, and what to print after its id."""
 
 
 def act_on(target: Target, ids: list[int], act: Act) -> Answer:

@@ -65,7 +65,7 @@ def existing(app: str | None, url: str | None) -> Target:
     queue.config = msgspec.structs.replace(queue.config, auto_migrate=False)
     path = queue.database.path
     if queue.config.in_memory:
-        raise StoreUnavailable("this queue exists only in the memory of its own process", "Use it there")
+        raise StoreUnavailable("this queue exists only in the memory of the process that opened it", "Use it there")
     if queue.config.server is None and not os.path.exists(path):
         advice = "Check the path and the current folder; the first enqueue makes the file"
         if app is None and url is None:

@@ -1,1 +1,1 @@
-"""Running plans: on connections of our own, in transactions of our own, or on the caller's in the caller's."""
+"""Run plans: on Rowcall's own connections and transactions, or on a caller's."""

@@ -116,7 +116,7 @@ def _resolve(entries: list[Entry[M, T]]) -> None:
 def _set_results(entries: list[Entry[M, T]]) -> None:
     for entry in entries:
         if entry.future is None or entry.future.done():
-            continue  # cancelled: the job may have been written all the same
+            continue  # cancelled: the job may have been written
         if entry.error is not None:
             entry.future.set_exception(entry.error)
         else:

@@ -267,7 +267,7 @@ SETTINGS = {
     "application_name": "mine",
     "enable_seqscan": "off",
     "search_path": '"$user", public, pg_temp',
-    "rowcall.tells": "",
+    "rowcall.notifies": "",
 }
 
 

@@ -226,7 +226,7 @@ def test_one_statement_is_run_on_a_connection_that_is_known(request: pytest.Fixt
 
 async def settings_of(case: Case, mine: Caller) -> list[object]:
     if case.kind.database == "postgresql":
-        told = "select coalesce(current_setting('rowcall.tells', true), '')"
+        told = "select coalesce(current_setting('rowcall.notifies', true), '')"
         # plpgsql's own come with the first trigger that runs
         listed = "select name, setting from pg_settings where name not like 'plpgsql.%' order by name"
         return [await mine.execute(listed), await mine.execute(told)]

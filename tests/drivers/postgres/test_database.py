@@ -290,7 +290,7 @@ def in_every_session(jobs: Rowcall, setting: str) -> set[object]:
 def test_our_sessions_say_who_they_are(jobs: Rowcall) -> None:
     assert in_every_session(jobs, "application_name") == {"rowcall"}
     assert in_every_session(jobs, "transaction_isolation") == {"read committed"}
-    assert in_every_session(jobs, "rowcall.tells") == {"after_commit"}
+    assert in_every_session(jobs, "rowcall.notifies") == {"after_commit"}
     assert in_every_session(jobs, "synchronous_commit") == {"on"}
 
 
@@ -338,7 +338,7 @@ def test_behind_a_pooler_nothing_is_left_on_its_connections(url: str, pgbouncer:
         question = "select current_setting(%s, true)"
         found = {name: somebody_else.execute(question, [name]).fetchone() for name in ("jit", "synchronous_commit")}
         assert found["synchronous_commit"] == ("on",)
-        assert somebody_else.execute("select current_setting('rowcall.tells', true)").fetchone() in [(None,), ("",)]
+        assert somebody_else.execute("select current_setting('rowcall.notifies', true)").fetchone() in [(None,), ("",)]
         assert somebody_else.execute("select count(*) from pg_prepared_statements").fetchone() == (0,)
 
 

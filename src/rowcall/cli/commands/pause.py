@@ -21,7 +21,7 @@ QUEUE_WORDS = "[QUEUE | '*']"
 def command(target: Target, words: tuple[str, ...], task: str | None) -> Answer:
     """Start no more jobs of a queue, or of a task, until it is resumed. Running jobs continue.
 
-    An unknown name is paused too, with a warning. '*' pauses every queue, even those that do not exist yet.
+    An unknown name is paused too, with a warning. '*' pauses every queue, even future ones.
 
     With --json: {"kind": "queue" | "task", "name", "actor", "at"}: who paused it, and when.
     """

@@ -14,7 +14,7 @@ from rowcall.overview.formats import counted
 
 
 @queue_command("retry", "Run finished jobs again.", words="[ID…]", parse=optional_job_ids)
-@click.option("--error-code", metavar="CODE", help="Jobs with this error code; TIMEOUT:* for all that begin so.")
+@click.option("--error-code", metavar="CODE", help="Jobs with this error code, such as TIMEOUT:API or TIMEOUT:*.")
 @filter_options
 @click.option("--rate", type=float, metavar="N", help="Release N jobs per second.")
 def command(target: Target, words: list[int], yes: bool, **options: object) -> Answer:

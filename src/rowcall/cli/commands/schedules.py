@@ -72,7 +72,7 @@ def _show(schedules: list[Schedule], now: datetime) -> None:
         "last": lambda schedule: None if schedule.last_run_at is None else ago(schedule.last_run_at, now),
         "last job": lambda schedule: None if schedule.last_job_id is None else str(schedule.last_job_id),
     }
-    show(table_of(schedules, columns, right=("last job",)))
+    show(table_of(schedules, columns, right=("last job",), whole=("schedule", "task", "when", "zone")))
 
 
 def _next(schedule: Schedule, now: datetime) -> str:

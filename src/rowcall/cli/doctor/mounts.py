@@ -1,4 +1,4 @@
-"""The file system that holds a file, if the kernel tells (Linux)."""
+"""The file system that holds a file, if the kernel says so (Linux)."""
 
 from __future__ import annotations
 

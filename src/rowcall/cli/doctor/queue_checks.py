@@ -72,7 +72,7 @@ def prefix_hint(others: Sequence[str], target: Target) -> str:
 def check_version(
     version: Version, newest: int, prefix: str, target: Target, *, where: str = "", hint: str = ""
 ) -> Finding:
-    """`where` tells where the tables are; `hint` is added to the advice if there are none."""
+    """`where` says where the tables are; `hint` is added to the advice if there are none."""
     found = version.found
     if found == 0:
         advice = f"Create them with: {target.command('migrate')}{hint}"

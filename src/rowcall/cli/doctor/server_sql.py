@@ -96,7 +96,7 @@ order by 1
 MISSING_PRIVILEGES = """
 select lower(string_agg(privilege, ', ' order by place)), name
 from (values ('<job>'), ('<attempt>'), ('<event>'), ('<worker>'), ('<job_tag>'), ('<tally>'),
-             ('<total>'), ('<history>'), ('<setting>'), ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as wanted (name)
+             ('<total>'), ('<history>'), ('<setting>'), ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as used (name)
   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality as needed (privilege, place)
 where not has_table_privilege(to_regclass(name), privilege)
 group by name order by name

@@ -1,4 +1,4 @@
-"""What stands in a cell of a table: text on one line, counts, states, bars."""
+"""The contents of a table's cells: text on one line, counts, states, bars."""
 
 from __future__ import annotations
 

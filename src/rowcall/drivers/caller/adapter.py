@@ -18,7 +18,7 @@ class Adapter(ABC):
     @property
     @abstractmethod
     def key(self) -> object:
-        """Return what stands for the connection, or for all connections to the same database; None if unknown."""
+        """Return what identifies the connection, or all connections to the same database; None if unknown."""
 
 
 class SyncAdapter(Adapter):

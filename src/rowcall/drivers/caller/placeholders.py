@@ -13,7 +13,7 @@ _NUMBERED = re.compile(r""""(?:[^"]|"")*"|(?<![\w$])[$?](\d+)""")
 
 
 class Counted(NamedTuple):
-    """SQL with `%s`, and the number of the parameter that each `%s` stands for."""
+    """SQL with `%s`, and the number of the parameter of each `%s`."""
 
     sql: str
     order: tuple[int, ...]

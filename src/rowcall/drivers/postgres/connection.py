@@ -118,7 +118,7 @@ _SESSION = {
 
 def _settings(config: Config, *, planned: bool, hurried: bool) -> dict[str, str]:
     settings = {
-        "rowcall.tells": "after_commit",
+        "rowcall.notifies": "after_commit",
         # the server would keep the transaction of a host that vanished, and its locks, for hours
         "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE_SECONDS}s",
     }
@@ -257,7 +257,7 @@ class Session:
                 self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
-        # it may be a standby by now, and the next connection leads to the new primary; or its prepared plans are stale
+        # a standby now, and the next connection leads to the new primary; or its prepared plans are stale
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or is_stale(error):
             self._raw.close()
         return explained(error, self._name)

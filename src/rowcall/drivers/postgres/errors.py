@@ -59,7 +59,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return Conflict(f"{name}: another transaction changed the same rows ({message})", _CALL_AGAIN)
         case errors.UniqueViolation() if (error.diag.constraint_name or "").endswith(_SEQUENCES):
-            # plain SQL gave that id to a row; the sequence has reached it, and continues after it
+            # plain SQL wrote a row with that id; the sequence has reached it, and continues after it
             return Conflict(f"{name}: the next id is already used by plain SQL ({message})", _CALL_AGAIN)
         case errors.LockNotAvailable():
             return Conflict(f"{name}: could not get a lock in time ({message})", _CALL_AGAIN)

@@ -161,7 +161,7 @@ class SqliteDatabase(Database[M, E]):
         return self._executor("store", 4)
 
     def _reader(self) -> ThreadPoolExecutor:
-        """Return other threads than those that write: all of these may wait for a transaction whose owner reads."""
+        """Return separate threads: all that write may wait for a transaction whose owner reads."""
         return self._executor("read", 4)
 
     def _commit(self, entries: list[Entry[M, E]]) -> None:

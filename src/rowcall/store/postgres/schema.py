@@ -430,7 +430,7 @@ _INSERTED_FUNCTION = f"""
 create function <prefix>tell_of_jobs() returns trigger language plpgsql
 security definer as $body$
 begin
-  if pg_catalog.current_setting('rowcall.tells', true) operator(pg_catalog.=) 'after_commit' then
+  if pg_catalog.current_setting('rowcall.notifies', true) operator(pg_catalog.=) 'after_commit' then
     return null;
   end if;
   if exists (select from inserted where {_IS_FINISHED} or {_ODD_ID}) then
