@@ -128,7 +128,7 @@ def test_looking_never_migrates(queue: Rowcall, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_queue_in_memory_cannot_be_looked_at() -> None:
-    with pytest.raises(StoreUnavailable, match="memory of its own process"):
+    with pytest.raises(StoreUnavailable, match="memory of the process that opened it"):
         existing(None, "sqlite:///:memory:")
 
 

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+from rowcall import Rowcall
+from tests.cli.conftest import Run
+
+
+def test_jobs_are_listed_newest_first_in_aligned_columns(run: Run, filled: Rowcall) -> None:
+    lines = run("jobs", "app:jobs").stdout.splitlines()
+    assert lines[0].split() == ["id", "type", "queue", "status", "attempt", "when", "detail"]
+    assert [line.split()[0] for line in lines[2:]] == ["4", "3", "2", "1"]
+    column = lines[0].index("status")
+    assert [line[column:].split()[0] for line in lines[2:]] == ["pending", "scheduled", "succeeded", "failed"]
+    assert "due in 3 d" in lines[3]
+    assert "ValueError: it is [bold]broken[/bold] \\x1b[31m" in lines[5]
+
+
+def test_jobs_can_be_narrowed_and_paged(run: Run, filled: Rowcall) -> None:
+    def ids(*options: str) -> list[int]:
+        return [job["id"] for job in json.loads(run("jobs", "app:jobs", "--json", *options).stdout)["jobs"]]
+
+    assert ids() == [4, 3, 2, 1]
+    assert ids("--status", "failed") == [1]
+    assert ids("--queue", "mail") == [4]
+    assert ids("--type", "broken") == [1]
+    assert ids("--tag", "paid") == [3]
+    page = json.loads(run("jobs", "app:jobs", "--json", "--limit", "3").stdout)
+    assert ids("--cursor", page["next_cursor"]) == [1]
+    assert json.loads(run("jobs", "app:jobs", "--json", "--limit", "4").stdout)["next_cursor"] is None
+    shown = run("jobs", "app:jobs", "--limit", "3").stdout
+    assert f"--cursor {page['next_cursor']}" in shown
+
+
+def test_a_wrong_cursor_is_wrong_use(run: Run, filled: Rowcall) -> None:
+    result = run("jobs", "app:jobs", "--cursor", "7")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "next_cursor" in result.stderr
+
+
+def test_no_jobs_is_said(run: Run, queue: Rowcall) -> None:
+    assert run("jobs", "app:jobs").stdout == "no jobs\n"
+
+
+JOB_FIELDS = [
+    *("id", "type", "queue", "payload", "status", "priority", "attempt", "max_attempts", "run_at", "created_at"),
+    *("claimed_at", "started_at", "finished_at", "worker", "heartbeat_at", "progress", "progress_message", "result"),
+    *("error_code", "error_detail", "key", "tags", "chain_id", "chain_index", "expires_at", "timeout", "retry"),
+]
+
+
+def test_a_job_in_json_has_the_documented_fields(run: Run, filled: Rowcall) -> None:
+    job = json.loads(run("jobs", "app:jobs", "--status", "succeeded", "--json").stdout)["jobs"][0]
+    assert list(job) == JOB_FIELDS
+    assert (job["payload"], job["result"], job["tags"]) == ({"name": "Ann"}, "hello Ann", [])
+    assert job["created_at"].endswith("Z")

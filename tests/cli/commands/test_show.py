@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from rowcall import Rowcall
+from tests.cli.conftest import Run
+
+
+def test_show_tells_all_about_a_failed_job(run: Run, filled: Rowcall) -> None:
+    shown = run("show", "app:jobs", "1").stdout
+    assert shown.startswith("job 1  broken")
+    for word in ("ENQUEUED", "CLAIMED", "STARTED", "FAILED", "attempts", "timeline", "error_code", "created_at"):
+        assert word in shown
+    assert "traceback of attempt 1\nTraceback (most recent call last):" in shown
+    assert "\x1b" not in shown
+
+
+def test_show_says_that_times_are_utc(run: Run, filled: Rowcall) -> None:
+    lines = run("show", "app:jobs", "1").stdout.splitlines()
+    fields = [line.split() for line in lines]
+    [created] = [words for words in fields if words[:1] == ["created_at"]]
+    assert created[-1] == "UTC"
+    assert ["no.", "status", "claimed", "(UTC)", "took", "worker"] in fields
+    assert ["at", "(UTC)", "event", "by", "detail"] in fields
+
+
+def test_show_tells_the_progress_as_the_timeline_does(run: Run, queue: Rowcall, folder: Path) -> None:
+    queue.enqueue("hello")
+    queue.claim("somebody", limit=1)
+    with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
+        raw.execute("update rowcall_job set progress = 0.09902655283610029, heartbeat_at = claimed_at + 1")
+    lines = [line.split() for line in run("show", "app:jobs", "1").stdout.splitlines()]
+    assert ["progress", "10", "%"] in lines
+    assert [line[-2:] for line in lines if "PROGRESS" in line] == [["10", "%"]]
+
+
+def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello", max_attempts=1)
+    queue.fail(queue.claim("somebody", limit=1)[0], "TEST:LONG", "x" * 300)
+    for words in (("show", "app:jobs", str(job.id)), ("jobs", "app:jobs"), ("stats", "app:jobs")):
+        lines = run(*words).stdout.splitlines()
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert all(len(line) < 200 or "x" * 300 in line for line in lines)
+
+
+def test_show_in_json(run: Run, filled: Rowcall) -> None:
+    shown = json.loads(run("show", "app:jobs", "1", "--json").stdout)
+    assert list(shown) == ["job", "attempts", "blockers", "timeline"]
+    assert shown["job"]["status"] == "failed"
+    assert shown["attempts"][0]["traceback"].startswith("Traceback")
+    assert [event["event"] for event in shown["timeline"]] == ["ENQUEUED", "CLAIMED", "STARTED", "FAILED"]
+
+
+def test_show_takes_one_job(run: Run, filled: Rowcall) -> None:
+    assert run("show", "app:jobs", "1", "2").exit_code == 2
+    assert run("show", "app:jobs").exit_code == 2
+    assert run("show", "app:jobs", "99").exit_code == 1

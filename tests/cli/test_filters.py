@@ -1,0 +1,105 @@
+"""`retry` and `cancel` of all jobs that match a filter."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rowcall import Rowcall, Status
+from tests.cli.conftest import Run
+from tests.cli.terminal import Terminal
+
+
+def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
+    for _ in range(3):
+        queue.enqueue("hello", queue="mail")
+    other = queue.enqueue("hello")
+    assert run("cancel", "app:jobs", "--queue", "mail", "--limit", "1").stdout == "1 job cancelled, or asked to stop\n"
+    assert json.loads(run("cancel", "app:jobs", "--queue", "mail", "--json").stdout) == {"count": 2}
+    retried = run("retry", "app:jobs", "--status", "cancelled", "--error-code", "CANCELLED:*", "--rate", "1")
+    assert retried.stdout == "3 jobs will run again\n"
+    assert queue.stats().by_status == {
+        **{status.value: 0 for status in Status},
+        "pending": 2,
+        "scheduled": 2,
+    }
+    assert queue.get(other.id).status == "pending"
+
+
+TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["cancel"], "give job ids, or a filter such as --queue"),
+        (["cancel", "1", "--queue", "mail"], "give job ids or --queue, not both"),
+        (["retry", "1", "--rate", "3"], "give job ids or --rate, not both"),
+        (["cancel", "--limit", "5"], "--limit alone matches every job; add --status, --queue, --type or --tag"),
+        (["cancel", "--status", "failed"], "--status: wants one of blocked, scheduled, pending, running, not 'failed'"),
+        (["retry", "--status", "pending"], "--status: wants one of succeeded, failed, cancelled, not 'pending'"),
+        (["retry", "--rate", "5"], "--rate alone matches every job; add --status, --queue, --type or --tag"),
+        (["retry", "--queue", "mail", "--rate", "0"], "--rate: wants jobs per second, up to 1000, not 0.0"),
+        (["reschedule", "1"], "give --delay or --run-at"),
+        (
+            ["reschedule", "1", "--delay", "5m", "--run-at", "2030-01-01T00:00Z"],
+            "give --delay or --run-at, not both",
+        ),
+        (["reschedule", "1", "--run-at", "tomorrow"], f"--run-at: 'tomorrow' is not a time; {TIME}"),
+        (["reschedule", "1", "--run-at", "2030-01-01"], f"--run-at: '2030-01-01' has no time zone; {TIME}"),
+        (["set-priority", "1"], "Missing option '--priority'."),
+        (
+            ["set-priority", "1", "--priority", "4000000000"],
+            "--priority must be a whole number from -2147483648 to 2147483647, got 4000000000",
+        ),
+        (["pause"], "give a queue, or a task with --task"),
+        (["pause", "mail", "other"], "give one queue, got 'mail', 'other'"),
+        (
+            ["resume", "mail", "--task", "hello"],
+            "give a queue or --task, not both; got the queue 'mail'",
+        ),
+        (["jobs", "--cursor", "garbage"], "--cursor: wants the next_cursor of an earlier page, not 'garbage'"),
+        (["stats", "--window", "0"], "--window: wants from 1 second to the 30 days of history there are, not 0.0"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_wrong_use_is_told_under_the_usage(run: Run, queue: Rowcall, words: list[str], problem: str) -> None:
+    job = queue.enqueue("hello")
+    result = run(words[0], "app:jobs", *words[1:])
+    assert (result.exit_code, result.stdout) == (2, "")
+    usage, said = result.stderr.splitlines()
+    assert usage.startswith(f"Usage: rowcall {words[0]} [OPTIONS] ")
+    assert said == f"error: {problem}"
+    assert queue.get(job.id) == job
+
+
+def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
+    job = queue.enqueue("hello", queue="mail")
+    for answer, code, said, status in (("n", 1, "nothing was changed", "pending"), ("y", 0, "1 job", "cancelled")):
+        with Terminal("cancel", "app:jobs", "--queue", "mail") as terminal:
+            terminal.wait_for("cancel all jobs with --queue mail (now 1)?")
+            terminal.type(f"{answer}\n")
+            assert terminal.wait() == code
+        assert said in terminal.text.splitlines()[-1]
+        assert queue.get(job.id).status == status
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        (["retry", "--status", "cancelled"], "retry all jobs with --status cancelled (now 3)?"),
+        (["retry", "--type", "hello"], "retry all jobs with --type hello (now 0)?"),
+        (["cancel", "--queue", "mail", "--limit", "1"], "cancel all jobs with --queue mail --limit 1 (now 1)?"),
+        (["cancel", "--tag", "nightly"], "cancel all jobs with --tag nightly?"),
+    ],
+)
+def test_the_question_says_how_many_there_are(queue: Rowcall, words: list[str], question: str) -> None:
+    for _ in range(3):
+        queue.cancel(queue.enqueue("hello").id)
+    for _ in range(2):
+        queue.enqueue("hello", queue="mail", tags=["nightly"])
+    with Terminal(*words, "app:jobs") as terminal:
+        terminal.wait_for(question)
+        terminal.type("n\n")
+        assert terminal.wait() == 1
