@@ -13,7 +13,7 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.flows import Bound
-from rowcall.store.dialect import NewJob
+from rowcall.store.new_job import NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)

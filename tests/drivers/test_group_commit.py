@@ -14,8 +14,8 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.domain.errors import DataRefused
 from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
 from rowcall.drivers.sqlite.database import SqliteDatabase
-from rowcall.store.dialect import NewJob
 from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import NewJob
 from tests.drivers.sqlite.wal import commits_in
 from tests.support import eventually
 

@@ -6,7 +6,7 @@ import pytest
 
 from rowcall.domain.lifecycle import SUCCESS, Reported, Transition, Tries, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Meter
-from rowcall.store.dialect import Ready
+from rowcall.store.jobs.queries import Ready
 
 RETRY = decide(Tries(1, 5), Reported("A:B", ""))
 

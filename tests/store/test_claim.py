@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.store.dialect import Look
 from rowcall.store.jobs.claim import Appetite, Taken, in_turn, share_of, wanted_types
+from rowcall.store.jobs.queries import Work
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
 
 
-def look(ready: list[tuple[str, str]] | None = None) -> Look:
-    return Look(0, None, None, True, READY if ready is None else ready)
+def look(ready: list[tuple[str, str]] | None = None) -> Work:
+    return Work(0, None, None, True, READY if ready is None else ready)
 
 
 def test_all_types_of_all_queues_are_wanted_unless_narrowed() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from rowcall.store.sqlite.sql import Sql
+from rowcall.store.sqlite import jobs
+from rowcall.store.sqlite.dialect import catalogue
+from rowcall.store.sqlite.words import render
 from tests.store.databases import fill, migrated, query_plan
 
-SQL = Sql("rowcall_")
+SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
 SORTED = "USE TEMP B-TREE FOR ORDER BY"
 
@@ -46,7 +49,7 @@ def test_a_scan_of_the_table_would_be_seen(database: sqlite3.Connection) -> None
 def test_looking_hops_along_the_ready_index_and_asks_two_others_for_their_first_entry(
     database: sqlite3.Connection,
 ) -> None:
-    plan = plan_of(database, SQL.look)
+    plan = plan_of(database, SQL.find_work)
     lines = lines_about(plan, "rowcall_job")
     assert len(lines) == 5
     assert sum("INDEX rowcall_job_ready" in line for line in lines) == 3
@@ -60,7 +63,7 @@ def test_looking_hops_along_the_ready_index_and_asks_two_others_for_their_first_
 
 @pytest.mark.parametrize("types", [1, 2, 7, 100])
 def test_claiming_merges_the_types_in_their_order_and_sorts_nothing(database: sqlite3.Connection, types: int) -> None:
-    plan = plan_of(database, SQL.ready_jobs(types))
+    plan = plan_of(database, render(jobs.ready_jobs(types), "rowcall_"))
     arms = lines_about(plan, "rowcall_job")
     assert arms == ["SEARCH rowcall_job USING INDEX rowcall_job_ready (queue=? AND type=?)"] * types
     assert lines_about(plan, "job") == [f"SEARCH job {BY_ID}"]
@@ -91,7 +94,7 @@ def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Co
     assert lines_about(plan_of(database, SQL.offered_jobs), "job") == [f"SEARCH job {BY_ID}"]
 
 
-@pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed"])
+@pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed_alike"])
 def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name: str) -> None:
     assert f"SEARCH rowcall_job {BY_ID}" in plan_of(database, getattr(SQL, name))
 
@@ -112,7 +115,8 @@ def test_the_fence_is_asked_by_id(database: sqlite3.Connection, name: str) -> No
 @pytest.mark.parametrize("name", ["heartbeat", "get", "delete", "last_inserted"])
 def test_one_job_is_found_by_its_id(database: sqlite3.Connection, name: str) -> None:
     plan = plan_of(database, getattr(SQL, name))
-    assert lines_about(plan, "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
+    (line,) = lines_about(plan, "(rowcall_job|job)")
+    assert line.endswith(BY_ID)
 
 
 def test_the_jobs_of_one_worker_are_found_by_its_name(database: sqlite3.Connection) -> None:

@@ -2,51 +2,87 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from rowcall import Status
+from rowcall.store.dialect import Filter
+from rowcall.store.postgres.dialect import catalogue as postgres_catalogue
+from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.sources import SOURCES
+from rowcall.store.sqlite import jobs
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
-from rowcall.store.sqlite.sql import Sql, statements
+from rowcall.store.sqlite.words import render
 from tests.store.databases import migrated, parameters_of
+from tests.store.postgres.databases import migrated as migrated_server
 
 PREFIXES = ("rowcall_", "q", "my_app_2_", "x" * 40)
+# what psycopg, asyncpg and any other driver can send without being taught
+PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
 
-def statements_of_pages(prefix: str) -> list[str]:
+def on_sqlite(prefix: str) -> Iterator[tuple[str, str]]:
+    yield from catalogue(prefix).texts().items()
+    for types in (1, 2, 4, 8, 64, 100, 128):
+        yield f"ready jobs of {types} types", render(jobs.ready_jobs(types), prefix)
     pages = SqlitePages(prefix)
-    fixed = [pages.by_ids, pages.newest, pages.running, pages.tagged, pages.tagged_and_status, *pages.groups.values()]
-    return [
-        *fixed,
-        *(pages.first_ids(source, groups) for source in SOURCES for groups in (1, 2, 3, MOST_GROUPS_MERGED)),
-    ]
+    for name in ("by_ids", "newest", "running", "tagged", "tagged_and_status"):
+        yield f"page {name}", getattr(pages, name)
+    for source, groups in pages.groups.items():
+        yield f"groups of {source.name}", groups
+    for source, count in itertools.product(SOURCES, (1, 2, 3, MOST_GROUPS_MERGED)):
+        yield f"ids of {count} groups of {source.name}", pages.first_ids(source, count)
 
 
-def every_statement(prefix: str) -> list[str]:
-    sql = Sql(prefix)
-    return [
-        *(getattr(sql, name) for name in statements()),
-        *(sql.ready_jobs(types) for types in (1, 2, 4, 8, 64, 100, 128)),
-        *catalogue(prefix).texts().values(),
-        *statements_of_pages(prefix),
-    ]
+def on_postgres(prefix: str) -> Iterator[tuple[str, str]]:
+    for name, sql in postgres_catalogue(prefix).texts().items():
+        if name != "lock_tallies":  # PREPARE does not take it; recounting is tested
+            yield name, sql
+    statuses: list[Status | None] = [None, *Status]
+    for status, queue, kind, tag in itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag")):
+        wanted = Filter(status=status, queue=queue, type=kind, tag=tag)
+        yield f"page {status} {queue} {kind} {tag}", next(PostgresPages(prefix).page(wanted)).sql
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_every_statement_can_be_prepared(tmp_path: Path, prefix: str) -> None:
+def test_every_statement_can_be_prepared_on_sqlite(tmp_path: Path, prefix: str) -> None:
     with migrated(tmp_path / "app.db", prefix) as connection:
-        for sql in every_statement(prefix):
+        for _, sql in on_sqlite(prefix):
             connection.execute(f"explain {sql}", parameters_of(sql))
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_every_name_in_a_statement_has_the_prefix(prefix: str) -> None:
-    for sql in every_statement(prefix):
-        assert "<" not in sql.replace("<=", "").replace("<>", "").replace(" < ", ""), sql
+def test_every_statement_can_be_prepared_on_postgres_with_plain_parameters(postgres_url: str, prefix: str) -> None:
+    with migrated_server(postgres_url, prefix) as connection:
+        for name, sql in on_postgres(prefix):
+            types = types_of_parameters(connection, sql)
+            assert set(types) <= PLAIN_TYPES, (name, types)
 
 
-def test_no_statement_is_left_out() -> None:
-    assert {"insert", "look", "stage", "expire", "mark_claimed", "settle_successes", "owned_by"} <= statements().keys()
-    assert {"tally", "totals", "unfinished", "take_tallies", "prune", "once_every"} <= catalogue("q").texts().keys()
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_no_word_is_left_in_a_statement(prefix: str) -> None:
+    for name, sql in itertools.chain(on_sqlite(prefix), on_postgres(prefix)):
+        assert "<" not in sql.replace("<=", "").replace("<>", "").replace(" < ", ""), name
+
+
+def test_a_statement_with_a_mistake_would_be_seen(postgres_url: str) -> None:
+    with migrated_server(postgres_url) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            types_of_parameters(connection, postgres_catalogue("rowcall_").texts()["get"].replace("lease", "leash"))
+        with pytest.raises(psycopg.errors.IndeterminateDatatype):
+            types_of_parameters(connection, "select $2::text")
+        assert types_of_parameters(connection, "select $1::jsonb") == ["jsonb"]
+
+
+def types_of_parameters(connection: psycopg.Connection, sql: str) -> list[str]:
+    """Return the types that the server infers for a statement's parameters."""
+    connection.execute(f"prepare probe as {sql}".encode(), prepare=False)
+    row = connection.execute("select parameter_types::text[] from pg_prepared_statements where name = 'probe'")
+    (found,) = row.fetchone() or ([],)
+    connection.execute("deallocate probe")
+    return list(found)

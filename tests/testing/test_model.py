@@ -16,9 +16,10 @@ from rowcall.operations import by_hand
 from rowcall.store.catalogue import Catalogue
 from rowcall.store.control import actions
 from rowcall.store.control.queries import Rerun
-from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
 from rowcall.store.jobs import recover
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.limits.queries import SLOTS_OF, TAKE_SLOTS
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Plan, Query

@@ -134,7 +134,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     """Runs for a dispatcher without a worker."""
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
     return [
-        Attempt(ready, jobs.tasks[ready.type], Identity("w", None), taken.look.now_ms, jobs.clock, buffered=False)
+        Attempt(ready, jobs.tasks[ready.type], Identity("w", None), taken.work.now_ms, jobs.clock, buffered=False)
         for ready in taken.started
     ]
 

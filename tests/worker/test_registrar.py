@@ -57,7 +57,7 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=2), None))
     lease = Lease(15, jobs.clock)  # never renewed
     first, second = (
-        Attempt(ready, jobs.tasks[kind], Identity("w", None), taken.look.now_ms, jobs.clock, lease=lease)
+        Attempt(ready, jobs.tasks[kind], Identity("w", None), taken.work.now_ms, jobs.clock, lease=lease)
         for ready in taken.started
     )
     dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)

@@ -10,8 +10,8 @@ from rowcall.declare import option_checks as check
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
-from rowcall.store.dialect import NewJob
 from rowcall.store.limits.admission import DeclaredLimits
+from rowcall.store.new_job import NewJob
 
 MOST_GIVEN = 10_000
 

@@ -12,8 +12,8 @@ from rowcall.domain.job import Chain, Job
 from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.retention import DAY_SECONDS, Retention
 from rowcall.domain.retry import Backoff, RetryPolicy
-from rowcall.store.dialect import Awaited, KeyOf
 from rowcall.store.flows.queries import Blocker
+from rowcall.store.new_job import Awaited, KeyOf
 
 MOST_TAGS = 50
 SHORTEST_TIMEOUT_SECONDS = 0.001

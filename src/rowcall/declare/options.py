@@ -15,8 +15,8 @@ from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import Retention
 from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
-from rowcall.store.dialect import Awaited, KeyOf, NewJob
 from rowcall.store.flows.queries import Unique
+from rowcall.store.new_job import Awaited, KeyOf, NewJob
 
 T = TypeVar("T")
 

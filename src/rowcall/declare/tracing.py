@@ -7,7 +7,8 @@ from typing import Protocol
 
 from rowcall.domain.job import Job
 from rowcall.domain.lifecycle import Transition
-from rowcall.store.dialect import NewJob, Ready
+from rowcall.store.jobs.queries import Ready
+from rowcall.store.new_job import NewJob
 
 
 class Sending(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rowcall.domain.lifecycle import OUTCOMES, SUCCESS, Transition
-from rowcall.store.dialect import Ready
+from rowcall.store.jobs.queries import Ready
 
 MOST_PAIRS = 200
 OTHER = "other"

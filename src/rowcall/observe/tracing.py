@@ -15,7 +15,8 @@ from rowcall.context import logger
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import Job
 from rowcall.domain.lifecycle import OUTCOMES, Move, Transition
-from rowcall.store.dialect import NewJob, Ready
+from rowcall.store.jobs.queries import Ready
+from rowcall.store.new_job import NewJob
 
 _propagator = TraceContextTextMapPropagator()
 _FAILURES = (Move.RETRY, Move.FAIL)

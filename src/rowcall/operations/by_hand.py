@@ -24,9 +24,9 @@ from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_r
 from rowcall.drivers.finishing import finish
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
-from rowcall.store.dialect import Ready
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.jobs.fail_unreadable import made
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import heartbeat, settle_one
 from rowcall.store.statement import Plan
 
@@ -194,7 +194,7 @@ class ByHand(Queue):
     def _made(self, worker: str, claim: Plan[Taken]) -> Plan[tuple[Taken, list[Job]]]:
         """The jobs are made before the commit: a claim that cannot be handed over must not be committed."""
         taken = yield from claim
-        make = partial(job_of, worker=worker, claimed_at_ms=taken.look.now_ms)
+        make = partial(job_of, worker=worker, claimed_at_ms=taken.work.now_ms)
         return taken, (yield from made(self.dialect, taken.started, make, self.now_ms()))
 
     def _with_payloads(self, taken: Taken, claimed: list[Job]) -> list[Job]:

@@ -17,9 +17,9 @@ from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.operations.blobs import on_loan
 from rowcall.operations.enqueue_related import written_job
 from rowcall.operations.flows import Bound, Flows
-from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs.enqueue import Member, enqueue, enqueue_many, enqueue_referring
+from rowcall.store.new_job import Inserted, NewJob
 
 _UNDECLARED = Options()
 

@@ -14,8 +14,9 @@ from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
 from rowcall.operations.blobs import on_loan
 from rowcall.queue import Queue
-from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
+from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.statement import Plan
 
 _STATUSES = {status.value: status for status in Status}

@@ -16,11 +16,11 @@ from rowcall.domain.payload import result_to_json
 from rowcall.operations.control import actor_of, reason_of
 from rowcall.operations.enqueue_related import Ordering
 from rowcall.operations.inspect import checked_id
-from rowcall.store.dialect import NewJob
 from rowcall.store.flows import chains
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.flows.queries import ChainFilter
 from rowcall.store.jobs import inspect
+from rowcall.store.new_job import NewJob
 
 
 class Bound(NamedTuple):

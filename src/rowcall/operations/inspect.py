@@ -11,6 +11,7 @@ from rowcall.domain.names import name_problem
 from rowcall.queue import Queue
 from rowcall.store.dialect import Filter
 from rowcall.store.jobs import inspect
+from rowcall.store.jobs.queries import WORKERS
 
 
 class Looking(Queue):
@@ -76,10 +77,10 @@ class Looking(Queue):
 
     def workers(self) -> builtins.list[WorkerInfo]:
         """The worker processes that are registered now."""
-        return self.read(self.dialect.workers())
+        return self.read(self.dialect.ask(WORKERS))
 
     async def aworkers(self) -> builtins.list[WorkerInfo]:
-        return await self.aread(self.dialect.workers())
+        return await self.aread(self.dialect.ask(WORKERS))
 
 
 def stored_job(core: Queue, job_id: int) -> Job:

@@ -6,8 +6,9 @@ from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.database import Database
 from rowcall.drivers.sqlite.database import SqliteDatabase
-from rowcall.store.dialect import Dialect, Inserted
+from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import Member, alike, enqueue, enqueue_alike
+from rowcall.store.new_job import Inserted
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 Store = tuple[Dialect, Database[Member, Inserted]]
@@ -39,5 +40,5 @@ def _postgres(config: Config) -> Store:
         lambda member: enqueue(dialect, member),
         lambda members: enqueue_alike(dialect, members),
         alike,
-        dialect.hint(),
+        dialect.notification(),
     )

@@ -21,9 +21,9 @@ from rowcall.operations.control import actor_of
 from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.enqueue_related import with_key
 from rowcall.queue import Queue
-from rowcall.store.dialect import NewJob
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.jobs import inspect
+from rowcall.store.new_job import NewJob
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan

@@ -17,7 +17,7 @@ from rowcall.store.jobs import queries as jobs
 from rowcall.store.limits import queries as limits
 from rowcall.store.results import queries as results
 from rowcall.store.schedules import queries as schedules
-from rowcall.store.statement import Change, Kind, Parameter, Plan, Query, Statement
+from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
@@ -39,7 +39,8 @@ class CatalogueError(Exception):
 class Catalogue:
     """`encode_ids` makes one text of a list of ids, in the form that the texts of this database expect.
 
-    `count_changes` is put around the text of each `Change`, to have it return the number of changed rows.
+    `count_changes` is put around the text of each `Change`, to have it return the number of changed rows. Where
+    `packed`, the texts of `Packed` queries return one JSON array.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class Catalogue:
         render: Callable[[str], str],
         encode_ids: Callable[[Sequence[int]], str] = as_json,
         count_changes: str = "{}",
+        *,
+        packed: bool = False,
     ) -> None:
         faults = list(faults_of(database, modules))
         if faults:
@@ -56,11 +59,14 @@ class Catalogue:
         encoders: dict[Kind, Encoder] = {Kind.IDS: cast("Encoder", encode_ids), Kind.JSON: as_json}
         texts = texts_of(modules)
         self._entries: dict[Query[object], tuple[str, tuple[Encoder | None, ...] | None]] = {}
+        self._decoders: dict[Query[object], msgspec.json.Decoder[list[object]]] = {}
         for topic, query in queries_for(database):
             sql = render(texts[topic, query.name] if query.text is None else query.text)
             if isinstance(query, Change):
                 sql = count_changes.format(sql)
             used = max((int(number) for number in re.findall(r"[$?](\d+)", sql)), default=0)
+            if packed and isinstance(query, Packed):
+                self._decoders[query] = msgspec.json.Decoder(list[query.struct])  # type: ignore[name-defined]
             if used != len(query.kinds):
                 raise CatalogueError(
                     f"{topic}.{query.name} of {database} uses parameters up to {used},"
@@ -84,6 +90,8 @@ class Catalogue:
         if query not in self._entries:
             return []
         rows = yield self.statement(query, *values)
+        if query in self._decoders:
+            return cast("list[R]", self._decoders[query].decode(cast("str", rows[0][0])))
         make = query.make
         return [make(row) for row in rows]
 

@@ -12,7 +12,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<clock>`, `<now>` | the database's clock; parameter 1, or the clock where that is null |
 | `<text:2>`, `<int:2>`, `<bigint:2>`, `<real:2>`, `<json:2>` | parameter 2, of that type |
 | `<time:2>` | parameter 2, milliseconds, as a time of the database |
-| `<ms:column>`, `<ms_or_null:column>` | a time as milliseconds; null for infinity |
+| `<ms:column>`, `<ms_or_null:column>`, `<ms_after:column>` | a time as milliseconds; null for infinity; rounded up |
+| `<span:column>` | milliseconds, to add to a time |
 | `<interval:2>` | parameter 2, milliseconds, to add to a time |
 | `<job_columns>` | the columns of a table called `job` that `job_from_row` expects |
 | `<next:job.lease>` | one more, but never beyond what the column takes |

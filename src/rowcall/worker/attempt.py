@@ -35,7 +35,7 @@ from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
-from rowcall.store.dialect import Ready
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease

@@ -15,8 +15,9 @@ from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.enqueue_related import torn
 from rowcall.operations.flows import step_job
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.upkeep.progress import Progress

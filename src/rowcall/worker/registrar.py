@@ -13,8 +13,8 @@ from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
 from rowcall.drivers.side_files import make_folder
 from rowcall.queue import Queue
-from rowcall.store.dialect import Registration
-from rowcall.store.jobs.recover import retire
+from rowcall.store.jobs.queries import Registration
+from rowcall.store.jobs.recover import register, retire
 from rowcall.worker.process.identity import host_name, worker_name
 from rowcall.worker.settings import Settings
 
@@ -75,7 +75,7 @@ class Registrar:
         )
         registered_at = core.clock.monotonic()
         try:
-            core.write(lambda: core.dialect.register(registration, core.now_ms()))
+            core.write(lambda: register(core.dialect, registration, core.now_ms()))
         except BaseException:
             if file is not None:
                 file.close()

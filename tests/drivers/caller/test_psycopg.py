@@ -22,7 +22,7 @@ from psycopg_pool import ConnectionPool
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall, StoreUnavailable
 from rowcall.domain.errors import DataRefused
-from rowcall.store.dialect import NewJob
+from rowcall.store.new_job import NewJob
 from rowcall.task import Task
 from rowcall.testing.postgres_database import database_of
 from tests.connected import Connection, connected, database_with_tables, empty

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Job, Rowcall, SchemaMismatch, StoreUnavailable
-from rowcall.store.dialect import NewJob
+from rowcall.store.new_job import NewJob
 from rowcall.task import Task
 
 Isolation = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"] | None

@@ -16,8 +16,8 @@ from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.database import MOST_TRIES, PostgresDatabase
-from rowcall.store.dialect import Inserted
 from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
 from rowcall.testing.postgres_database import database_of, terminate_connections
 from rowcall.testing.process import PythonProcess

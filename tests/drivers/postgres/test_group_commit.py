@@ -12,8 +12,8 @@ import pytest
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.domain.errors import DataRefused
 from rowcall.drivers.postgres.database import PostgresDatabase
-from rowcall.store.dialect import Inserted, NewJob
 from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import Inserted, NewJob
 from tests.connected import Connection, connected, database_with_tables, empty
 from tests.support import eventually
 

@@ -13,11 +13,11 @@ import pytest
 from rowcall import Job, Rowcall, Status
 from rowcall.domain.lifecycle import SUCCESS, Move, Transition
 from rowcall.store.control.actions import cancel, delete
-from rowcall.store.dialect import Awaited, NewJob
 from rowcall.store.flows.blockers import sweep
 from rowcall.store.flows.enqueue import Order, place_orders
 from rowcall.store.flows.queries import Blocker
 from rowcall.store.jobs.settle import Ended, Then, settle
+from rowcall.store.new_job import Awaited, NewJob
 from rowcall.store.statement import Plan
 from tests.store.postgres.databases import fresh_database
 from tests.store.postgres.stepping import Beside, Stepper, statements_in

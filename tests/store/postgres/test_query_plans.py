@@ -16,7 +16,31 @@ from rowcall import Rowcall
 from rowcall.drivers.postgres.connection import _PLANNER
 from rowcall.store.control.actions import rerun_locked
 from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
-from rowcall.store.dialect import Settlement, Success
+from rowcall.store.jobs.marks import mark_started
+from rowcall.store.jobs.queries import (
+    DELETE,
+    EXPIRE,
+    FAIL_MISMATCHED,
+    FIND_WORK,
+    FIND_WORK_AND_LOCK,
+    GET,
+    HEARTBEAT,
+    LEASE_EXPIRED,
+    LOCK,
+    LOCK_WORKER,
+    MISMATCHED,
+    OFFERED_JOBS,
+    ORPHANS,
+    OWNED_BY,
+    PEEK,
+    REMOVE_IDLE_WORKER,
+    STAGE,
+    SURVEY,
+    UNHOLD_JOBS,
+    Settlement,
+    Success,
+)
+from rowcall.store.jobs.settle import _settle_others
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Row, Statement, fetch
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
@@ -51,7 +75,7 @@ def settle_others(size: int) -> list[Statement[object]]:
         for job in ids(size)
     ]
     found: list[Row] = [(job,) for job in ids(size)]
-    live, clock, *rest = statements_of(DIALECT.settle_others(retried, None), found, [(1,)], [])
+    live, clock, *rest = statements_of(_settle_others(DIALECT, retried, None), found, [(1,)], [])
     assert len(rest) == 2
     assert "rowcall_job" not in clock.sql
     return [live, *rest]
@@ -76,29 +100,33 @@ CASES = {
         ["rowcall_job_ready(queue, type)"] * 2,
     ),
     "mark claimed": Case(mark_claimed, [BY_ID]),
-    "look": Case(
-        lambda size: statements_of(DIALECT.look("worker1", None)),
+    "find work": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_WORK, None, "worker1")),
         ["rowcall_job_ready()", "rowcall_job_ready(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],
         writes=False,
     ),
-    "look and hold": Case(
-        lambda size: statements_of(DIALECT.look("worker1", None, hold=True)),
+    "find work, and lock the worker": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, None, "worker1")),
         ["rowcall_job_ready()", "rowcall_job_ready(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],
     ),
-    "glance": Case(
-        lambda size: statements_of(DIALECT.glance(None)),
+    "peek": Case(
+        lambda size: statements_of(DIALECT.ask(PEEK, None)),
         ["rowcall_job_ready()", "rowcall_job_due()", "rowcall_job_expiry()"],
         writes=False,
     ),
-    "stage": Case(lambda size: statements_of(DIALECT.stage(size, None)), ["rowcall_job_due(run_at)", BY_ID]),
-    "expire": Case(lambda size: statements_of(DIALECT.expire(size, None)), ["rowcall_job_expiry(expires_at)", BY_ID]),
-    "mismatched": Case(
-        lambda size: statements_of(DIALECT.mismatched(7, size, None)), ["rowcall_job_mismatched(id)"], writes=False
+    "stage": Case(lambda size: statements_of(DIALECT.change(STAGE, None, size)), ["rowcall_job_due(run_at)", BY_ID]),
+    "expire": Case(
+        lambda size: statements_of(DIALECT.ask(EXPIRE, None, size)), ["rowcall_job_expiry(expires_at)", BY_ID]
     ),
-    "offered": Case(lambda size: statements_of(DIALECT.offered_jobs(ids(size), None)), ["rowcall_job_mismatched(id)"]),
-    "unhold": Case(lambda size: statements_of(DIALECT.unhold_jobs(ids(size))), [BY_ID]),
+    "mismatched": Case(
+        lambda size: statements_of(DIALECT.ask(MISMATCHED, None, 7, size)), ["rowcall_job_mismatched(id)"], writes=False
+    ),
+    "offered": Case(
+        lambda size: statements_of(DIALECT.ask(OFFERED_JOBS, None, ids(size))), ["rowcall_job_mismatched(id)"]
+    ),
+    "unhold": Case(lambda size: statements_of(DIALECT.ask(UNHOLD_JOBS, ids(size))), [BY_ID]),
     "fail mismatched": Case(
-        lambda size: statements_of(DIALECT.fail_mismatched(ids(size), None)), ["rowcall_job_mismatched(id)", BY_ID]
+        lambda size: statements_of(DIALECT.ask(FAIL_MISMATCHED, None, ids(size))), ["rowcall_job_mismatched(id)", BY_ID]
     ),
     "settle without results": Case(lambda size: settle_successes(size, None), [BY_ID]),
     "settle with results": Case(lambda size: settle_successes(size, '{"a":1}'), [BY_ID]),
@@ -106,7 +134,7 @@ CASES = {
     "settle others, their attempts": Case(settle_others, [BY_ID], position=1),
     "settle others": Case(settle_others, [BY_ID], position=2),
     "mark started": Case(
-        lambda size: statements_of(DIALECT.mark_started([(job, 2, 5) for job in ids(size)], None)), [BY_ID]
+        lambda size: statements_of(mark_started(DIALECT, [(job, 2, 5) for job in ids(size)], None)), [BY_ID]
     ),
     "which were asked to end": Case(
         lambda size: statements_of(DIALECT.ask(LOCK_ATTEMPTS, [(job, 2) for job in ids(size)])), [BY_ID]
@@ -124,22 +152,22 @@ CASES = {
         [BY_ID],
         position=2,
     ),
-    "heartbeat": Case(lambda size: statements_of(DIALECT.heartbeat(LAST_ID, 2, None)), [BY_ID]),
-    "owned by": Case(lambda size: statements_of(DIALECT.owned_by("worker1", size)), ["rowcall_job_owned(worker)"]),
+    "heartbeat": Case(lambda size: statements_of(DIALECT.ask(HEARTBEAT, None, LAST_ID, 2)), [BY_ID]),
+    "owned by": Case(lambda size: statements_of(DIALECT.ask(OWNED_BY, "worker1", size)), ["rowcall_job_owned(worker)"]),
     "orphans": Case(
-        lambda size: statements_of(DIALECT.orphans(size)),
+        lambda size: statements_of(DIALECT.ask(ORPHANS, size)),
         ["rowcall_job_owned()", *["rowcall_job_owned(worker)"] * 3],  # hop, of the gone, of nobody
     ),
     "lease expired": Case(
-        lambda size: statements_of(DIALECT.lease_expired(size, None)), ["rowcall_job_leased(lease_until)"]
+        lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, None, size)), ["rowcall_job_leased(lease_until)"]
     ),
     "retire if idle": Case(
-        lambda size: statements_of(DIALECT.retire_if_idle("worker1")), ["rowcall_job_owned(worker)"]
+        lambda size: statements_of(DIALECT.ask(REMOVE_IDLE_WORKER, "worker1")), ["rowcall_job_owned(worker)"]
     ),
-    "seize": Case(lambda size: statements_of(DIALECT.seize("worker1", 7)), []),
-    "get": Case(lambda size: statements_of(DIALECT.get(LAST_ID)), [BY_ID], writes=False),
-    "lock": Case(lambda size: statements_of(DIALECT.lock(LAST_ID)), [BY_ID]),
-    "delete": Case(lambda size: statements_of(DIALECT.delete(LAST_ID)), [BY_ID]),
+    "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
+    "get": Case(lambda size: statements_of(DIALECT.ask(GET, LAST_ID)), [BY_ID], writes=False),
+    "lock": Case(lambda size: statements_of(DIALECT.ask(LOCK, LAST_ID)), [BY_ID]),
+    "delete": Case(lambda size: statements_of(DIALECT.ask(DELETE, LAST_ID)), [BY_ID]),
 }
 
 
@@ -179,22 +207,22 @@ def below(limit: Node, kind: str) -> bool:
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_a_survey_reads_running_jobs_alone(explainer: Explainer, mode: Mode) -> None:
-    (survey,) = statements_of(DIALECT.survey(None))
+    (survey,) = statements_of(DIALECT.ask(SURVEY, None))
     found = {shown(access) for access in accesses(explainer.explain(survey, mode, writes=False), TABLE)}
     assert found >= {"rowcall_job_owned()", "rowcall_job_owned(worker)", "rowcall_job_leased(lease_until)"}
     assert {name.partition("(")[0] for name in found} == {"rowcall_job_owned", "rowcall_job_leased"}
 
 
 @pytest.mark.parametrize("url", ["full", "full, analyzed"], indirect=True)
-def test_without_our_settings_a_look_still_reads_no_more_of_a_full_table(url: str) -> None:
+def test_without_our_settings_looking_for_work_reads_no_more_of_a_full_table(url: str) -> None:
     """Behind a pooler: what a session sets there would be another one's next."""
     explainer = Explainer(url, planned=False)
-    for name in ("look", "glance"):
+    for name in ("find work", "peek"):
         (statement,) = CASES[name].make(1)
         plan = explainer.explain(statement, "custom", writes=False)
         assert sorted(shown(access) for access in accesses(plan, TABLE)) == sorted(CASES[name].expected), plan
         assert sorts(plan) == []
-    (survey,) = statements_of(DIALECT.survey(None))
+    (survey,) = statements_of(DIALECT.ask(SURVEY, None))
     found = accesses(explainer.explain(survey, "custom", writes=False), TABLE)
     assert {access.index_name for access in found} == {"rowcall_job_owned", "rowcall_job_leased"}
     explainer.close()

@@ -181,5 +181,5 @@ def claimed_attempt(jobs: Rowcall) -> Attempt:
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
     (ready,) = taken.started
     return Attempt(
-        ready, jobs.tasks[ready.type], Identity("by hand", None), taken.look.now_ms, jobs.clock, buffered=False
+        ready, jobs.tasks[ready.type], Identity("by hand", None), taken.work.now_ms, jobs.clock, buffered=False
     )

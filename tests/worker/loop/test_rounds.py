@@ -13,7 +13,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.jobs.claim import round_of_work
-from rowcall.store.sqlite.sql import Sql
+from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock, eventually
 from tests.worker.support import all_ended, ended, some_beats
@@ -60,8 +60,8 @@ def test_one_transaction_settles_and_stages_and_claims(tmp_path: Path, monkeypat
         assert jobs.drain().succeeded == 2
 
     def does_all(statements: list[str]) -> bool:
-        sql = Sql("rowcall_")
-        return {sql.settle_successes, sql.stage, sql.mark_claimed} <= set(statements)
+        texts = catalogue("rowcall_").texts()
+        return {texts[name] for name in ("settle_successes", "stage", "mark_claimed_alike")} <= set(statements)
 
     assert len([one for one in transactions.rounds if does_all(one)]) == 1
 

@@ -77,7 +77,7 @@ def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop
         held.enqueue(number)
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
     first, second = (
-        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.look.now_ms, jobs.clock, buffered=buffered)
+        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.work.now_ms, jobs.clock, buffered=buffered)
         for ready, buffered in zip(taken.started, (False, True), strict=True)
     )
     rung = threading.Event()
@@ -107,7 +107,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
         held.enqueue(number)
     taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=1, buffer=1), None))
     first, second = (
-        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.look.now_ms, jobs.clock, buffered=buffered)
+        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.work.now_ms, jobs.clock, buffered=buffered)
         for ready, buffered in zip((*taken.started, *taken.buffered), (False, True), strict=True)
     )
     dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)

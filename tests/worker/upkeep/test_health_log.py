@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.dialect import Registration
+from rowcall.store.jobs import recover
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Registration
 from rowcall.testing import FakeClock
 from rowcall.worker.upkeep.health_log import HealthLog
 
@@ -27,7 +28,7 @@ def register(jobs: Rowcall, queues: str) -> None:
     worker = Registration(
         name="w", host="h", pid=1, queues=queues, concurrency=1, version="0", lease_ms=15_000, lock_path=None
     )
-    jobs.write(lambda: jobs.dialect.register(worker, jobs.now_ms()))
+    jobs.write(lambda: recover.register(jobs.dialect, worker, jobs.now_ms()))
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -46,7 +47,7 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
-            jobs.write(lambda: jobs.dialect.beat("w", jobs.now_ms()))
+            jobs.write(lambda: jobs.dialect.ask(HEARTBEAT_OF_WORKER, jobs.now_ms(), "w"))
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail", "long wait mail"]
             (line,) = said(caplog)
             assert line.startswith("jobs of mail have been due for 11 min.")

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, Rowcall
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.statement import Plan
 from rowcall.testing import eventually
+from rowcall.worker.upkeep import progress
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -42,13 +45,12 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
 
 def test_ten_thousand_words_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Sequence[tuple[int, int, float, str | None]]] = []
-    mark_progress = jobs.dialect.mark_progress
 
-    def noted(rows: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
+    def noted(dialect: Dialect, rows: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
         written.append(rows)
-        return mark_progress(rows, now_ms)
+        return mark_progress(dialect, rows, now_ms)
 
-    monkeypatch.setattr(jobs.dialect, "mark_progress", noted)
+    monkeypatch.setattr(progress, "mark_progress", noted)
     go_on = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -78,7 +80,7 @@ def test_a_word_about_an_attempt_that_is_over_changes_nothing(jobs: Rowcall) -> 
     jobs.drain()
     kept[0].progress(0.5)
     assert jobs.get(job.id).progress is None
-    jobs.write(lambda: jobs.dialect.mark_progress([(job.id, 1, 0.5, None)], None))
+    jobs.write(lambda: mark_progress(jobs.dialect, [(job.id, 1, 0.5, None)], None))
     assert jobs.get(job.id).progress is None
 
 

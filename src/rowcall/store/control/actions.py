@@ -26,7 +26,8 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import block_again
 from rowcall.store.flows.queries import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.after_settling import follow
-from rowcall.store.jobs.inspect import get, lock
+from rowcall.store.jobs.inspect import find, get, lock
+from rowcall.store.jobs.queries import DELETE, IN_USE
 from rowcall.store.jobs.tags import retag
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
@@ -78,7 +79,7 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
         for step in (yield from dialect.ask(CHAIN_STEPS, chain_id)):
             is_later = step.id not in known and (step.chain_index or 0) > chain_index
             if is_later and step.attempt == 0 and step.status in (Status.FAILED, Status.CANCELLED):
-                locked = yield from dialect.lock(step.id)
+                locked = yield from find(dialect, step.id, lock=True)
                 if locked is not None and locked.status in FINISHED:
                     fallen.append(locked)
     return fallen
@@ -132,7 +133,7 @@ def cancel_locked(
         yield from retag(dialect, ids)
         yield from dialect.ask(TALLY, now_ms, [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting])
         yield from dialect.ask(RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
-        concerned = yield from dialect.concerned()
+        (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, ids, concerned, now_ms)
     requested = (yield from dialect.ask(REQUEST_CANCEL, running)) if running else []
@@ -174,7 +175,7 @@ def delete(dialect: Dialect, job_id: int) -> Plan[None]:
         waiting |= {other.id for other in (yield from dialect.ask(DEPENDANTS, [job.chain_id]))} - steps
     if waiting:
         raise StillNeeded(job_id, sorted(waiting))
-    yield from dialect.delete(job_id)
+    yield from dialect.ask(DELETE, job_id)
     yield from notify_waiters(dialect, [job_id])
 
 

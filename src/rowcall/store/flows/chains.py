@@ -25,6 +25,8 @@ from rowcall.store.flows.queries import (
     Touched,
 )
 from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.inspect import find
+from rowcall.store.jobs.queries import DELETE, IN_USE
 from rowcall.store.jobs.tags import retag
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
@@ -47,7 +49,7 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
     chain = yield from _chain(dialect, chain_id)
     if chain.status in FINISHED:
         return (yield from dialect.ask(CHAIN_STEPS, chain_id))[-1]
-    current = yield from dialect.get(chain.current)
+    current = yield from find(dialect, chain.current)
     if current is None:
         raise ChainNotFound(chain_id)
     return current
@@ -80,7 +82,7 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
     yield from refer_to(dialect, [result], [last.id])
     yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
     yield from dialect.ask(RECORD_EVENTS, now_ms, [last.id], "COMPLETED", actor, "the chain was completed by hand")
-    yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.concerned()), now_ms)
+    yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.ask(IN_USE))[0], now_ms)
     return (yield from get(dialect, chain_id))
 
 
@@ -102,7 +104,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
         raise StillNeeded(chain_id, sorted(job.id for job in waiting))
     while waiting:
         for job in waiting:
-            locked = yield from dialect.lock(job.id)
+            locked = yield from find(dialect, job.id, lock=True)
             if locked is not None:
                 doomed[locked.id] = locked
         waiting = yield from _outside(dialect, doomed)
@@ -111,7 +113,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
             allowed = [*map(str, WAITING), *map(str, FINISHED)]
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
     for job_id in sorted(doomed, reverse=True):
-        yield from dialect.delete(job_id)
+        yield from dialect.ask(DELETE, job_id)
     yield from notify_waiters(dialect, list(doomed))
     return len(doomed)
 
@@ -124,7 +126,7 @@ def _outside(dialect: Dialect, inside: dict[int, Job]) -> Plan[list[Touched]]:
 def _locked_steps(dialect: Dialect, chain_id: int) -> Plan[list[Job]]:
     steps = []
     for step in (yield from dialect.ask(CHAIN_STEPS, chain_id)):
-        locked = yield from dialect.lock(step.id)
+        locked = yield from find(dialect, step.id, lock=True)
         if locked is not None:
             steps.append(locked)
     if not steps:

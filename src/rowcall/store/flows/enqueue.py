@@ -11,7 +11,7 @@ from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.domain.job import FINISHED, WAITING, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
-from rowcall.store.dialect import Awaited, Dialect, Inserted, NewJob
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve
 from rowcall.store.flows.insert import insert_each, sees_all
 from rowcall.store.flows.queries import (
@@ -32,6 +32,7 @@ from rowcall.store.flows.queries import (
 )
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.tags import retag
+from rowcall.store.new_job import Awaited, Inserted, NewJob
 from rowcall.store.statement import Plan
 
 

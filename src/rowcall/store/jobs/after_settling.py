@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rowcall.store.dialect import Concerned, Dialect
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve_ended
+from rowcall.store.jobs.queries import InUse
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
@@ -14,7 +15,7 @@ from rowcall.store.statement import Plan
 def follow(
     dialect: Dialect,
     settled: Collection[int],
-    concerned: Concerned,
+    concerned: InUse,
     now_ms: int | None,
     freed: Collection[tuple[int, int | None]] | None = None,
 ) -> Plan[bool]:

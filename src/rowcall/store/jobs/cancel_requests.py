@@ -11,7 +11,8 @@ from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
 from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Dialect, Settlement
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import Settlement
 from rowcall.store.statement import Plan
 
 

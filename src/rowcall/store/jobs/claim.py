@@ -12,12 +12,26 @@ from rowcall.domain.job import is_paused
 from rowcall.domain.lifecycle import Transition
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import expired as tallies_of_expired
-from rowcall.store.dialect import Dialect, Look, Ready, Success
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import sweep
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.fail_unreadable import claim_to_fail
+from rowcall.store.jobs.queries import (
+    ANY_TAG,
+    EXPIRE,
+    FIND_WORK,
+    FIND_WORK_AND_LOCK,
+    OFFERED_JOBS,
+    RETAG_DUE,
+    STAGE,
+    UNHOLD_JOBS,
+    Ready,
+    Success,
+    Work,
+)
 from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Account, Ended, attempts_of, write_ended
+from rowcall.store.jobs.tags import retag
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
@@ -63,7 +77,7 @@ class Taken(msgspec.Struct):
     that the next job of some queue cannot wait in the buffer and needs a free slot: nothing behind it was claimed.
     """
 
-    look: Look
+    work: Work
     started: list[Ready] = []
     buffered: list[Ready] = []
     riding: list[Ready] = []
@@ -97,14 +111,14 @@ def round_of_work(
     still run, so that their slots under limits stay taken.
     """
     settled, cancelled = yield from write_ended(dialect, ended, account, now_ms)
-    look = yield from dialect.look(appetite.worker, now_ms, hold=True)
-    if (ended or late) and any(look.concerned):
-        freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if look.slots else ()
-        if (yield from follow(dialect, settled, look.concerned, now_ms, freed)):
-            look = yield from dialect.look(appetite.worker, now_ms)
-    if not look.registered:
-        return Taken(look, settled=settled, cancelled=cancelled)
-    taken = yield from _take(dialect, appetite, look, now_ms)
+    (work,) = yield from dialect.ask(FIND_WORK_AND_LOCK, now_ms, appetite.worker)
+    if (ended or late) and any(work.concerned):
+        freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
+        if (yield from follow(dialect, settled, work.concerned, now_ms, freed)):
+            (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
+    if not work.registered:
+        return Taken(work, settled=settled, cancelled=cancelled)
+    taken = yield from _take(dialect, appetite, work, now_ms)
     taken.settled, taken.cancelled = settled, cancelled
     return taken
 
@@ -112,32 +126,33 @@ def round_of_work(
 def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
     """A claim without a worker process: those whose lease ran out come first, as nobody else may be looking."""
     yield from recover_expired(dialect, now_ms)
-    look = yield from dialect.look(None, now_ms)
-    return (yield from _take(dialect, appetite, look, now_ms))
+    (work,) = yield from dialect.ask(FIND_WORK, now_ms, None)
+    return (yield from _take(dialect, appetite, work, now_ms))
 
 
-def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) -> Plan[Taken]:
+def _take(dialect: Dialect, appetite: Appetite, work: Work, now_ms: int | None) -> Plan[Taken]:
     stuck = False
-    if look.edges_unsure and (yield from sweep(dialect, now_ms)):
-        look = yield from dialect.look(appetite.worker, now_ms)
-    if look.next_at_ms is not None and look.next_at_ms <= look.now_ms:
-        ticked = look.is_wake_due and (yield from tick(dialect, look.now_ms))
-        expired = yield from dialect.expire(STAGED_AT_ONCE, now_ms)
+    if work.edges_unsure and (yield from sweep(dialect, now_ms)):
+        (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
+    if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
+        ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
+        expired = yield from dialect.ask(EXPIRE, now_ms, STAGED_AT_ONCE)
+        yield from retag(dialect, [job.id for job in expired])
         if expired:
             yield from dialect.ask(TALLY, now_ms, tallies_of_expired(expired))
-            concerned = look.concerned._replace(slots=False)  # they never ran
+            concerned = work.concerned._replace(slots=False)  # they never ran
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
-        staged = yield from dialect.stage(STAGED_AT_ONCE, now_ms)
-        opened = look.is_wake_due and (yield from unhold_due(dialect, now_ms))
+        staged = yield from _stage(dialect, now_ms)
+        opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
-        look = yield from dialect.look(appetite.worker, now_ms)
+        (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
     admission = Admission(appetite.limits, now_ms, None if appetite.lease_ms is not None else appetite.worker)
-    now_ms = look.now_ms  # one moment for all of the claim, and for what is told of it
-    taken = Taken(look, stuck=stuck, rides=dict(appetite.rides))
-    wanted = wanted_types(appetite, look)
+    now_ms = work.now_ms  # one moment for all of the claim, and for what is told of it
+    taken = Taken(work, stuck=stuck, rides=dict(appetite.rides))
+    wanted = wanted_types(appetite, work)
     if appetite.offers:
-        yield from _take_offers(dialect, appetite, look, taken, now_ms)
+        yield from _take_offers(dialect, appetite, work, taken, now_ms)
         wanted.update({queue: [] for queue in taken.offered if queue not in wanted})
     queues = in_turn(list(wanted), appetite.first_queue)
     while queues:
@@ -146,6 +161,13 @@ def _take(dialect: Dialect, appetite: Appetite, look: Look, now_ms: int | None) 
     taken.left = admission.left
     taken.more |= admission.again or (admission.crowded and admission.moved)
     return taken
+
+
+def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Make due jobs pending, and return how many."""
+    if any((yield from dialect.ask(ANY_TAG))):
+        yield from dialect.ask(RETAG_DUE, now_ms, STAGED_AT_ONCE)
+    return (yield from dialect.change(STAGE, now_ms, STAGED_AT_ONCE))
 
 
 def _take_shares(
@@ -235,31 +257,31 @@ def _mark_riders(dialect: Dialect, appetite: Appetite, riders: Sequence[Ready], 
     )
 
 
-def _take_offers(dialect: Dialect, appetite: Appetite, look: Look, taken: Taken, now_ms: int | None) -> Plan[None]:
-    for job in (yield from dialect.offered_jobs(appetite.offers, now_ms)):
-        if _is_wanted(appetite, look, job.queue, job.type):
+def _take_offers(dialect: Dialect, appetite: Appetite, work: Work, taken: Taken, now_ms: int | None) -> Plan[None]:
+    for job in (yield from dialect.ask(OFFERED_JOBS, now_ms, appetite.offers)):
+        if _is_wanted(appetite, work, job.queue, job.type):
             taken.offered.setdefault(job.queue, []).append(job)
 
 
 def _unhold(dialect: Dialect, offered: Sequence[int], seated: set[int], taken: Taken) -> Plan[None]:
     taken.passed_over += [job_id for job_id in offered if job_id not in seated]
     if ours := [job_id for job_id in offered if job_id in seated]:
-        yield from dialect.unhold_jobs(ours)
+        yield from dialect.ask(UNHOLD_JOBS, ours)
 
 
-def wanted_types(appetite: Appetite, look: Look) -> dict[str, list[str]]:
+def wanted_types(appetite: Appetite, work: Work) -> dict[str, list[str]]:
     """The types with ready jobs that this claimer may take, by queue."""
     wanted: dict[str, list[str]] = {}
-    for queue, kind in look.ready:
-        if _is_wanted(appetite, look, queue, kind):
+    for queue, kind in work.ready:
+        if _is_wanted(appetite, work, queue, kind):
             wanted.setdefault(queue, []).append(kind)
     return wanted
 
 
-def _is_wanted(appetite: Appetite, look: Look, queue: str, kind: str) -> bool:
+def _is_wanted(appetite: Appetite, work: Work, queue: str, kind: str) -> bool:
     if appetite.queues is not None and queue not in appetite.queues:
         return False
-    if look.paused and any(is_paused(queue, name, look.paused) for name in (kind, appetite.aliases.get(kind, kind))):
+    if work.paused and any(is_paused(queue, name, work.paused) for name in (kind, appetite.aliases.get(kind, kind))):
         return False
     return appetite.types is None or kind in appetite.types
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.dialect import Dialect
+from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.statement import Plan
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Ended, settle
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.statement import Plan

@@ -9,21 +9,30 @@ from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.flows.queries import BLOCKER_RESULTS, GET_ALL
+from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK, TIMELINE
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
 _CURSOR = re.compile(r"before-(\d{1,19})")
 
 
+def find(dialect: Dialect, job_id: int, *, lock: bool = False) -> Plan[Job | None]:
+    """Return the job, or None."""
+    for job in (yield from dialect.ask(LOCK if lock else GET, job_id)):
+        return job
+    return None
+
+
 def get(dialect: Dialect, job_id: int) -> Plan[Job]:
-    job = yield from dialect.get(job_id)
+    job = yield from find(dialect, job_id)
     if job is None:
         raise JobNotFound(job_id)
     return job
 
 
 def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
-    job = yield from dialect.lock(job_id)
+    """Return a job that no other transaction changes until this one ends."""
+    job = yield from find(dialect, job_id, lock=True)
     if job is None:
         raise JobNotFound(job_id)
     return job
@@ -55,7 +64,7 @@ def id_of_cursor(cursor: str) -> int:
 
 def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:
     yield from get(dialect, job_id)
-    return (yield from dialect.attempts(job_id))
+    return (yield from dialect.ask(ATTEMPTS, job_id))
 
 
 def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
@@ -73,7 +82,7 @@ def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
 
 def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
     yield from get(dialect, job_id)
-    return (yield from dialect.timeline(job_id))
+    return (yield from dialect.ask(TIMELINE, job_id))
 
 
 def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:

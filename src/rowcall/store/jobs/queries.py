@@ -1,11 +1,484 @@
-"""Jobs and workers: enqueue, claim, settle, recover and inspect."""
+"""Jobs and workers: enqueue, claim, settle, recover and inspect.
+
+The contract
+------------
+* **Fence.** `lease` goes up at claim, settle, release and recovery, and never falls. Every write that a worker makes
+  about a job matches `id` and `lease` together and nothing else, and returns the ids that it changed.
+* **Skipped.** Statements that stage, expire, claim or recover lock the rows that they return, and leave rows that
+  another transaction has locked to it.
+* **Cost.** Staging, claiming, settling and recovering cost in proportion to the rows they touch, however many jobs
+  wait, have finished or lie in the future.
+"""
 
 from __future__ import annotations
 
-from rowcall.store.statement import Ids, Query, number_from_row
+from typing import NamedTuple, cast
 
-_FILE = ("sqlite",)
+import msgspec
+
+from rowcall.base.times import EPOCH, time_of
+from rowcall.domain.job import Attempt, Event, WorkerInfo
+from rowcall.store.columns import job_from_row, text, time
+from rowcall.store.flows.queries import Touched
+from rowcall.store.new_job import Inserted
+from rowcall.store.statement import (
+    Change,
+    Float,
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Packed,
+    Query,
+    Row,
+    Text,
+    always_notify,
+    number_from_row,
+    text_from_row,
+)
+
+_FILE, _SERVER = ("sqlite",), ("postgres",)
+
+
+class Ready(msgspec.Struct, array_like=True, gc=False):
+    """A job that may be claimed. `lease` and `attempt` are those it will have once claimed."""
+
+    id: int
+    type: str
+    queue: str
+    payload: str
+    attempt: int
+    max_attempts: int
+    lease: int
+    lost: int
+    priority: int
+    run_at_ms: int
+    created_at_ms: int
+    timeout_seconds: float | None
+    retry: str | None
+    key: str | None
+    tags: str | None
+    chain_id: int | None
+    chain_index: int | None
+    expires_at_ms: int | None
+    trace_context: str | None
+    limits: str | None = None
+    place: int = 0
+    """Its turn among those of its queue and priority."""
+
+    def waited_ms(self, claimed_at_ms: int) -> int:
+        """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
+        since, written = self.run_at_ms, self.created_at_ms
+        return claimed_at_ms - (since if since > written else written)
+
+    def order(self) -> tuple[int, int, int]:
+        """Return what claims sort by."""
+        return -self.priority, self.place, self.id
+
+    @property
+    def bufferable(self) -> bool:
+        """A job that was lost before, or has one attempt left, starts at once or not at all."""
+        return self.lost == 0 and self.attempt < self.max_attempts
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What there is to do, learned without the write lock."""
+
+    now_ms: int
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    registered: bool
+    ready: list[tuple[str, str]]
+    wake_at_ms: int | None = None
+    """When the next schedule or limit of rate is to be looked at."""
+    paused: list[tuple[str, str]] = []
+    """What is paused: ("queue", its name) or ("task", its name)."""
+    edges_open: bool = False
+    edges_unsure: bool = False
+    slots: bool = False
+    waiters: bool = False
+
+    @property
+    def concerned(self) -> InUse:
+        return InUse(self.edges_open, self.slots, self.waiters)
+
+    @property
+    def is_wake_due(self) -> bool:
+        return self.wake_at_ms is not None and self.wake_at_ms <= self.now_ms
+
+    @property
+    def next_at_ms(self) -> int | None:
+        """When something falls due by itself."""
+        times = [at for at in (self.due_at_ms, self.expires_at_ms, self.wake_at_ms) if at is not None]
+        return min(times) if times else None
+
+
+class InUse(NamedTuple):
+    """Whether any job waits for another, runs under a limit, or has somebody who waits for its end: mostly none."""
+
+    edges: bool
+    slots: bool
+    waiters: bool = False
+
+
+class Peek(NamedTuple):
+    """The cheapest answer to "is there anything?": for those who are asked often and mostly in vain."""
+
+    now_ms: int
+    any_ready: bool
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    wake_at_ms: int | None
+    edges_unsure: bool
+
+
+class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A running job, as recovery sees it."""
+
+    id: int
+    lease: int
+    attempt: int
+    max_attempts: int
+    started: bool
+    queue: str
+    type: str
+
+
+class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A transition ready to be written. Ages are counted back from the database's clock; None keeps what is there."""
+
+    id: int
+    lease: int
+    status: str
+    attempt_status: str
+    started_age_ms: int | None
+    finished_age_ms: int
+    delay_ms: int | None
+    attempt_returned: int
+    attempt_recorded: int
+    result: str | None
+    error_code: str | None
+    error_detail: str | None
+    traceback: str | None
+    lost: int
+    final: int
+    hold_ms: int | None = None
+    """How long the job waits for a worker that its arguments fit."""
+
+
+class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The settlement of an attempt that succeeded: the one that most jobs have, and so the shortest."""
+
+    id: int
+    lease: int
+    started_age_ms: int | None
+    finished_age_ms: int
+    result: str | None
+    begins_chain: int = 0
+
+
+class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job that waits for a worker that its arguments fit, until a time."""
+
+    id: int
+    queue: str
+    type: str
+    payload: str
+    priority: int
+    place: int
+    until_ms: int
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    host: str
+    pid: int
+    queues: str
+    concurrency: int
+    version: str
+    lease_ms: int
+    lock_path: str | None
+    served: str | None = None
+    """The names of its queues as a JSON array, or None for all."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another worker, as those who watch it see it."""
+
+    name: str
+    host: str
+    beat: int
+    lease_ms: int
+    lock_path: str | None
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Who is there, and whether some jobs have no owner any more."""
+
+    peers: list[Peer]
+    any_lease_expired: bool
+    any_orphan: bool
+
+
+_mismatched = msgspec.json.Decoder(list[Mismatch])
+_peers = msgspec.json.Decoder(list[tuple[str, str, int, int, str | None]])
+_pairs = msgspec.json.Decoder(list[tuple[str, str]])
+
+
+def attempt_from_row(row: Row) -> Attempt:
+    job_id, attempt, status, claimed_at, started_at, finished_at, worker, code, detail, traceback, next_run_at = row
+    return Attempt(
+        job_id=cast("int", job_id),
+        attempt=attempt if isinstance(attempt, int) else 0,
+        status=text(status) or "",
+        claimed_at=time(claimed_at) or EPOCH,
+        started_at=time(started_at),
+        finished_at=time(finished_at),
+        worker=text(worker),
+        error_code=text(code),
+        error_detail=text(detail),
+        traceback=text(traceback),
+        next_run_at=time(next_run_at),
+    )
+
+
+def event_from_row(row: Row) -> Event:
+    at, event, actor, detail = row
+    return Event(
+        at=time(at) or EPOCH,
+        event=text(event) or "",
+        actor=text(actor),
+        detail=text(detail),
+    )
+
+
+def worker_from_row(row: Row) -> WorkerInfo:
+    name, host, pid, queues, concurrency, version, started_at, beat, beat_at, lease_ms, lock_path, running = row
+    return WorkerInfo(
+        name=cast("str", name),
+        host=cast("str", host),
+        pid=cast("int", pid),
+        queues=cast("str", queues),
+        concurrency=cast("int", concurrency),
+        version=cast("str", version),
+        started_at=time_of(cast("int", started_at)),
+        beat=cast("int", beat),
+        beat_at=time_of(cast("int", beat_at)),
+        lease_seconds=cast("int", lease_ms) / 1000,
+        lock_path=cast("str | None", lock_path),
+        running=cast("int", running),
+    )
+
+
+def inserted_from_row(row: Row) -> Inserted:
+    job_id, status, run_at, created_at, expires_at = cast("tuple[int, str, int, int, int | None]", row)
+    return Inserted(job_id, status, run_at, created_at, expires_at)
+
+
+def work_from_row(row: Row) -> Work:
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, waiters = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
+    )
+    return Work(
+        now_ms,
+        due_at,
+        expires_at,
+        bool(registered),
+        _pairs.decode(ready),
+        wake_at,
+        _pairs.decode(paused),
+        bool(edges_open),
+        bool(edges_unsure),
+        bool(slots),
+        bool(waiters),
+    )
+
+
+def in_use_from_row(row: Row) -> InUse:
+    return InUse(*map(bool, row))
+
+
+def peek_from_row(row: Row) -> Peek:
+    now_ms, any_ready, due_at, expires_at, wake_at, unsure = cast(
+        "tuple[int, int, int | None, int | None, int | None, int]", row
+    )
+    return Peek(now_ms, bool(any_ready), due_at, expires_at, wake_at, bool(unsure))
+
+
+def mismatched_from_row(row: Row) -> tuple[int, list[Mismatch]]:
+    now_ms, jobs = cast("tuple[int, str]", row)
+    return now_ms, _mismatched.decode(jobs)
+
+
+def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
+    job_id, lease, status = cast("tuple[int, int, str]", row)
+    return job_id, (lease, status)
+
+
+def touched_from_row(row: Row) -> Touched:
+    return Touched(*cast("tuple[int, str, str, int]", row))
+
+
+def survey_from_row(row: Row) -> Survey:
+    peers, any_lease_expired, any_orphan = cast("tuple[str, int, int]", row)
+    return Survey([Peer(*peer) for peer in _peers.decode(peers)], bool(any_lease_expired), bool(any_orphan))
+
+
+def completed_from_row(row: Row) -> bool:
+    """Return whether the completed job may have a waiter."""
+    return bool(row[1])
+
+
+def any_listener(rows: list[Row]) -> bool:
+    return bool(rows[0][-1])
+
+
+# enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
+_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text)
+INSERT = Query("insert", (*_NEW_JOB, Text), hint=any_listener)
+# type, queue, payload, priority, attempts: due at once, with nothing that most jobs do not have
+INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), hint=any_listener)
+# payloads as a JSON array; where the last parameter is 1, an array of pairs of payload and limits
+INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), hint=any_listener)
+INSERT_MANY_RETURNING = Query("insert_many_returning", (*_NEW_JOB, Int), inserted_from_row, only=_FILE)
+LAST_INSERTED = Query("last_inserted", (), inserted_from_row, only=_FILE)
+
+# claim
+FIND_WORK = Query("find_work", (Now, Text), work_from_row)
+# the same, and the worker, if it is registered, stays so until the transaction ends
+FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
+PEEK = Query("peek", (Now,), peek_from_row)
+STAGE = Change("stage", (Now, Int))
+EXPIRE = Query("expire", (Now, Int), touched_from_row)
+READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SERVER)
+READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
+REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
+READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
+MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int), only=_SERVER)
+MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
+# ids, and {id: [lease, age]}
+MARK_STARTED = Query("mark_started", (Now, Ids, Json))
+# ids, and {id: [lease, share, message]}; also a heartbeat of each
+MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
+
+# jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
+MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
+OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
+UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
+EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int))
+FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), touched_from_row)
+
+# settle
+SETTLE_PACKED = Query("settle_packed", (Now, Json), only=_FILE)
+SETTLE_SUCCESSES = Query("settle_successes", (Now, Json), only=_FILE)
+SAVEPOINT = Query("savepoint", only=_FILE)
+BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)
+CHANGES = Query("changes", (), number_from_row, only=_FILE)
+SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids), number_from_row, only=_SERVER)
+SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json), number_from_row, only=_SERVER)
+# attempts (ids and leases) that are still current, locked until the transaction ends
+LIVE = Packed("live", (Json,), int)
+# ids, and {id: Settlement}
+RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
+SETTLE_OTHERS = Query("settle_others", (Now, Ids, Json))
+SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), hint=always_notify)
+# one plain statement: it may run in the caller's transaction
+COMPLETE = Query("complete", (Now, Int, Int, Text, Int), completed_from_row)
+HEARTBEAT = Query(
+    "heartbeat",
+    (Now, Int, Int),
+    text="""
+        update <job> as job set heartbeat_at = moment.now, lease_until = moment.now + <span:lease_ms>
+        from (select <now> as now) as moment where id = <bigint:2> and lease = <bigint:3> returning id""",
+)
+EXISTING = Query("existing", (Ids,), number_from_row, text="select id from <job> where id <in_ids:1>")
+LOCK_LEASES = Query(
+    "lock_leases",
+    (Ids,),
+    lease_from_row,
+    text="select id, lease, status from <job> where id <in_ids:1> <for_update> <skip_locked>",
+)
+IN_USE = Query("in_use", (), in_use_from_row)
 
 # the status that is kept with the tags of a job; PostgreSQL has a trigger for that
 ANY_TAG = Query("any_tag", (), number_from_row, only=_FILE)
 RETAG = Query("retag", (Ids,), only=_FILE)
+RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
+
+# workers and recovery
+REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Text, Int, Text))
+# the queues that a worker serves, as a JSON array: only their jobs notify it
+SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
+REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
+REMOVE_IDLE_WORKER = Query(  # unless it owns jobs; returns a row if it is gone now
+    "remove_idle_worker",
+    (Text,),
+    text="""
+        delete from <worker> where name = <text:1> and not exists (
+          select 1 from <job> <indexed:job_owned>
+          where status = <running> and lease_until is null and worker = <text:1>)
+        returning name""",
+)
+HEARTBEAT_OF_WORKER = Query(
+    "heartbeat_of_worker",
+    (Now, Text),
+    text="update <worker> set beat = beat + 1, beat_at = <now> where name = <text:2> returning beat",
+)
+# keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
+# heartbeat has changed
+LOCK_WORKER = Query(
+    "lock_worker",
+    (Text, Int),
+    text="""
+        select 1 from <worker> where name = <text:1> and (<bigint:2> is null or beat = <bigint:2>)
+        <for_update> <skip_locked>""",
+)
+SURVEY = Query("survey", (Now,), survey_from_row)
+OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
+RUNNING_OF = Packed("running_of", (Text, Int), Owned)  # as far as is committed, without a lock
+ORPHANS = Packed("orphans", (Int,), Owned)
+LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
+# whether transactions that commit jobs must notify
+MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
+OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
+NOTIFY = Query("notify", only=_SERVER)
+
+# callers' connections
+SCHEMA_OF_TABLES = Query("schema_of_tables", (), text_from_row, only=_SERVER)
+# server, database and table, then 'text', 7 and 0.5 as the codecs of the connection return them; what is missing is 0
+IDENTITY = Query("identity", only=_SERVER)
+
+# inspect
+GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <job> as job where id = <bigint:1>")
+LOCK = Query(
+    "lock", (Int,), job_from_row, text="select <job_columns> from <job> as job where id = <bigint:1> <for_update>"
+)
+ATTEMPTS = Query(
+    "attempts",
+    (Int,),
+    attempt_from_row,
+    text="""
+        select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
+               worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
+        from <prefix>attempts where job_id = <bigint:1> order by seq""",
+)
+TIMELINE = Query(
+    "timeline",
+    (Int,),
+    event_from_row,
+    text="""
+        select <ms_or_null:at>, event, actor, detail
+        from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank""",
+)
+WORKERS = Query(
+    "workers",
+    (),
+    worker_from_row,
+    text="""
+        select name, host, pid, queues, concurrency, version, <ms:started_at>, beat, <ms:beat_at>, lease_ms, lock_path,
+               (select count(*) from <job> <indexed:job_owned>
+                where status = <running> and lease_until is null and worker = name)
+        from <worker> order by started_at, name""",
+)
+DELETE = Query("delete", (Int,), text="delete from <job> where id = <bigint:1>")

@@ -8,7 +8,20 @@ from typing import NamedTuple
 from rowcall.domain.lifecycle import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Dialect, Owned
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import (
+    LEASE_EXPIRED,
+    LOCK_WORKER,
+    ORPHANS,
+    OWNED_BY,
+    REGISTER_WORKER,
+    REMOVE_IDLE_WORKER,
+    REMOVE_WORKER,
+    RUNNING_OF,
+    SET_SERVED,
+    Owned,
+    Registration,
+)
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free_worker
 from rowcall.store.statement import Plan
@@ -39,20 +52,38 @@ def recover_worker(
     what ran for long.
     A worker that is only silent is spared if its `beat` has changed since it was seen.
     """
-    if not (yield from dialect.seize(worker, beat)):
+    if not (yield from dialect.ask(LOCK_WORKER, worker, beat)):
         return Recovery(0, done=False)
-    owned = yield from dialect.owned_by(worker, RECOVERED_AT_ONCE)
+    owned = yield from dialect.ask(OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
-    done = yield from dialect.retire_if_idle(worker)
+    done = bool((yield from dialect.ask(REMOVE_IDLE_WORKER, worker)))
     if done:
         yield from free_worker(dialect, worker)
     return Recovery(recovered, done)
 
 
+def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:
+    """Register a worker: only a registered worker may claim."""
+    yield from dialect.ask(
+        REGISTER_WORKER,
+        now_ms,
+        worker.name,
+        worker.host,
+        worker.pid,
+        worker.queues,
+        worker.concurrency,
+        worker.version,
+        worker.lease_ms,
+        worker.lock_path,
+    )
+    if worker.served is not None:
+        yield from dialect.ask(SET_SERVED, worker.name, worker.served)
+
+
 def retire(dialect: Dialect, worker: str) -> Plan[None]:
     """Strike off a worker that leaves. The slots of handlers that it has abandoned come free."""
-    yield from dialect.retire(worker)
+    yield from dialect.ask(REMOVE_WORKER, worker)
     yield from free_worker(dialect, worker)
 
 
@@ -63,7 +94,7 @@ def give_back_unknown(
 
     `held` has (id, lease) of all that the worker knows to be its own.
     """
-    owned = yield from dialect.running_of(worker, len(held) + UNKNOWN_AT_MOST)
+    owned = yield from dialect.ask(RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
         Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
@@ -75,13 +106,13 @@ def give_back_unknown(
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Running jobs of workers that are not registered at all."""
-    owned = yield from dialect.orphans(RECOVERED_AT_ONCE)
+    owned = yield from dialect.ask(ORPHANS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 
 def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Jobs claimed by hand whose lease ran out."""
-    owned = yield from dialect.lease_expired(RECOVERED_AT_ONCE, now_ms)
+    owned = yield from dialect.ask(LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 

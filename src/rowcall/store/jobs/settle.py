@@ -13,12 +13,28 @@ from rowcall.domain.lifecycle import Move, Transition
 from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, times_of
-from rowcall.store.dialect import Dialect, NewJob, Settlement, Success
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.insert import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.cancel_requests import cancel_requests, heed
 from rowcall.store.jobs.inspect import get_all
+from rowcall.store.jobs.queries import (
+    COMPLETE,
+    EXISTING,
+    HEARTBEAT,
+    IN_USE,
+    LIVE,
+    LOCK_LEASES,
+    RECORD_ATTEMPTS,
+    SETTLE_OTHERS,
+    SETTLE_OTHERS_AND_NOTIFY,
+    Settlement,
+    Success,
+)
+from rowcall.store.jobs.tags import retag
+from rowcall.store.new_job import NewJob
+from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 
@@ -66,7 +82,7 @@ def settle(
     """
     live = (yield from write_ended(dialect, ended, account, now_ms)).live
     if live or freed:
-        concerned = yield from dialect.concerned()
+        (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, live, concerned, now_ms, freed)
     return live
@@ -102,7 +118,7 @@ def write_ended(
     cancelled: dict[int, Transition] = {}
     if others:
         heeded = yield from heed(dialect, others)
-        live |= yield from dialect.settle_others(heeded.settlements, now_ms)
+        live |= yield from _settle_others(dialect, heeded.settlements, now_ms)
         tallies, cancelled = heeded.tallies(), heeded.cancelled
     if going_on:
         yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
@@ -111,6 +127,22 @@ def write_ended(
     if tallies:
         yield from dialect.ask(TALLY, now_ms, tallies)
     return Written(live, cancelled)
+
+
+def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
+    """Settle whatever is not a success, and return the ids of the jobs that it changed."""
+    live = set((yield from dialect.ask(LIVE, [(row.id, row.lease) for row in settlements])))
+    ours = [row for row in settlements if row.id in live]
+    if ours:
+        if now_ms is None:  # one moment for the attempt and for the job
+            (now_ms,) = yield from dialect.ask(NOW, None)
+        ids, document = [row.id for row in ours], {str(row.id): row for row in ours}
+        if any(row.attempt_recorded for row in ours):
+            yield from dialect.ask(RECORD_ATTEMPTS, now_ms, ids, document)
+        any_unfinished = any(row.status not in FINISHED for row in ours)
+        yield from dialect.ask(SETTLE_OTHERS_AND_NOTIFY if any_unfinished else SETTLE_OTHERS, now_ms, ids, document)
+        yield from retag(dialect, ids)
+    return live
 
 
 def _succeeds(one: Ended) -> bool:
@@ -160,8 +192,12 @@ def complete(
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
         yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
-    if not (yield from dialect.complete(job_id, lease, result, started_age_ms, now_ms)):
+    completed = yield from dialect.ask(COMPLETE, now_ms, job_id, lease, result, started_age_ms)
+    if not completed:
         raise LeaseLost(job_id)
+    if any(completed):
+        yield from notify_waiters(dialect, [job_id])
+    yield from retag(dialect, [job_id])
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
@@ -172,7 +208,7 @@ def complete(
     if not dialect.one_writer:
         yield from dialect.ask(DOUBT_EDGES, job_id)
     else:
-        concerned = yield from dialect.concerned()
+        (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, [job_id], concerned, now_ms)
 
@@ -198,8 +234,10 @@ def settle_completed(
 
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
-    found = yield from dialect.leases(sorted(one.job_id for one in ended))
-    undecided = {job_id for job_id, lease in found.items() if lease is None}
+    ids = sorted(one.job_id for one in ended)
+    existing = yield from dialect.ask(EXISTING, ids)
+    found = dict((yield from dialect.ask(LOCK_LEASES, ids)))
+    undecided = set(existing) - found.keys()  # another transaction has locked the row
     rolled_back, committed = [], set()
     for one in ended:
         lease, status = found.get(one.job_id) or (-1, "")
@@ -210,7 +248,7 @@ def settle_completed(
     settled = yield from settle(dialect, rolled_back, account, now_ms, ())
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     if committed or freed:  # a transaction that began long ago may not have seen who waits for its job
-        concerned = yield from dialect.concerned()
+        (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, committed, concerned, now_ms, freed)
     return Completions(committed, settled, undecided)
@@ -228,7 +266,7 @@ def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int |
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
     """`JobCancelled` where somebody has asked for its end: the lease is not renewed then."""
-    if not (yield from dialect.heartbeat(job_id, lease, now_ms)):
+    if not (yield from dialect.ask(HEARTBEAT, now_ms, job_id, lease)):
         raise LeaseLost(job_id)
     for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):
         raise JobCancelled(job_id, asked.reason)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.lifecycle import Transition, Tries, Unfit, decide
 from rowcall.domain.retry import backoff_from_text
-from rowcall.store.dialect import Ready
+from rowcall.store.jobs.queries import Ready
 
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
 

@@ -14,7 +14,8 @@ import msgspec
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text, held_by
 from rowcall.domain.payload import payload_from_row
-from rowcall.store.dialect import Dialect, Ready
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.limits.keys import lock_limits, most_keys, put_openings, steady_slots
 from rowcall.store.limits.queries import (

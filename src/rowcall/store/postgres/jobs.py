@@ -1,3 +1,364 @@
-"""Texts about jobs and workers."""
+"""Texts about jobs and workers.
+
+A clock in a condition stands in a subquery: bare, it would be read for each row, and no index could be used.
+"""
 
 from __future__ import annotations
+
+from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.jobs.queries import Settlement, Success
+from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
+
+# plain SQL may have put the highest number there: such a job harms nobody but itself
+_NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
+_READY_COLUMNS = ", ".join(
+    [
+        f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, <next:job.lease>",
+        "job.lost, job.priority, <ms:job.run_at>, <ms:job.created_at>, job.timeout, job.retry",
+        "job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>",
+        "job.trace_context, job.limits, coalesce(job.turn, job.id)",
+    ]
+)
+_READY = "status = <pending> and held is null"
+_MISMATCHED = "status = <pending> and held = 'mismatch'"
+_PLACE = "coalesce(turn, id), id"
+_WAITING = "status in <waiting>"
+_OWNED_COLUMNS = (
+    "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
+)
+_NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
+LISTENING = "exists (select from <worker> where listening)"
+_TO_QUEUE = "listening and (served is null or served ? $3::text)"
+_LISTENING_TO_QUEUE = f"exists (select from <worker> where {_TO_QUEUE})"
+
+_NEXT_DUE = "(select <ms_after:run_at> from <job> where status = <scheduled> order by run_at limit 1)"
+_NEXT_EXPIRY = (
+    f"(select <ms_after:expires_at> from <job>"
+    f" where expires_at is not null and attempt = 0 and {_WAITING} order by expires_at limit 1)"
+)
+
+# when a limit of rate or a schedule is to be looked at
+_NEXT_WAKE = """
+          least((select <ms_after:min(opens_at)> from <gate>),
+                (select <ms_after:min(next_run_at)> from <schedule>
+                 where paused = 0 and next_run_at is not null))"""
+_ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
+
+_INSERTED_COLUMNS = (
+    "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
+    " trace_context, limits"
+)
+_GIVEN = f"""
+  (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
+          coalesce({time_of("$12")}, now + $13::bigint * interval '1 millisecond') as expires_at
+   from (select <now> as now) as clock) as given"""
+_DUE = "case when given.run_at > given.now then <to:postpone> else <to:enqueue> end"
+_INSERTED = "status, <ms:run_at> as run_at, <ms:created_at> as created_at, <ms:expires_at> as expires_at"
+
+_STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
+
+_BEGAN = "coalesce(job.claimed_at, job.created_at)"
+
+
+# Groups are never joined with the table: on a table that was analyzed while it was nearly empty, the planner turns such
+# a join round, and the plan stays in the cache when a million rows have come. By `id = any(…)` it has one way only, and
+# what belongs to a row is found by its place among the sorted ids, or under its id in a document.
+
+
+def _given(parameter: str) -> str:
+    """The value at the row's place, of an array that goes with the sorted ids in parameter 2."""
+    return f"((select {parameter}::text::bigint[]))[width_bucket(job.id, (select $2::text::bigint[]))]"
+
+
+_ended, _succeeded = fields(Settlement), fields(Success)
+
+
+def _started(age_ms: str) -> str:
+    return (
+        f"case when {age_ms} is null then job.started_at"
+        f" else greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond') end"
+    )
+
+
+def _finished(age_ms: str) -> str:
+    return f"greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond')"
+
+
+def _find_work(registered: str, more: str = "") -> str:
+    return f"""
+        with recursive found (queue, type) as (
+          (select queue, type from <job> where {_READY} order by queue, type limit 1)
+          union all
+          select next.queue, next.type from found cross join lateral (
+            select queue, type from <job> where {_READY} and (queue, type) > (found.queue, found.type)
+            order by queue, type limit 1) as next
+        ){more}
+        select <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
+          (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
+          (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
+          exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
+          exists (select from <waiter>)"""
+
+
+schema_of_tables = """
+    select quote_ident(nspname) from pg_namespace
+    where oid = (select relnamespace from pg_class where oid = to_regclass('<job>'))"""
+identity = """
+    select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
+      (select oid::bigint from pg_database where datname = current_database()),
+      coalesce(to_regclass('<job>')::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
+
+# enqueue
+insert = f"""
+    insert into <job> ({_INSERTED_COLUMNS})
+    select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
+           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text
+    from {_GIVEN}
+    returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
+
+insert_plain = f"""
+    insert into <job> (type, queue, payload, status, run_at, created_at, priority, max_attempts)
+    values ($1::text, $2::text, $3::text::jsonb, <to:enqueue>, {_STATEMENT_TIME}, {_STATEMENT_TIME}, $4::int, $5::int)
+    returning id, <ms:created_at>, {_LISTENING_TO_QUEUE.replace("$3", "$2")}"""
+insert_many = f"""
+    with inserted as (
+      insert into <job> ({_INSERTED_COLUMNS})
+      select $2::text, $3::text, case when $15::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
+             $6::int, given.run_at, given.now, $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text,
+             case when $15::int = 1 then one.given ->> 1 end
+      from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (given, position)
+      returning id, {_INSERTED})
+    select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
+           {_LISTENING_TO_QUEUE}
+    from inserted"""
+
+# claim
+find_work = _find_work("select from <worker> where name = $2::text")
+# waits for whoever is about to declare this worker lost, and is told the outcome
+find_work_and_lock = _find_work(
+    "select from held", ", held as (select 1 from <worker> where name = $2::text for key share)"
+)
+peek = f"""
+    select <ms:(select <now>)>,
+      (select true from <job> where {_READY} order by queue, type, priority desc, {_PLACE} limit 1) is not null,
+      {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
+stage = """
+    update <job> as job set status = <to:stage> where id = any (array(
+      select id from <job> where status = <scheduled> and run_at <= (select <now>)
+      order by run_at limit $2::int for update skip locked))"""
+expire = f"""
+    with expired as (
+      update <job> as job set status = <to:expire>, lease = <next:job.lease>, finished_at = moment.now,
+        error_code = '{EXPIRED_CODE}', error_detail =
+          'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
+      from (select <now> as now) as moment
+      where id = any (array(
+        select id from <job>
+        where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
+        order by expires_at limit $2::int for update skip locked))
+      returning id, queue, type, attempt)
+    select id, queue::text, type::text, attempt from expired"""
+ready_of_type = f"""
+    select {_READY_COLUMNS} from <job> as job
+    where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
+    order by priority desc, {_PLACE} limit $3::int for update skip locked"""
+# how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
+ready_of_types = f"""
+    with first as (
+      select wanted.type, head.priority, head.place, head.id
+      from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+        select priority, coalesce(turn, id) as place, id from <job>
+        where {_READY} and queue = $2::text and type = wanted.type
+        order by priority desc, {_PLACE} limit $3::int) as head
+      order by head.priority desc, head.place, head.id limit $3::int
+    ), share as materialized (select type, count(*) as jobs from first group by type)
+    select mine.* from share cross join lateral (
+      select {_READY_COLUMNS} from <job> as job
+      where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
+      order by priority desc, {_PLACE} limit share.jobs for update skip locked) as mine"""
+rest_of_types = f"""
+    select mine.* from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+      select {_READY_COLUMNS} from <job> as job
+      where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
+      order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
+ready_ahead = rest_of_types.replace("for update skip locked", "")
+mark_claimed = f"""
+    update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = <next:job.lease>, worker = $2::text,
+      claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read
+      started_at = case when id = any ($3::text::bigint[]) then greatest(moment.now, created_at) end,
+      lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
+      finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+      error_code = null, error_detail = null, traceback = null
+    from (select <now> as now) as moment
+    where id = any ($3::text::bigint[] || $4::text::bigint[])"""
+mark_started = f"""
+    update <job> as job
+    set started_at = greatest(claimed_at, moment.now - {_given("$4")} * interval '1 millisecond')
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}"""
+
+mark_started = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    update <job> as job
+    set started_at = greatest(claimed_at, moment.now - ({field(1)})::bigint * interval '1 millisecond')
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = ({field(0)})::bigint"""
+mark_progress = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    update <job> as job set progress = ({field(1)})::float8, progress_message = {field(2)},
+      heartbeat_at = moment.now
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = ({field(0)})::bigint"""
+
+# jobs that a worker refused
+mismatched = f"""
+    select <ms:(select <now>)>, (
+      select coalesce(jsonb_agg(jsonb_build_array(id, queue, type, payload::text, priority, coalesce(turn, id),
+                                                  <ms_after:coalesce(held_until, run_at)>)
+                                order by id), '[]'::jsonb)::text
+      from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
+offered_jobs = f"""
+    select {_READY_COLUMNS} from <job> as job
+    where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
+extend_mismatched = f"""
+    update <job> set held_until = <now> + $3::bigint * interval '1 millisecond' where id = any (array(
+      select id from <job> where id = any ($2::text::bigint[]) and {_MISMATCHED} for update skip locked))"""
+fail_mismatched = f"""
+    with failed as (
+      update <job> as job set status = <to:refuse>, lease = <next:job.lease>, held = null, finished_at = moment.now,
+        error_code = '{MISMATCH_CODE}',
+        error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+      from (select <now> as now) as moment
+      where id = any (array(
+        select id from <job>
+        where id = any ($2::text::bigint[]) and {_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
+        order by id for update skip locked))
+      returning id, queue, type, attempt)
+    select id, queue::text, type::text, attempt from failed"""
+
+# settle
+# locked until the commit: the attempt and the end of its job are written about the same rows
+live = """
+    select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
+      select id from <job> as job
+      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
+settle_plain = f"""
+    update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null, result = null,
+      started_at = {_started("nullif(" + _given("$4") + ", -1)")},
+      finished_at = {_finished(_given("$5"))}
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}
+    returning job.id"""
+settle_with_results = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null,
+      result = {_succeeded.result}::jsonb,
+      chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
+      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end,
+      started_at = {_started(_succeeded.started_age_ms)},
+      finished_at = {_finished(_succeeded.finished_age_ms)}
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = {_succeeded.lease}
+    returning job.id"""
+record_attempts = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                           error_detail, traceback, next_run_at)
+    select job.id, job.attempt, {_ended.attempt_status}, {_BEGAN},
+           case when {_ended.hold_ms} is null then {_started(_ended.started_age_ms)} end,
+           {_finished(_ended.finished_age_ms)}, job.worker, {_ended.error_code},
+           {_ended.error_detail}, {_ended.traceback}, moment.now + {_ended.delay_ms} * interval '1 millisecond'
+    from (select <now> as now) as moment, <job> as job
+    where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1 and job.lease = {_ended.lease}"""
+settle_others = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    update <job> as job set status = {_ended.status}, lease = <next:job.lease>, lease_until = null,
+      attempt = greatest(0, job.attempt - {_ended.attempt_returned}),
+      lost = least(job.lost + {_ended.lost}, {MOST_COUNT}),
+      claimed_at = case when {_ended.final} = 1 then job.claimed_at end,
+      started_at = case when {_ended.final} = 1 then {_started(_ended.started_age_ms)} end,
+      finished_at = case when {_ended.final} = 1 then {_finished(_ended.finished_age_ms)} end,
+      run_at = coalesce(moment.now + {_ended.delay_ms} * interval '1 millisecond', job.run_at),
+      expires_at = case when {_ended.attempt_returned} = 1 and {_ended.attempt_recorded} = 1
+                        and {_ended.hold_ms} is null then null else job.expires_at end,
+      held = case when {_ended.hold_ms} is null then job.held else 'mismatch' end,
+      held_until = case when {_ended.hold_ms} is null
+                        then case when {_ended.attempt_recorded} = 0 then job.held_until end
+                        when job.held_until > moment.now then job.held_until
+                        else moment.now + {_ended.hold_ms} * interval '1 millisecond' end,
+      result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
+      traceback = {_ended.traceback}
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[]) and job.lease = {_ended.lease}"""
+complete = f"""
+    update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null,
+      result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
+    from (select <now> as now) as moment
+    where job.id = $2::bigint and job.lease = $3::bigint
+    returning job.id, (exists (select from <waiter>))::int"""
+
+in_use = """
+    select exists (select from <edge> where state = 'open'), exists (select from <slot>),
+      exists (select from <waiter>)"""
+
+# workers and recovery
+register_worker = """
+    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+    select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
+set_served = "update <worker> set served = $2::text::jsonb where name = $1::text"
+mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
+# who has written to the table and not committed yet may have decided to tell nobody before we said that we listen
+open_writers = """
+    select distinct virtualtransaction from pg_locks
+    where locktype = 'relation' and relation = to_regclass('<job>') and mode = 'RowExclusiveLock' and granted
+      and database = (select oid from pg_database where datname = current_database())
+      and pid <> pg_backend_pid()"""
+notify = f"select pg_notify('<channel>', '') where {LISTENING}"
+survey = """
+    with recursive owner (name) as (
+      (select worker from <job> where status = <running> order by worker limit 1)
+      union all
+      select next.worker from owner cross join lateral (
+        select worker from <job> where status = <running> and worker > owner.name order by worker limit 1) as next
+    )
+    select coalesce((select jsonb_agg(jsonb_build_array(name, host, beat, lease_ms, lock_path) order by name)
+                     from <worker>), '[]'::jsonb)::text,
+      exists (select from <job> where status = <running> and lease_until is not null
+              and lease_until <= (select <now>)),
+      exists (select from owner where not exists (select from <worker> where name = owner.name)
+              and exists (select from <job> where status = <running> and worker = owner.name
+                          and lease_until is null))
+      or exists (select from <job> where status = <running> and worker is null and lease_until is null)"""
+owned_by = f"""
+    select {_OWNED_COLUMNS} from <job> as job
+    where status = <running> and lease_until is null and worker = $1::text
+    order by worker, id limit $2::int for update skip locked"""
+running_of = f"""
+    select {_OWNED_COLUMNS} from <job> as job
+    where status = <running> and lease_until is null and worker = $1::text
+    order by worker, id limit $2::int"""
+orphans = f"""
+    with recursive owner (name) as (
+      (select worker from <job> where status = <running> order by worker limit 1)
+      union all
+      select next.worker from owner cross join lateral (
+        select worker from <job> where status = <running> and worker > owner.name order by worker limit 1) as next
+    ), gone as materialized (
+      select name from owner where not exists (select from <worker> where name = owner.name)
+    )
+    select * from (
+      select mine.* from gone cross join lateral (
+        select {_OWNED_COLUMNS} from <job> as job
+        where status = <running> and lease_until is null and worker = gone.name
+        order by worker, id limit $1::int for update skip locked) as mine
+      limit $1::int) as of_the_gone
+    union all
+    select * from (
+      select {_OWNED_COLUMNS} from <job> as job
+      where status = <running> and lease_until is null and worker is null
+      order by worker, id limit $1::int for update skip locked) as of_nobody"""
+lease_expired = f"""
+    select {_OWNED_COLUMNS} from <job> as job
+    where status = <running> and lease_until is not null and lease_until <= (select <now>)
+    order by lease_until limit $2::int for update skip locked"""

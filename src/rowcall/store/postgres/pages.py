@@ -7,9 +7,8 @@ are merged. Which groups there are is learned by hopping from one to the next.
 from __future__ import annotations
 
 from rowcall.domain.job import Job, Status
-from rowcall.store import rows
+from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter
-from rowcall.store.postgres.sql import JOB_COLUMNS
 from rowcall.store.postgres.words import render
 from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
@@ -25,7 +24,7 @@ class PostgresPages:
         before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
         given: tuple[Parameter, ...] = (wanted.limit, before, wanted.queue, wanted.type, wanted.status, wanted.tag)
         sql, used = _renumbered(self.statement(wanted))
-        return fetch(Statement(sql, tuple(given[number - 1] for number in used), rows.job_from_row))
+        return fetch(Statement(sql, tuple(given[number - 1] for number in used), job_from_row))
 
     def statement(self, wanted: Filter) -> str:
         """Parameters, as far as they are used: limit, the id to go on from, queue, type, status, tag."""
@@ -38,7 +37,7 @@ class PostgresPages:
             arms.append(_RUNNING.replace("<asked>", _asked(wanted)))
         return render(
             f"""
-            select {JOB_COLUMNS} from (
+            select <job_columns> from (
               select id from ({" union all ".join(f"({arm})" for arm in arms)}) as first order by id desc limit $1::int
             ) as page cross join lateral (select * from <job> where id = page.id offset 0) as job
             order by page.id desc""",
@@ -46,7 +45,7 @@ class PostgresPages:
         )
 
 
-_NEWEST = f"select {JOB_COLUMNS} from <job> as job where job.id < $2::bigint order by job.id desc limit $1::int"
+_NEWEST = "select <job_columns> from <job> as job where job.id < $2::bigint order by job.id desc limit $1::int"
 # Both say it so that no planner hopes to meet the running, or the tagged, soon among all others: `offset 0` is a fence,
 # and the order of pairs is that of one index alone.
 _RUNNING = """
@@ -59,7 +58,7 @@ def _tagged(*columns: tuple[str, str]) -> str:
     values = ", ".join(f"{parameter}::text" for _, parameter in columns)
     order = ", ".join(f"tagged.{name} desc" for name, _ in columns)
     return f"""
-    select {JOB_COLUMNS} from <job_tag> as tagged
+    select <job_columns> from <job_tag> as tagged
       cross join lateral (select * from <job> where id = tagged.job_id offset 0) as job
     where ({names}, tagged.job_id) < ({values}, $2::bigint)
       and ({names}, tagged.job_id) >= ({values}, '-9223372036854775808'::bigint)

@@ -14,7 +14,7 @@ from rowcall.domain.lifecycle import (
 )
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
-from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED
+from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, TABLES
 from rowcall.store.rendering import literals
 
 
@@ -35,6 +35,24 @@ create table if not exists <migration> (
   oldest integer
 )
 """
+
+TABLE_EXISTS = "select 1 where to_regclass('<migration>') is not null"
+# the version, the oldest code that later migrations allow, and the tables that are missing
+VERSION_FOUND = f"""
+    select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1::int), 0),
+           (select string_agg(name, ',') from unnest(array[{", ".join(f"'<{table}>'" for table in TABLES)}]) as name
+            where to_regclass(name) is null)
+    from <migration>"""
+LOCK_MIGRATIONS = "select pg_advisory_xact_lock(hashtextextended('<migration>', 0))"
+# an ALTER TABLE that waits makes all others wait behind it
+WAIT_BRIEFLY = "select set_config('lock_timeout', '500ms', true)"
+SCHEMA_TO_MIGRATE = """
+    select quote_ident(coalesce(
+      (select nspname from pg_namespace
+       where oid = (select relnamespace from pg_class where oid = to_regclass('<migration>'))),
+      current_schema()))"""
+WORK_IN_SCHEMA = "select set_config('search_path', $1::text, true)"
+RECORD_MIGRATION = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
 # One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
 # Types, because a CHECK on the table is read anew by every statement: ten of them cost an INSERT a third of its time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
 
@@ -64,6 +65,8 @@ def words(prefix: str, schema: str = "") -> Words:
         "json": lambda number: f"${number}::text::jsonb",
         "ms": milliseconds_of,
         "ms_or_null": milliseconds_or_null,
+        "ms_after": milliseconds_after,
+        "span": lambda column: f"{column} * interval '1 millisecond'",
         "text_of": lambda column: f"{column}::text",
         "same": lambda values: " is not distinct from ".join(values.split(", ")),
         "indexed": lambda index: "",
@@ -103,6 +106,15 @@ def channel_of(prefix: str) -> str:
 def channel_of_ends(prefix: str) -> str:
     """Return the channel on which waiters are notified of ended jobs, the same for every connection."""
     return f"{prefix.rpartition('.')[2]}ended".lower()
+
+
+def array(numbers: Sequence[int]) -> str:
+    """Return numbers as PostgreSQL writes an array of them: text that any driver can send.
+
+    >>> array([1, 2, 3])
+    '{1,2,3}'
+    """
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def time_of(milliseconds: str) -> str:

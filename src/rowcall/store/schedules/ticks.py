@@ -13,8 +13,9 @@ from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import NOW
-from rowcall.store.dialect import Dialect, Inserted, NewJob
+from rowcall.store.dialect import Dialect
 from rowcall.store.flows.enqueue import Order, place_orders
+from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.schedules.queries import (
     DUE_SCHEDULES,
     LOCK_SCHEDULE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rowcall.store.counts.queries import MINUTE_MS, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sources import FINISHED_SOURCE
 from rowcall.store.sqlite.groups import groups_of
-from rowcall.store.sqlite.sql import JOB_COLUMNS
 
 # these indexes hold every column that is counted
 _SOURCES = {
@@ -23,7 +22,6 @@ _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"
 _LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
-_SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
 
 _ATTEMPTS = " union all ".join(
     f"select type, attempt, count(*) as jobs from {source} group by 1, 2" for _, source in _UNFINISHED
@@ -42,7 +40,7 @@ error_spans = f"""
            (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)
     from json_each($1) as given"""
 running = f"""
-    select {_SHOWN}, worker.host, worker.beat_at, {_LAST_SEEN}
+    select <job_columns>, worker.host, worker.beat_at, {_LAST_SEEN}
     from <job> as job indexed by <prefix>job_owned left join <worker> as worker on worker.name = job.worker
     where job.status = <running> order by {_LAST_SEEN}, job.id limit $1"""
 

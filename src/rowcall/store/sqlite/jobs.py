@@ -2,8 +2,224 @@
 
 from __future__ import annotations
 
+from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.jobs.queries import Settlement, Success
+from rowcall.store.sqlite.words import LARGEST, given
+
+_READY_COLUMNS = (
+    "job.id, job.type, job.queue, job.payload, <next:job.attempt>, job.max_attempts, <next:job.lease>, job.lost,"
+    " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
+    " job.chain_index, job.expires_at, job.trace_context, job.limits, coalesce(job.turn, job.id)"
+)
+_WAITING = "status in <waiting>"
+_READY = "<job> indexed by <prefix>job_ready where status = <pending> and held is null"
+# when the next schedule or rate limit is due
+_WAKE = """(select min(at) from (
+        select min(opens_at) as at from <gate>
+        union all
+        select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
+        where paused = 0 and next_run_at is not null))"""
+_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = <pending> and held = 'mismatch'"
+_IS_STARTED = "case when started_at is null then json('false') else json('true') end"
+_OWNED = f"select json_group_array(json_array(id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type)) from"
+_OWNED_BY_WORKERS = "<job> indexed by <prefix>job_owned where status = <running> and lease_until is null"
+_LEASE_EXPIRED = """<job> indexed by <prefix>job_leased
+      where status = <running> and lease_until is not null and lease_until <= <now>"""
+_WORKER_IS_GONE = "not exists (select 1 from <worker> where name = <job>.worker)"
+
+
+def ready_jobs(types: int) -> str:
+    """Return the text for the first jobs of some types of one queue.
+
+    Each type is read in order, and SQLite merges them lazily.
+    """
+    arm = f"select priority, coalesce(turn, id) as place, id from {_READY} and queue = $2 and type = "
+    arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
+    return f"""
+        select json_group_array(json_array({_READY_COLUMNS}))
+        from ({arms} order by priority desc, place, id limit $3) as first
+        cross join <job> as job on job.id = first.id
+        where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+
+
+insert = """
+    insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
+                       timeout, retry, tags, expires_at, trace_context, limits)
+    values ($2, $3, $4, case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
+            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15)
+    returning id, status, run_at, created_at, expires_at"""
+# what most jobs are: due at once, with nothing special
+insert_plain = """
+    insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
+    values ($1, $2, $3, <to:enqueue>, $4, $5, <clock>, <clock>)
+    returning id, created_at"""
+insert_many = """
+    insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
+                       timeout, retry, tags, expires_at, trace_context, limits)
+    select $2, $3, case when $15 then json_extract(value, '$[0]') else value end,
+           case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
+           coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14,
+           case when $15 then json_extract(value, '$[1]') end
+    from json_each($4)"""
+insert_many_returning = f"{insert_many} returning id, status, run_at, created_at, expires_at"
+last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
+
+find_work = f"""
+    with recursive found (pair) as (
+      select (select json_array(queue, type) from {_READY} order by queue, type limit 1)
+      union all
+      select coalesce(
+        (select json_array(queue, type) from {_READY}
+         and queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
+        (select json_array(queue, type) from {_READY}
+         and queue > json_extract(pair, '$[0]') order by queue, type limit 1))
+      from found where pair is not null
+    )
+    select <now>,
+      (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
+      (select min(expires_at) from <job> indexed by <prefix>job_expiry
+       where expires_at is not null and attempt = 0 and {_WAITING}),
+      exists (select 1 from <worker> where name = $2),
+      (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
+      (select json_group_array(json_array(kind, name)) from <pause>),
+      exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
+      exists (select 1 from <slot>), 0"""
+find_work_and_lock = find_work
+peek = f"""
+    select <now>, exists (select 1 from {_READY}),
+      (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
+      (select min(expires_at) from <job> indexed by <prefix>job_expiry
+       where expires_at is not null and attempt = 0 and {_WAITING}), {_WAKE}, 0"""
+stage = """
+    update <job> set status = <to:stage> where id in (
+      select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
+      order by run_at limit $2)"""
+expire = f"""
+    update <job> set status = <to:expire>, lease = <next:lease>, finished_at = <now>,
+      error_code = '{EXPIRED_CODE}',
+      error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
+    where id in (
+      select id from <job> indexed by <prefix>job_expiry
+      where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
+      order by expires_at limit $2)
+    returning id, queue, type, attempt"""
 any_tag = "select exists (select 1 from <job_tag>)"
 # it returns rows, as a statement on a caller's connection has to
 retag = """
     update <job_tag> set status = (select status from <job> where id = job_id)
     where job_id in (select value from json_each($1)) returning job_id"""
+retag_due = """
+    update <job_tag> set status = <to:stage> where job_id in (
+      select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
+      order by run_at limit $2)"""
+mark_claimed_alike = """
+    update <job> set status = <to:claim>, attempt = <next:attempt>, lease = <next:lease>, worker = $2,
+      claimed_at = max(<now>, created_at), started_at = case when $5 then max(<now>, created_at) end,
+      lease_ms = $4, lease_until = <now> + $4,
+      finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+      error_code = null, error_detail = null, traceback = null
+    where id in (select value from json_each($3))"""
+
+mismatched = f"""
+    select <now>, (
+      select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
+                                         coalesce(held_until, run_at)))
+      from (select * from {_MISMATCHED} and id > $2 order by id limit $3))"""
+offered_jobs = f"""
+    select json_group_array(json_array({_READY_COLUMNS}))
+    from json_each($2) as given cross join <job> as job on job.id = given.value
+    where job.status = <pending> and job.held = 'mismatch'
+      and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+extend_mismatched = """
+    update <job> set held_until = <now> + $3
+    where id in (select value from json_each($2)) and status = <pending> and +held = 'mismatch'"""
+fail_mismatched = f"""
+    update <job> set status = <to:refuse>, lease = <next:lease>, held = null, finished_at = <now>,
+      error_code = '{MISMATCH_CODE}',
+      error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+    where id in (select value from json_each($2)) and status = <pending> and +held = 'mismatch'
+      and coalesce(held_until, run_at) <= <now>
+    returning id, queue, type, attempt"""
+
+changes = "select changes()"
+settle_successes = f"""
+    update <job> set status = <to:succeed>, lease = <next:<job>.lease>, lease_until = null,
+      started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at),
+      finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms), result = given.result,
+      chain_id = case when given.begins_chain then <job>.id else chain_id end,
+      chain_index = case when given.begins_chain then 0 else chain_index end
+    from {given(Success, "$2")}
+    where <job>.id = given.id and <job>.lease = given.lease"""
+# id, lease and both ages in one number: reading five values out of an array took half of the settle
+settle_packed = """
+    update <job> set status = <to:succeed>, lease = <job>.lease + 1, lease_until = null, result = null,
+      started_at = max(coalesce(claimed_at, created_at), <now> - ((given.value >> 10) & 1023)),
+      finished_at = max(coalesce(claimed_at, created_at), <now> - (given.value & 1023))
+    from json_each($2) as given
+    where <job>.id = given.value >> 32 and <job>.lease = ((given.value >> 20) & 4095)"""
+record_attempts = f"""
+    insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                           error_detail, traceback, next_run_at)
+    select job.id, job.attempt, given.attempt_status, coalesce(job.claimed_at, job.created_at),
+           case when given.hold_ms is null then
+             coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - given.started_age_ms),
+                      job.started_at) end,
+           max(coalesce(job.claimed_at, job.created_at), <now> - given.finished_age_ms), job.worker,
+           given.error_code, given.error_detail, given.traceback, <now> + given.delay_ms
+    from {given(Settlement, "$3")} cross join <job> as job
+    where given.attempt_recorded and job.id = given.id and job.lease = given.lease"""
+settle_others = f"""
+    update <job> set status = given.status, lease = <next:<job>.lease>, lease_until = null,
+      attempt = max(0, attempt - given.attempt_returned), lost = min(<job>.lost + given.lost, {LARGEST}),
+      claimed_at = case when given.final then claimed_at end,
+      started_at = case when given.final
+        then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at) end,
+      finished_at = case when given.final
+        then max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms) end,
+      run_at = coalesce(<now> + given.delay_ms, run_at),
+      expires_at = case when given.attempt_returned and given.attempt_recorded and given.hold_ms is null
+                        then null else expires_at end,
+      held = case when given.hold_ms is null then held else 'mismatch' end,
+      held_until = case when given.hold_ms is null then case when not given.attempt_recorded then held_until end
+                        when held_until > <now> then held_until else <now> + given.hold_ms end,
+      result = given.result, error_code = given.error_code, error_detail = given.error_detail,
+      traceback = given.traceback
+    from {given(Settlement, "$3")}
+    where <job>.id = given.id and <job>.lease = given.lease"""
+
+live = """
+    select json_group_array(job.id) from json_each($1) as given cross join <job> as job
+    where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')"""
+savepoint = "savepoint rowcall_settle"
+back_to_savepoint = "rollback to rowcall_settle"
+complete = """
+    update <job> set status = <to:succeed>, lease = <next:lease>, lease_until = null, result = $4,
+      started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - $5), started_at),
+      finished_at = max(coalesce(claimed_at, created_at), <now>)
+    where id = $2 and lease = $3
+    returning id, 0"""
+mark_started = """
+    update <job> set started_at = max(claimed_at, <now> - json_extract(given.value, '$[1]'))
+    from json_each($3) as given
+    where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')"""
+mark_progress = """
+    update <job> set progress = json_extract(given.value, '$[1]'),
+      progress_message = json_extract(given.value, '$[2]'), heartbeat_at = <now>
+    from json_each($3) as given
+    where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')"""
+in_use = """
+    select exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'),
+      exists (select 1 from <slot>), 0"""
+
+register_worker = """
+    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+    values ($2, $3, $4, $5, $6, $7, $8, $9, <now>, <now>)"""
+survey = f"""
+    select (select json_group_array(json_array(name, host, beat, lease_ms, lock_path))
+            from (select * from <worker> order by name)),
+      exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})"""
+owned_by = f"{_OWNED} (select * from {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
+running_of = owned_by
+orphans = f"{_OWNED} (select * from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"
+lease_expired = f"{_OWNED} (select * from {_LEASE_EXPIRED} order by lease_until limit $2)"

@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import cast
 
 from rowcall.domain.job import Job, Status
-from rowcall.store import rows
+from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter
 from rowcall.store.sources import SOURCES, Source, fits, sources_of
 from rowcall.store.speech import as_json, plain
 from rowcall.store.sqlite.groups import groups_of, name_of
-from rowcall.store.sqlite.sql import JOB_COLUMNS
 from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
 
 HIGHEST_ID = 2**63 - 1
 MOST_GROUPS_MERGED = 100
-_SHOWN = ", ".join(f"job.{column.strip()}" for column in JOB_COLUMNS.split(","))
-_BY_IDS = f"select {_SHOWN} from json_each(?1) as given cross join <job> as job on job.id = given.value order by 1 desc"
-_NEWEST = f"select {_SHOWN} from <job> as job where job.id < ?2 order by job.id desc limit ?1"
+_BY_IDS = (
+    "select <job_columns> from json_each(?1) as given cross join <job> as job on job.id = given.value order by 1 desc"
+)
+_NEWEST = "select <job_columns> from <job> as job where job.id < ?2 order by job.id desc limit ?1"
 _RUNNING = """
     select id from <job> indexed by <prefix>job_owned where status = <running> and id < ?2
       and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
-_TAGGED = f"""
-    select {_SHOWN} from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id
+_TAGGED = """
+    select <job_columns> from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id
     where tagged.tag = ?3 and tagged.job_id < ?2 and (?4 is null or job.queue = ?4) and (?5 is null or job.type = ?5)
     order by tagged.job_id desc limit ?1"""
 _TAGGED_AND_STATUS = _TAGGED.replace("where tagged.tag = ?3", "where tagged.tag = ?3 and tagged.status = ?6")
@@ -48,7 +48,7 @@ class SqlitePages:
         if wanted.tag is not None:
             return (yield from self._tagged(wanted, before))
         if wanted.status is wanted.queue is wanted.type is None:
-            return (yield from fetch(Statement(self.newest, (wanted.limit, before), rows.job_from_row)))
+            return (yield from fetch(Statement(self.newest, (wanted.limit, before), job_from_row)))
         ids: list[int] = []
         for source in sources_of(wanted):
             found = yield from fetch(plain(self.groups[source]))
@@ -62,13 +62,13 @@ class SqlitePages:
             statement = plain(self.running, wanted.limit, before, wanted.queue, wanted.type)
             ids += [cast("int", row[0]) for row in (yield from fetch(statement))]
         newest = sorted(ids, reverse=True)[: wanted.limit]
-        return (yield from fetch(Statement(self.by_ids, (as_json(newest),), rows.job_from_row)))
+        return (yield from fetch(Statement(self.by_ids, (as_json(newest),), job_from_row)))
 
     def _tagged(self, wanted: Filter, before: int) -> Plan[list[Job]]:
         given: tuple[Parameter, ...] = (wanted.limit, before, wanted.tag, wanted.queue, wanted.type)
         if wanted.status is None:
-            return fetch(Statement(self.tagged, given, rows.job_from_row))
-        return fetch(Statement(self.tagged_and_status, (*given, wanted.status), rows.job_from_row))
+            return fetch(Statement(self.tagged, given, job_from_row))
+        return fetch(Statement(self.tagged_and_status, (*given, wanted.status), job_from_row))
 
     def first_ids(self, source: Source, groups: int) -> str:
         """The highest ids of so many groups of an index. Parameters: limit, id to go on from, then each group."""

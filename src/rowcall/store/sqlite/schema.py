@@ -16,7 +16,7 @@ from rowcall.domain.lifecycle import (
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
-from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
+from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED, TABLES
 
 LONGEST_STEP = 1_000_000  # more than one statement inserts
 
@@ -38,6 +38,14 @@ create table if not exists <migration> (
   oldest integer
 )
 """
+
+TABLE_EXISTS = "select 1 from sqlite_master where type = 'table' and name = '<migration>'"
+VERSION_FOUND = "select coalesce(max(version), 0) from <migration>"
+MISSING_TABLES = f"""
+    select column1 from (values {", ".join(f"('<{table}>')" for table in TABLES)})
+    where column1 not in (select name from sqlite_master where type = 'table')"""
+OLDEST_CODE = "select max(coalesce(oldest, version)) from <migration> where version > $1"
+RECORD_MIGRATION = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
 # Columns hold what they say. SQLite takes any value anywhere, and has STRICT tables only since 3.37.
 

@@ -53,7 +53,7 @@ def words(prefix: str) -> Words:
         "for_update": "",
         "next": next_of,
         **dict.fromkeys(("text", "int", "bigint", "real", "time", "json", "interval"), lambda number: f"${number}"),
-        **dict.fromkeys(("ms", "ms_or_null"), lambda time: time),
+        **dict.fromkeys(("ms", "ms_or_null", "ms_after", "span"), lambda time: time),
         "text_of": lambda column: column,
         "same": lambda values: " is ".join(values.split(", ")),
         "indexed": lambda index: f"indexed by <prefix>{index}",

@@ -8,8 +8,10 @@ from rowcall import Rowcall
 from rowcall.declare.policy import policy_of
 from rowcall.domain.lifecycle import Outcome, Tries, decide
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Ready, Registration
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
+from rowcall.store.jobs.marks import mark_started
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Ready, Registration
+from rowcall.store.jobs.recover import register
 from rowcall.store.jobs.settle import Ended, Then
 from rowcall.worker.upkeep.recovery import Recovery
 
@@ -32,7 +34,7 @@ class StoreWorker:
             lease_ms=round(lease_seconds * 1000),
             lock_path=None,
         )
-        jobs.write(lambda: jobs.dialect.register(registration, jobs.now_ms()))
+        jobs.write(lambda: register(jobs.dialect, registration, jobs.now_ms()))
 
     def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Taken:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
@@ -60,10 +62,11 @@ class StoreWorker:
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
-        self._jobs.write(lambda: self._jobs.dialect.mark_started([(ready.id, ready.lease, 0)], self._jobs.now_ms()))
+        self._jobs.write(lambda: mark_started(self._jobs.dialect, [(ready.id, ready.lease, 0)], self._jobs.now_ms()))
 
     def beat(self) -> bool:
-        return self._jobs.write(lambda: self._jobs.dialect.beat(self.name, self._jobs.now_ms()))
+        ask = self._jobs.dialect.ask
+        return bool(self._jobs.write(lambda: ask(HEARTBEAT_OF_WORKER, self._jobs.now_ms(), self.name)))
 
     def _round(self, ended: list[Ended], appetite: Appetite, books: Books | None = None) -> Taken:
         jobs = self._jobs

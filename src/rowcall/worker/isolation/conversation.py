@@ -11,7 +11,7 @@ from rowcall.declare.isolation import home_of
 from rowcall.domain.lifecycle import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations.flows import Bound
-from rowcall.store.dialect import NewJob
+from rowcall.store.new_job import NewJob
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.isolation.child_process import ChildProcess
 from rowcall.worker.isolation.exceptions import described, rebuilt

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.declare.isolation import Home
-from rowcall.store.dialect import NewJob, Ready
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
+from rowcall.store.new_job import NewJob
 
 
 class Hello(msgspec.Struct, tag=True):

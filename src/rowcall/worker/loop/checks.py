@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.dialect import Look
 from rowcall.store.jobs.claim import wanted_types
+from rowcall.store.jobs.queries import FIND_WORK, PEEK, Work
 from rowcall.wake.waiter import Waiter
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import KnownWork
@@ -32,12 +32,12 @@ class Checks:
         self.known.is_checked = True
 
     def check(self) -> None:
-        look = self.connection.read(self.queue.dialect.look(self.registrar.name, self.queue.now_ms()))
-        self.known.note_check(look)
-        if not look.registered:
+        (work,) = self.connection.read(self.queue.dialect.ask(FIND_WORK, self.queue.now_ms(), self.registrar.name))
+        self.known.note_check(work)
+        if not work.registered:
             self.ownership.lost = True
         appetite = self.claims.appetite()
-        wanted = wanted_types(appetite, look)
+        wanted = wanted_types(appetite, work)
         limits = appetite.queues or {}
         self.known.maybe_any = self.claims.any_offer or any(
             limits.get(queue) != 0
@@ -46,24 +46,24 @@ class Checks:
             for queue in wanted
             for task in wanted[queue]
         )
-        self.claims.warn_of_unknown(look)
+        self.claims.warn_of_unknown(work)
 
     def check_after_commit(self) -> None:
         """Another connection has committed something, most often the app for its own reasons: check that cheaply."""
-        glance = self.connection.read(self.queue.dialect.glance(self.queue.now_ms()))
-        if glance.any_ready:
+        (peek,) = self.connection.read(self.queue.dialect.ask(PEEK, self.queue.now_ms()))
+        if peek.any_ready:
             self.check()
             self.waiter.note_wakeup(useful=self.known.maybe_any)
             return
         self.waiter.note_wakeup(useful=False)
         self.known.note_check(
-            Look(
-                glance.now_ms,
-                glance.due_at_ms,
-                glance.expires_at_ms,
+            Work(
+                peek.now_ms,
+                peek.due_at_ms,
+                peek.expires_at_ms,
                 registered=True,
                 ready=[],
-                wake_at_ms=glance.wake_at_ms,
-                edges_unsure=glance.edges_unsure,
+                wake_at_ms=peek.wake_at_ms,
+                edges_unsure=peek.edges_unsure,
             )
         )

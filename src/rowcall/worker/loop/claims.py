@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from rowcall.context import logger
 from rowcall.queue import Queue
-from rowcall.store.dialect import Look, Ready
 from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.queries import Ready, Work
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt
@@ -60,7 +60,7 @@ class Claims:
         """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
-        attempt_at = self._attempts_at(taken.look.now_ms)
+        attempt_at = self._attempts_at(taken.work.now_ms)
         self.dispatcher.accept(
             [attempt_at(ready, False) for ready in taken.started],
             [attempt_at(ready, True) for ready in taken.buffered],
@@ -87,8 +87,8 @@ class Claims:
 
         return attempt_at
 
-    def warn_of_unknown(self, look: Look) -> None:
-        for queue, task in look.ready:
+    def warn_of_unknown(self, work: Work) -> None:
+        for queue, task in work.ready:
             if task in self.queue.tasks or task in self._unknown_tasks:
                 continue
             if self.queues is None or queue in self.queues:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from rowcall.base.clock import Clock, jittered
-from rowcall.store.dialect import Look
 from rowcall.store.jobs.claim import Taken
+from rowcall.store.jobs.queries import Work
 
 LONGEST_WAIT_SECONDS = 5.0
 FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS = 0.05, 1.0
@@ -19,7 +19,7 @@ class KnownWork:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._timer = clock.timer
-        self._look: Look | None = None
+        self._look: Work | None = None
         self._looked_at = 0.0
         self._swept_at = 0.0
         self._stuck_seconds = 0.0
@@ -31,12 +31,12 @@ class KnownWork:
         self.is_checked = False
         """Whether there was a check since the last round."""
 
-    def note_check(self, look: Look) -> None:
-        self._look, self._looked_at = look, self._timer()
+    def note_check(self, work: Work) -> None:
+        self._look, self._looked_at = work, self._timer()
 
     def note_round(self, taken: Taken) -> None:
         self.is_checked = False
-        self.note_check(taken.look)
+        self.note_check(taken.work)
         self._swept_at = self._timer()
         self._stuck_seconds = _backed_off(self._stuck_seconds, FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS, taken.stuck)
         # another claimer had the limit of some jobs: that is over in a moment

@@ -9,6 +9,7 @@ from rowcall.context import logger
 from rowcall.domain.lifecycle import Released
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.settler import Settler
 from rowcall.worker.registrar import Registrar
@@ -47,7 +48,8 @@ class Ownership:
     def _renew_lease(self) -> None:
         """Check that the worker is still registered; until then no handler starts."""
         sent_at = self.queue.clock.monotonic()
-        if self.connection.write(self.queue.dialect.beat(self.registrar.name, self.queue.now_ms())):
+        ask = self.queue.dialect.ask(HEARTBEAT_OF_WORKER, self.queue.now_ms(), self.registrar.name)
+        if self.connection.write(ask):
             self.registrar.lease.renew(sent_at)
         else:
             self.lost = True

@@ -14,6 +14,7 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.queue import Queue
+from rowcall.store.jobs.queries import MARK_LISTENING, OPEN_WRITERS
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.wake.postgres_listener import Listener
 from rowcall.wake.waiter import Wakeup
@@ -66,8 +67,8 @@ class PostgresWaiter:
         self._poll_seconds = 0.0
         if self._listener.listens and self._announced != self._worker():
             name = self._worker()
-            self._connection.write(self._dialect.mark_listening(name, True))
-            self._in_doubt = self._connection.read(self._dialect.open_writers())
+            self._connection.write(self._dialect.ask(MARK_LISTENING, name, 1))
+            self._in_doubt = set(self._connection.read(self._dialect.ask(OPEN_WRITERS)))
             self._announced = name
             self._doubt_seconds = FIRST_DOUBT_SECONDS
 
@@ -95,7 +96,7 @@ class PostgresWaiter:
     def _withdraw(self) -> None:
         name, self._announced = self._announced, ""
         self._in_doubt = set()
-        self._connection.write(self._dialect.mark_listening(name, False))
+        self._connection.write(self._dialect.ask(MARK_LISTENING, name, 0))
 
     def note_wakeup(self, *, useful: bool) -> None:
         """After many notifications about jobs of other workers, treat several as one."""
@@ -128,7 +129,7 @@ class PostgresWaiter:
 
     def _check_doubt(self) -> Wakeup:
         """Check whether one of the transactions in doubt has ended."""
-        remaining = self._in_doubt & self._connection.read(self._dialect.open_writers())
+        remaining = self._in_doubt.intersection(self._connection.read(self._dialect.ask(OPEN_WRITERS)))
         self._doubt_seconds = min(self._doubt_seconds * DOUBT_GROWTH, LAST_DOUBT_SECONDS)
         any_ended = remaining != self._in_doubt
         self._in_doubt = remaining

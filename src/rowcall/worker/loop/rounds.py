@@ -207,7 +207,7 @@ class Loop:
             self._waiter.note_wakeup(useful=False)
         self._waiting.is_notified = False
         if appetite.wants_any:
-            self._claims.warn_of_unknown(taken.look)
+            self._claims.warn_of_unknown(taken.work)
 
     def _note(self, appetite: Appetite, taken: Taken) -> None:
         """Remember what the round has found."""
@@ -215,12 +215,12 @@ class Loop:
         self._claims.note_offers(appetite, taken)
         self._known.maybe_any = taken.more or self._claims.any_offer
         if taken.unread:
-            failed = self._claims.unreadable(taken.unread, taken.look.now_ms)
+            failed = self._claims.unreadable(taken.unread, taken.work.now_ms)
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})
         any_claimed = bool(taken.started or taken.buffered or taken.riding or taken.unread)
-        self._known.note_fruitless(taken.look.ready if appetite.wants_any and not any_claimed else ())
+        self._known.note_fruitless(taken.work.ready if appetite.wants_any and not any_claimed else ())
         self._room.note_claimed(appetite, taken)
-        if not taken.look.registered:
+        if not taken.work.registered:
             self._ownership.lost = True
 
     def _accept(self, taken: Taken) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rowcall.domain.lifecycle import SUCCESS, Move
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
-from rowcall.store.dialect import Success
+from rowcall.store.jobs.queries import Success
 from rowcall.store.jobs.settle import Account, Ended
 from rowcall.worker.attempt import Attempt
 

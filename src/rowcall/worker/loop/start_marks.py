@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
+from rowcall.store.jobs.marks import mark_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 
 MARK_AFTER_SECONDS = 1.0
@@ -29,6 +30,6 @@ class StartMarks:
         attempts = self.dispatcher.unmarked(MARK_AFTER_SECONDS)
         if attempts:
             marks = [(*attempt.fence, round((now - attempt.started_at) * 1000)) for attempt in attempts]
-            self.connection.write(self.queue.dialect.mark_started(marks, self.queue.now_ms()))
+            self.connection.write(mark_started(self.queue.dialect, marks, self.queue.now_ms()))
         for attempt in attempts:
             attempt.marked = True

@@ -13,6 +13,7 @@ from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue import Queue
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
+from rowcall.store.jobs.queries import WORKERS
 from rowcall.worker.process.identity import host_name
 
 SILENCE_MS = 3_600_000
@@ -28,7 +29,7 @@ class HealthLog:
         asked_at = core.clock.wall()
         (at_ms,) = connection.read(core.dialect.ask(NOW, core.now_ms()))
         ahead = at_ms / 1000 - (asked_at + core.clock.wall()) / 2
-        workers = connection.read(core.dialect.workers())
+        workers = connection.read(core.dialect.ask(WORKERS))
         paused = {(one.kind, one.name) for one in connection.read(core.dialect.ask(PAUSED))}
         unfinished = connection.read(core.dialect.ask(UNFINISHED))
         found = list(

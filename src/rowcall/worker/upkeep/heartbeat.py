@@ -7,6 +7,7 @@ from contextlib import closing
 
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 
@@ -35,7 +36,9 @@ class Heartbeat:
     def _send(self, connection: Connection) -> None:
         worker, monotonic = self._registrar.name, self._core.clock.monotonic
         sent_at = monotonic()
-        registered = connection.write(self._core.dialect.beat(worker, self._core.now_ms()), one_statement=True)
+        registered = connection.write(
+            self._core.dialect.ask(HEARTBEAT_OF_WORKER, self._core.now_ms(), worker), one_statement=True
+        )
         self._confirmed_at = monotonic()
         if worker != self._registrar.name:
             return

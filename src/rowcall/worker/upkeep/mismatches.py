@@ -10,8 +10,8 @@ from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.queue import Queue
-from rowcall.store.dialect import Mismatch
 from rowcall.store.jobs.mismatches import fail_overdue
+from rowcall.store.jobs.queries import EXTEND_MISMATCHED, MISMATCHED, Mismatch
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
@@ -60,7 +60,7 @@ class Mismatches:
         while more:
             if stopping():
                 return
-            now_ms, jobs = core.read(core.dialect.mismatched(after, PAGE, core.now_ms()))
+            ((now_ms, jobs),) = core.read(core.dialect.ask(MISMATCHED, core.now_ms(), after, PAGE))
             for job in jobs:
                 seen.add(job.id)
                 if self._fits(job):
@@ -73,7 +73,7 @@ class Mismatches:
         self._drop_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
-            core.write(partial(core.dialect.extend_mismatched, ids, extension_ms, core.now_ms()))
+            core.write(partial(core.dialect.ask, EXTEND_MISMATCHED, core.now_ms(), ids, extension_ms))
         if fitting:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
         failed = sum(core.write(partial(fail_overdue, core.dialect, ids, core.now_ms())) for ids in _pages(overdue))

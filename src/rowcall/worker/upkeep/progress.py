@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from rowcall.queue import Queue
-from rowcall.store.dialect import Ready
+from rowcall.store.jobs.marks import mark_progress
+from rowcall.store.jobs.queries import Ready
 from rowcall.worker.service import Background
 
 PAUSE_SECONDS = 0.5
@@ -41,4 +42,4 @@ class Progress:
         if reports:
             rows = [(job_id, *report) for job_id, report in sorted(reports.items())]
             core = self._core
-            core.write(lambda: core.dialect.mark_progress(rows, core.now_ms()))
+            core.write(lambda: mark_progress(core.dialect, rows, core.now_ms()))

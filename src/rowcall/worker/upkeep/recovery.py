@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rowcall.context import logger
 from rowcall.drivers import liveness_file
 from rowcall.queue import Queue
-from rowcall.store.dialect import Peer
+from rowcall.store.jobs.queries import SURVEY, Peer
 from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Stopping, never
@@ -76,7 +76,7 @@ class Recovery:
         if self._heartbeat is not None and now - self._surveyed_at > 2 * (self._survey_seconds + CHECK_SECONDS):
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
-        survey = core.read(core.dialect.survey(core.now_ms()))
+        (survey,) = core.read(core.dialect.ask(SURVEY, core.now_ms()))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
         # a dead worker's file that no row names is another queue's, or its worker was never registered

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption, Rowcall, Status
+from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker
 
@@ -111,9 +112,9 @@ class TestClaim:
     def test_one_that_is_not_registered_is_given_nothing(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "one")
-        jobs.write(lambda: jobs.dialect.retire("one"))
+        jobs.write(lambda: jobs.dialect.ask(REMOVE_WORKER, "one"))
         taken = worker.claim()
-        assert not taken.look.registered
+        assert not taken.work.registered
         assert taken.started == []
 
     @pytest.mark.parametrize("limit", [0, -1, 1001, True, 1.5, "1"])

@@ -27,6 +27,7 @@ from rowcall.domain.lifecycle import (
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
 from rowcall.store.jobs.mismatches import fail_overdue
+from rowcall.store.jobs.queries import STAGE
 from rowcall.store.jobs.settle import settle_one
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
@@ -108,7 +109,7 @@ class Walk(NamedTuple):
 
     def stage(self) -> None:
         self.clock.advance(DELAY + 1)
-        self.run(lambda now_ms: self.jobs.dialect.stage(100, now_ms))
+        self.run(lambda now_ms: self.jobs.dialect.change(STAGE, now_ms, 100))
 
     def refuse(self) -> None:
         self.clock.advance(MISMATCH.grace_seconds + 1)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from rowcall import Rowcall, Status
 from rowcall.domain.lifecycle import Succeeded
+from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
@@ -127,7 +128,7 @@ class TestLostWorkers:
     def test_jobs_of_a_worker_that_nobody_knows_are_recovered(self, jobs: Rowcall) -> None:
         job_id = jobs.enqueue("send").id
         StoreWorker(jobs, "gone").claim()
-        jobs.write(lambda: jobs.dialect.retire("gone"))
+        jobs.write(lambda: jobs.dialect.ask(REMOVE_WORKER, "gone"))
         assert watcher(jobs).check() == 1
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.PENDING, 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall import Rowcall
 from rowcall.domain.lifecycle import Released, Reported
-from rowcall.store.dialect import NewJob
+from rowcall.store.new_job import NewJob
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker
 

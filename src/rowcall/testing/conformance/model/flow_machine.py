@@ -14,8 +14,8 @@ from rowcall.domain.errors import StepTaken
 from rowcall.domain.job import Chain, Status
 from rowcall.domain.lifecycle import Succeeded
 from rowcall.operations.flows import Bound
-from rowcall.store.dialect import NewJob
 from rowcall.store.jobs.settle import Then
+from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS
 from rowcall.testing.conformance.model.ends import ENDS, WorkerClaim
