@@ -12,7 +12,9 @@ import pytest
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.database import Connection
+from rowcall.store.jobs.queries import MARK_LISTENING, OPEN_WRITERS
 from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.statement import Query
 from rowcall.wake import waker as waker_module
 from rowcall.wake.postgres_listener import Listener
 from rowcall.wake.waiter import Wakeup
@@ -81,18 +83,17 @@ class Script:
 
     # the dialect and its connection: a plan is a value here
 
-    def mark_listening(self, worker: str, listening: bool) -> tuple[str, bool]:
-        return worker, listening
+    def ask(self, query: Query[object], *values: object) -> tuple[object, ...]:
+        assert query in (MARK_LISTENING, OPEN_WRITERS)
+        return values
 
-    def open_writers(self) -> None:
-        return None
-
-    def write(self, plan: tuple[str, bool]) -> None:
+    def write(self, plan: tuple[str, int]) -> None:
         if not self.reachable:
             raise StoreUnavailable("gone")
-        self.said.append(plan)
+        worker, listening = plan
+        self.said.append((worker, bool(listening)))
 
-    def read(self, plan: None) -> set[str]:
+    def read(self, plan: tuple[object, ...]) -> set[str]:
         if not self.reachable:
             raise StoreUnavailable("gone")
         self.asked += 1
@@ -411,7 +412,7 @@ def test_doubt_survives_a_server_that_fails_after_the_announcement(script: Scrip
     script.writers = {"3/1"}
     read = script.read
 
-    def fails_once(plan: None) -> set[str]:
+    def fails_once(plan: tuple[object, ...]) -> set[str]:
         script.read = read  # type: ignore[method-assign]
         raise StoreUnavailable("gone")
 
