@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.dialect import Look
 from rowcall.store.jobs.claim import Taken
+from rowcall.store.jobs.queries import Work
 from rowcall.worker.loop.known_work import (
     FIRST_RETRY_SECONDS,
     FIRST_STUCK_SECONDS,
@@ -17,10 +17,10 @@ from tests.worker.timers import StoppedClock
 NOW_MS = 5_000_000
 
 
-def look(*, due_in: float | None = None, wake_in: float | None = None, edges_unsure: bool = False) -> Look:
+def look(*, due_in: float | None = None, wake_in: float | None = None, edges_unsure: bool = False) -> Work:
     due_at_ms = None if due_in is None else NOW_MS + round(due_in * 1000)
     wake_at_ms = None if wake_in is None else NOW_MS + round(wake_in * 1000)
-    return Look(NOW_MS, due_at_ms, None, registered=True, ready=[], wake_at_ms=wake_at_ms, edges_unsure=edges_unsure)
+    return Work(NOW_MS, due_at_ms, None, registered=True, ready=[], wake_at_ms=wake_at_ms, edges_unsure=edges_unsure)
 
 
 def test_without_any_check_it_waits_for_the_longest_time() -> None:
