@@ -1,4 +1,4 @@
-"""What is asked of whoever follows jobs from where they are sent to where they run. `rowcall.observe` answers."""
+"""The interface of tracing, from an enqueue to its attempts. `rowcall.observe` implements it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Processing(Protocol):
     @property
     def log_fields(self) -> dict[str, object]: ...
     def end(self, transition: Transition | None) -> None:
-        """It is over, whether or not its handler goes on; None where nothing is to be said of its outcome yet."""
+        """End the span, even if the handler still runs; `None` if the outcome is not known yet."""
 
     def leave(self) -> None:
         """Its handler has ended, here."""

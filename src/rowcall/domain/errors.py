@@ -196,7 +196,7 @@ class BlobMissing(BlobUnreadable):
 
 
 class BlobDamaged(BlobUnreadable):
-    """The blob store returned bytes that differ from those that were stored."""
+    """The blob store returned other bytes than the stored ones."""
 
 
 class Control(Exception):

@@ -133,7 +133,7 @@ class TimedOut(msgspec.Struct, frozen=True):
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """Arguments or a result that no further attempt could mend."""
+    """Arguments or a result that no further attempt could change."""
 
     code: str
     detail: str
@@ -148,14 +148,14 @@ class Mismatched(msgspec.Struct, frozen=True):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A failure told by hand: `jobs.fail(job, code, detail)`."""
+    """A failure by hand: `jobs.fail(job, code, detail)`."""
 
     code: str
     detail: str
 
 
 class Released(msgspec.Struct, frozen=True):
-    """Given back. `started` is False for a job that only lay in a worker's buffer."""
+    """Released. `started` is False for a job that was only in a worker's buffer."""
 
     started: bool = True
 
@@ -167,7 +167,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class CancelRequested(msgspec.Struct, frozen=True):
-    """Somebody asked for its end while it ran."""
+    """A cancel was requested while it ran."""
 
     reason: str | None = None
 

@@ -62,7 +62,7 @@ def _unserved(due: Sequence[Unfinished], served: Sequence[frozenset[str] | None]
         yield Complaint(
             f"unserved queue {queue}",
             f"no worker serves {queue} ({count:,} waiting)",
-            "Start a worker for it, or correct the --queues of those that run",
+            "Start a worker for it, or correct the --queues of the running workers",
         )
 
 

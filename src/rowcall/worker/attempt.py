@@ -68,7 +68,7 @@ class Attempt:
     saw_cancelled = False
     stopped_because: Stop | None = None
     failed_while_stopping: Raised | Reported | None = None
-    """What its handler raised after it was told to stop; this does not use up the attempt."""
+    """What its handler raised after it was asked to stop; this does not use up the attempt."""
     transition: Transition | None = None
     large_result: str | None = None
     """A result that `put_large_result` must store elsewhere before `end`."""
@@ -239,7 +239,7 @@ class Attempt:
         if self.completed:  # used only if the completion was rolled back
             self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
-        # told to stop, and it returned: unless it checked `ctx.cancelled`, it has done all of its work
+        # asked to stop, and it returned: unless it checked `ctx.cancelled`, it has done all of its work
         if self.stopped_because is not None and (
             self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
         ):
@@ -336,7 +336,7 @@ class Attempt:
         return code == ROLLED_BACK_CODE or (self.completed and code is None)
 
     def stop(self, because: Stop) -> None:
-        """Tell the handler to stop."""
+        """Ask the handler to stop."""
         if not isinstance(self.stopped_because, Lost):
             self.stopped_because = because
         self.cancelled = True

@@ -22,7 +22,7 @@ from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.upkeep.progress import Progress
 
-_GOING_ON = "to complete a job that goes on with another takes"
+_GOING_ON = "to complete a job that continues with another takes"
 
 
 class Completion:

@@ -77,7 +77,7 @@ class Background:
         return self._stopped.is_set()
 
     def pause(self, seconds: float) -> bool:
-        """Wait; return whether to go on."""
+        """Wait; return whether to continue."""
         return not self._clock.wait(self._stopped, seconds)
 
     def attempt(self, step: Callable[[], object]) -> bool:

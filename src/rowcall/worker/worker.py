@@ -126,7 +126,7 @@ class Worker:
         try:
             await finish_in_thread(lambda: self.start(loop))
         except BaseException:
-            await finish_in_thread(self.stop)  # `start` was cancelled, and has started it all the same
+            await finish_in_thread(self.stop)  # `start` was cancelled, but has started it
             raise
         return self
 

@@ -81,7 +81,7 @@ class ProcessLane:
             threading.Thread(target=self._serve, name="rowcall-process", daemon=True).start()
 
     def cancel(self, attempt: Attempt) -> None:
-        """End an attempt that was told to stop: it is over when its process is, or at once if it waits for one."""
+        """End an attempt that was asked to stop: it is over when its process is, or at once if it waits for one."""
         with self._lock:  # so that its child gets no other attempt meanwhile
             if (child := self._child_of.get(attempt)) is not None:
                 child.terminate()
@@ -90,7 +90,7 @@ class ProcessLane:
             self._end(attempt)
 
     def drop(self, attempt: Attempt) -> None:
-        """End an attempt that was told to stop: it is over at once, whatever its process still does."""
+        """End an attempt that was asked to stop: it is over at once, whatever its process still does."""
         with self._lock:
             if (child := self._child_of.get(attempt)) is not None:
                 self._dropped[child] = attempt

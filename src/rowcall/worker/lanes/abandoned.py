@@ -56,6 +56,6 @@ class Abandoned:
         return fences
 
     def _fences(self, attempts: Iterable[Attempt]) -> list[tuple[int, int]]:
-        """Leave out what was claimed under a former name: its ids may be those of other jobs by now."""
+        """Leave out what was claimed under a former name: other jobs may have its ids."""
         members = (member for attempt in attempts for member in attempt.members or (attempt,))
         return [member.fence for member in members if member.identity is self.identity]

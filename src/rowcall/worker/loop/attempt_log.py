@@ -31,7 +31,7 @@ def log_settled(attempt: Attempt) -> None:
             _log(attempt, logging.INFO, f"was cancelled {by}", transition)
         case Move.RELEASE if (failure := attempt.failed_while_stopping) is not None:
             failed = msgspec.structs.replace(transition, error_code=failure.code, error_detail=failure.detail)
-            _warn(attempt, "failed after it was told to stop; released", failed)
+            _warn(attempt, "failed after it was asked to stop; released", failed)
 
 
 def log_completed(attempt: Attempt) -> None:
@@ -41,11 +41,11 @@ def log_completed(attempt: Attempt) -> None:
 
 
 def log_ended_outside(attempt: Attempt) -> None:
-    _warn(attempt, "its attempt was ended from outside; its handler is told to stop")
+    _warn(attempt, "its attempt was ended from outside; its handler is asked to stop")
 
 
 def log_abandoned(attempt: Attempt) -> None:
-    what = "its handler goes on past its timeout, and keeps its slots in the worker and under limits until it ends"
+    what = "its handler runs past its timeout, and keeps its slots in the worker and under limits until it ends"
     for member in attempt.members or (attempt,):
         _warn(member, what)
 

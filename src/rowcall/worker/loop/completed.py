@@ -1,4 +1,4 @@
-"""Attempts whose rows a transaction of somebody else decides or locks."""
+"""Attempts whose rows another transaction decides or locks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Waiting for notifications of a PostgreSQL server: a commit of new jobs notifies the workers that listen.
 
 A busy worker does not listen, so that commits under load pay nothing for notifications. A worker announces that it
-listens before its last check for work. A transaction that was open at that moment may have decided to notify nobody, so
+listens before its last check for work. A transaction that was open at that moment may have decided not to notify, so
 the worker watches those transactions until they end.
 """
 

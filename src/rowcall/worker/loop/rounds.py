@@ -119,7 +119,7 @@ class Loop:
         self._settler.release(self._dispatcher.take_unstarted())
 
     def _release_all(self) -> None:
-        """After Ctrl-C in a drain, or an error of ours: settle what ended and release the rest, if that is possible."""
+        """After Ctrl-C in a drain, or an internal error: settle what ended and release the rest, if possible."""
         self.stop_claiming()
         self.release_unstarted()
         self._dispatcher.stop_all()

@@ -59,7 +59,7 @@ def _own_process() -> None:
     """Choose settings that only the owner of a process may choose.
 
     The loop releases the interpreter at each statement, and should get it back soon beside a busy handler. What was
-    imported by now stays for good, so the garbage collector need not check it again.
+    already imported stays for good, so the garbage collector need not check it again.
     """
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     gc.collect()

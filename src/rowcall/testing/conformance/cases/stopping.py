@@ -56,7 +56,7 @@ class TestStopping:
         job_id = patient.enqueue().id
         assert self.end(real, began.is_set, job_id) == ("pending", None, 0)
         assert [attempt.status for attempt in real.attempts(job_id)] == ["released"]
-        line = f"job {job_id} (patient): failed after it was told to stop; released ("
+        line = f"job {job_id} (patient): failed after it was asked to stop; released ("
         assert [message for message in caplog.messages if message.startswith(line)]
 
     @pytest.mark.parametrize(("chosen", "ended"), CHOSEN, ids=lambda value: type(value).__name__)
