@@ -19,8 +19,8 @@ class KnownWork:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._timer = clock.timer
-        self._look: Work | None = None
-        self._looked_at = 0.0
+        self._work: Work | None = None
+        self._checked_at = 0.0
         self._swept_at = 0.0
         self._stuck_seconds = 0.0
         self._retry_seconds = 0.0
@@ -32,7 +32,7 @@ class KnownWork:
         """Whether there was a check since the last round."""
 
     def note_check(self, work: Work) -> None:
-        self._look, self._looked_at = work, self._timer()
+        self._work, self._checked_at = work, self._timer()
 
     def note_round(self, taken: Taken) -> None:
         self.is_checked = False
@@ -52,7 +52,7 @@ class KnownWork:
 
     @property
     def is_old(self) -> bool:
-        return self._timer() - self._looked_at >= LONGEST_WAIT_SECONDS
+        return self._timer() - self._checked_at >= LONGEST_WAIT_SECONDS
 
     @property
     def waits_for_limit(self) -> bool:
@@ -61,24 +61,24 @@ class KnownWork:
     def seconds_to_due(self) -> float:
         """Return the time until something falls due by itself, by the database's clock, or has to be tried again."""
         retry_in = max(0.0, min(LONGEST_WAIT_SECONDS, self._retry_at - self._timer()))
-        if self._look is None:
+        if self._work is None:
             return retry_in
         # an edge stays unsure for as long as another transaction locks its blocker
-        sweep_in = SWEEP_SECONDS - (self._timer() - self._swept_at) if self._look.edges_unsure else LONGEST_WAIT_SECONDS
-        if self._look.next_at_ms is None:
+        sweep_in = SWEEP_SECONDS - (self._timer() - self._swept_at) if self._work.edges_unsure else LONGEST_WAIT_SECONDS
+        if self._work.next_at_ms is None:
             return min(retry_in, max(0.0, sweep_in))
-        stuck_in = self._stuck_seconds - (self._timer() - self._looked_at)
-        return min(retry_in, max(0.0, stuck_in, min(self._seconds_until(self._look.next_at_ms), sweep_in)))
+        stuck_in = self._stuck_seconds - (self._timer() - self._checked_at)
+        return min(retry_in, max(0.0, stuck_in, min(self._seconds_until(self._work.next_at_ms), sweep_in)))
 
     def seconds_to_schedule(self) -> float:
         """Return the time until a schedule or a rate limit needs a round."""
-        at_ms = self._look.wake_at_ms if self._look is not None else None
+        at_ms = self._work.wake_at_ms if self._work is not None else None
         return LONGEST_WAIT_SECONDS if at_ms is None else min(LONGEST_WAIT_SECONDS, self._seconds_until(at_ms))
 
     def _seconds_until(self, at_ms: int) -> float:
-        assert self._look is not None
-        since = self._timer() - self._looked_at
-        return max(0.0, (at_ms - self._look.now_ms) / 1000 - since, self._stuck_seconds - since)
+        assert self._work is not None
+        since = self._timer() - self._checked_at
+        return max(0.0, (at_ms - self._work.now_ms) / 1000 - since, self._stuck_seconds - since)
 
 
 def _backed_off(seconds: float, first: float, last: float, again: bool) -> float:

@@ -1,0 +1,85 @@
+"""How many jobs the loop may claim."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.queries import Work
+from rowcall.worker.attempt import Attempt
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.room import STALE_SECONDS, Room
+from tests.worker.support import claimed
+from tests.worker.timers import StoppedClock
+
+WORK = Work(0, None, None, registered=True, ready=[])
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def dispatcher(clock: StoppedClock) -> Dispatcher:
+    return Dispatcher(2, lambda: None, clock, None)
+
+
+@pytest.fixture
+def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
+    finish = threading.Event()
+
+    @jobs.task
+    def wait(number: int) -> None:
+        finish.wait(30)
+
+    wait.enqueue_many([{"number": number} for number in range(3)])
+    yield claimed(jobs, 3)
+    finish.set()
+
+
+def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, clock: StoppedClock) -> None:
+    room = Room(dispatcher, clock)
+    assert room.free() == (2, 0)
+    assert room.any
+    room.stopping = True
+    assert room.free() == (0, 0)
+    assert not room.any
+
+
+def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
+    room = Room(dispatcher, clock)
+    for _ in range(20):
+        room.note_claimed(Appetite(worker="w", slots=2), Taken(WORK, started=[attempts[0].ready]))
+        clock.at += 0.01
+        room.note_finished(10)
+    slots, buffer = room.free()
+    assert slots == 2
+    assert 25 <= buffer <= 50  # what a thousand jobs a second are in 50 ms
+
+
+def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
+    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
+) -> None:
+    room = Room(dispatcher, clock)
+    dispatcher.accept(attempts[:2], [])
+    room.note_claimed(Appetite(worker="w", slots=0, buffer=10), Taken(WORK, slot_wanted=True))
+    assert room.free() == (0, 0)
+    assert room.enough_to_do
+
+
+def test_a_buffer_behind_slow_jobs_becomes_stale(
+    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
+) -> None:
+    room = Room(dispatcher, clock)
+    assert not room.is_stale(any_ended=False)
+    dispatcher.accept(attempts[:2], attempts[2:])
+    clock.at += STALE_SECONDS / 2
+    assert not room.is_stale(any_ended=False)
+    clock.at += STALE_SECONDS
+    assert room.is_stale(any_ended=False)
+    assert not room.is_stale(any_ended=True)

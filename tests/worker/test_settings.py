@@ -1,0 +1,43 @@
+"""The options of a worker, as they are written and checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall import InvalidOption
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, settings
+
+
+@pytest.mark.parametrize(
+    ("queues", "parsed", "text"),
+    [
+        (None, None, "*"),
+        ("mail=10, default", {"mail": 10, "default": None}, "mail=10,default"),
+        (["mail", "default"], {"mail": None, "default": None}, "mail,default"),
+        ({"mail": 2}, {"mail": 2}, "mail=2"),
+    ],
+)
+def test_queues_have_several_forms(queues: Queues, parsed: dict[str, int | None] | None, text: str) -> None:
+    found = settings(queues=queues)
+    assert (found.queues, found.queues_text) == (parsed, text)
+    assert found.concurrency == DEFAULT_CONCURRENCY
+
+
+@pytest.mark.parametrize(
+    ("queues", "problem"),
+    [
+        ("", "empty"),
+        ([], "must name a queue"),
+        ("mail=many", "must be name or name=number"),
+        ({"mail": 0}, "must be a whole number above 0"),
+        ("*", "leave queues out to serve all"),
+    ],
+)
+def test_an_error_says_what_is_wrong_with_queues(queues: Queues, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=f"^queues.*{problem}"):
+        settings(queues=queues)
+
+
+def test_served_queues_are_stored_as_json() -> None:
+    assert settings(queues="mail=10,default").served == '["mail","default"]'
+    assert settings().served is None
