@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
-from rowcall.cli.doctor import server, server_sql
+from rowcall.cli.doctor import queue_facts, server, server_sql
 from rowcall.cli.doctor.server_connection import ServerConnection, connected
 from rowcall.store.postgres.words import render
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
@@ -64,7 +64,8 @@ def test_a_healthy_server_is_said_to_be_well(run: Run, durable_url: str, examine
 
 def test_each_question_can_be_asked(server_queue: Rowcall, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
-        queries = server_sql.queries()
+        texts = {**vars(server_sql), **vars(queue_facts)}
+        queries = {name: text for name, text in texts.items() if name.isupper() and not name.startswith("_")}
         assert len(queries) > 20
         for name, question in queries.items():
             connection.execute(f"prepare {name.lower()} as {render(question, 'rowcall_')}".encode())

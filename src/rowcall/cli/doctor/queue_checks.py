@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from rowcall.base.text import span
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.doctor.queue_facts import Count, Facts, SeenWorker
 from rowcall.cli.target import Target
 from rowcall.domain.job import what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
@@ -17,36 +17,6 @@ from rowcall.store.dialect import RESTORE_ADVICE, Version
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
 FUTURE_SECONDS = 5.0
-
-Count = tuple[str, int]
-
-
-class SeenWorker(NamedTuple):
-    name: str
-    queues: str
-    state: Liveness
-    silent_seconds: float
-    running: int
-
-
-class Facts(NamedTuple):
-    """What the checks need to know; times are seconds."""
-
-    workers: Sequence[SeenWorker]
-    due: int
-    longest_wait: float
-    paused: Sequence[tuple[str, str, str | None, float]]
-    """Kind, name, by whom, and for how long."""
-    kept_slots: Sequence[tuple[str, str, int]]
-    """Slots of handlers that still run after their attempts ended: the limit, the worker and the job."""
-    ready_by_queue: Sequence[Count]
-    ready_by_type: Sequence[tuple[str, int, float]]
-    """With the longest wait of each task."""
-    mismatched: int
-    mismatched_sample: tuple[int, str, str | None, str | None] | None
-    """A job whose arguments no worker accepts: its id, task, the worker that refused it, and why."""
-    newest_ahead: float
-    """How far in the future the newest job was created."""
 
 
 def check_queue(facts: Facts, target: Target) -> Iterator[Finding]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from rowcall.base.text import span
 from rowcall.cli.doctor import queue_checks, server_sql
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
-from rowcall.cli.doctor.queue_checks import MOST_SHOWN, Facts, SeenWorker
+from rowcall.cli.doctor.queue_checks import MOST_SHOWN
+from rowcall.cli.doctor.queue_facts import read_facts
 from rowcall.cli.doctor.server_connection import ServerConnection
 from rowcall.cli.target import Target
 from rowcall.drivers.runner import run
 from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
-from rowcall.overview.liveness import liveness
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.postgres.schema import NEWEST_VERSION
 
@@ -34,7 +34,7 @@ def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
         yield "privileges", lambda: _privileges(server)
         yield "autovacuum", lambda: _autovacuum(server, prefix)
         yield "dead rows", lambda: _dead_rows(server, prefix)
-        yield "workers", lambda: queue_checks.check_queue(_facts(server), target)
+        yield "workers", lambda: queue_checks.check_queue(read_facts(server.rows), target)
 
 
 def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
@@ -148,24 +148,4 @@ def _locks(server: ServerConnection, prefix: str) -> Iterator[Finding]:
         f"{len(blocked)} {'session waits' if len(blocked) == 1 else 'sessions wait'} for a lock on {prefix}job,"
         f" held by process {', '.join(holders)}",
         "If the same process keeps it, end its transaction (ALTER TABLE, LOCK)",
-    )
-
-
-def _facts(server: ServerConnection) -> Facts:
-    due, longest_wait = server.row(server_sql.DUE)
-    workers = [
-        SeenWorker(name, queues, liveness(lock_path, silent_seconds, lease_seconds), silent_seconds, running)
-        for name, queues, lock_path, lease_seconds, silent_seconds, running in server.rows(server_sql.WORKERS)
-    ]
-    return Facts(
-        workers=workers,
-        due=due,
-        longest_wait=longest_wait,
-        paused=server.rows(server_sql.PAUSED),
-        kept_slots=server.rows(server_sql.KEPT_SLOTS),
-        ready_by_queue=server.rows(server_sql.BY_QUEUE),
-        ready_by_type=server.rows(server_sql.BY_TYPE),
-        mismatched=server.row(server_sql.MISMATCHED_COUNT)[0],
-        mismatched_sample=next(iter(server.rows(server_sql.MISMATCHED)), None),
-        newest_ahead=max((seconds for (seconds,) in server.rows(server_sql.NEWEST)), default=0.0),
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 from rowcall.cli.doctor import queue_checks
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
 from rowcall.cli.doctor.probe import open_read_only, version_in
-from rowcall.cli.doctor.queue_checks import MOST_SHOWN, Facts, SeenWorker
+from rowcall.cli.doctor.queue_checks import MOST_SHOWN
+from rowcall.cli.doctor.queue_facts import read_facts
 from rowcall.cli.target import Target
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
-from rowcall.overview.liveness import liveness
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from rowcall.store.sqlite.words import TABLES, render
 
@@ -44,30 +43,7 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> 
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
-        yield from queue_checks.check_queue(_facts(raw, prefix), target)
-
-
-def _facts(raw: sqlite3.Connection, prefix: str) -> Facts:
-    def rows(sql: str) -> list[tuple[Any, ...]]:
-        return raw.execute(render(sql, prefix)).fetchall()
-
-    due, longest_ms = rows(_DUE)[0]
-    workers = [
-        SeenWorker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
-        for name, queues, lock_path, lease_ms, silent_ms, running in rows(_WORKERS)
-    ]
-    return Facts(
-        workers=workers,
-        due=due,
-        longest_wait=longest_ms / 1000,
-        paused=[(kind, name, actor, ms / 1000) for kind, name, actor, ms in rows(_PAUSED)],
-        kept_slots=rows(_KEPT_SLOTS),
-        ready_by_queue=rows(_BY_QUEUE),
-        ready_by_type=[(name, count, waited_ms / 1000) for name, count, waited_ms in rows(_BY_TYPE)],
-        mismatched=rows(_MISMATCHED_COUNT)[0][0],
-        mismatched_sample=next(iter(rows(_MISMATCHED)), None),
-        newest_ahead=max((ms / 1000 for (ms,) in rows(_NEWEST)), default=0.0),
-    )
+        yield from queue_checks.check_queue(read_facts(lambda sql: raw.execute(render(sql, prefix)).fetchall()), target)
 
 
 def _integrity(raw: sqlite3.Connection) -> Finding:
@@ -149,32 +125,3 @@ select name from sqlite_master as one
 where type = 'table' and name like '%migration'
   and exists (select 1 from sqlite_master where name = substr(one.name, 1, length(one.name) - 9) || 'job_tag')
 """
-_WORKERS = """
-select name, queues, lock_path, lease_ms, <clock> - beat_at,
-       (select count(*) from <job> where status = 'running' and lease_until is null and worker = name)
-from <worker>
-"""
-_DUE = """
-select (select count(*) from <job> where status = 'pending')
-     + (select count(*) from <job> where status = 'scheduled' and run_at <= <clock>),
-       <clock> - min(
-         ifnull((select min(max(run_at, created_at)) from <job> where status = 'pending' and held is null), <clock>),
-         ifnull((select min(max(run_at, created_at)) from <job>
-                 where status = 'scheduled' and run_at <= <clock>), <clock>))
-"""
-_READY = "where status = 'pending' and held is null"
-_BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue"
-_BY_TYPE = f"""
-select type, count(*), <clock> - min(max(run_at, created_at)) from <job> {_READY} group by type
-"""
-_HELD = "where status = 'pending' and held = 'mismatch'"
-_MISMATCHED_COUNT = f"select count(*) from <job> {_HELD}"
-_MISMATCHED = f"select id, type, worker, error_detail from <job> {_HELD} order by id limit 1"
-_PAUSED = "select kind, name, actor, max(0, <clock> - at) from <pause> order by kind, name"
-_KEPT_SLOTS = """
-select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker
-where not exists (
-  select 1 from <job> as job where job.id = slot.job_id and job.lease = slot.lease and job.status = 'running')
-order by slot.job_id, slot.limit_key
-"""
-_NEWEST = "select created_at - <clock> from <job> order by id desc limit 1"
