@@ -64,7 +64,8 @@ class Catalogue:
             sql = render(texts[topic, query.name] if query.text is None else query.text)
             if isinstance(query, Change):
                 sql = count_changes.format(sql)
-            used = max((int(number) for number in re.findall(r"[$?](\d+)", sql)), default=0)
+            bare = re.sub(r'"[^"]*"', "", sql)  # a schema may be called "tenant$1"
+            used = max((int(number) for number in re.findall(r"[$?](\d+)", bare)), default=0)
             if packed and isinstance(query, Packed):
                 self._decoders[query] = msgspec.json.Decoder(list[query.struct])  # type: ignore[name-defined]
             if used != len(query.kinds):
