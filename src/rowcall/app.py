@@ -1,42 +1,55 @@
-"""Rowcall: what a user holds."""
+"""Rowcall: what a user holds. Every method forwards to an operation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from datetime import timedelta
+import builtins
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from zoneinfo import ZoneInfo
 
-from rowcall.base.clock import Clock, SystemClock
+from rowcall.base.clock import SystemClock
+from rowcall.base.text import did_you_mean
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.limits import checked_queue_limit
-from rowcall.declare.options import TASK_OPTIONS, BatchOptions, Options, TaskOptions, checked
-from rowcall.domain.blobs import BlobStore
-from rowcall.domain.config import (
-    DEFAULT_BLOB_THRESHOLD,
-    DEFAULT_MISMATCH_GRACE_SECONDS,
-    DEFAULT_PAYLOAD_LIMIT,
-    configure,
-)
+from rowcall.declare.options import TASK_OPTIONS, BatchOptions, EnqueueOptions, Options, TaskOptions, checked
+from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask
-from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
-from rowcall.domain.job import Summary
+from rowcall.domain.job import (
+    Attempt,
+    BlockedBy,
+    Chain,
+    ChainPage,
+    ErrorGroup,
+    Event,
+    InProgress,
+    Job,
+    Page,
+    Paused,
+    Pruned,
+    RetentionReport,
+    Retries,
+    Schedule,
+    Stats,
+    Summary,
+    WorkerInfo,
+)
 from rowcall.domain.limits import Limit
-from rowcall.domain.retention import Retention
+from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.observe.endpoint import DEFAULT_HOST
 from rowcall.observe.extras import tracing_of
-from rowcall.operations.by_hand import ByHand
-from rowcall.operations.control import Steering
-from rowcall.operations.inspect import Looking
-from rowcall.operations.pauses import Pausing
-from rowcall.operations.results import Results
-from rowcall.operations.retention import Keeping
-from rowcall.operations.schedules import Schedules
-from rowcall.operations.stats import Observing
-from rowcall.operations.transacting import Transacting
+from rowcall.operations import by_hand, control, enqueue, flows, inspect, pauses, results, retention, schedules, stats
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.flows import Flow
+from rowcall.operations.job_filters import CancelFilter, RetryFilter
+from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
+from rowcall.operations.steps import Blocking
+from rowcall.operations.transaction import Transaction
+from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
 from rowcall.worker.settings import (
@@ -51,6 +64,9 @@ from rowcall.worker.worker import Worker
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound=BaseException)
+
+Schedulable = BaseTask[..., object]
+T = TypeVar("T", bound=Schedulable)
 
 
 class TaskDecorator(Protocol):
@@ -72,7 +88,7 @@ class BatchDecorator(Protocol):
     def __call__(self, function: Callable[..., R], /) -> BatchTask[R]: ...
 
 
-class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keeping, Steering, Pausing):
+class Rowcall:
     """A queue of background jobs in a database.
 
         jobs = Rowcall("sqlite:///app.db")
@@ -82,50 +98,77 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
 
         send_email.enqueue("a@example.com", subject="Order confirmed")
 
-    Opening is lazy: the database is opened, and its tables made, on first use. Without a URL, `$ROWCALL_URL` is taken,
-    else `sqlite:///rowcall.db`.
+    `url` is a `sqlite:///` or `postgresql://` URL, or a `pathlib.Path`. Without one, `$ROWCALL_URL` is read at the
+    first use, else it is `sqlite:///rowcall.db`; an application factory can call `configure` before that. The database
+    is opened, and its tables are made, at the first use.
+
+    Options:
+        table_prefix: what the names of the tables begin with; default `"rowcall_"`.
+        durability: `"full"` (a job survives a power cut once `enqueue` returns) or `"normal"` (faster; the last jobs
+            before a power cut may be lost). Default `"full"`.
+        default_queue: the queue of tasks that name none; default `"default"`.
+        auto_migrate: make and update the tables at the first use; default true. Otherwise call `migrate()`.
+        busy_timeout: how many seconds to wait for a lock or for a free connection; default 5.
+        listen_url: PostgreSQL only: a URL that leads past a pooler such as PgBouncer, for LISTEN.
+        pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
+        retention: a `Retention`: how long finished jobs are kept.
+        scrub: a function from str to str that removes secrets from errors before they are stored.
+        traceback_limit: how many characters of a traceback are stored; 0 stores none.
+        blobs: a `BlobStore` for large payloads and results; by default a folder or a table beside the jobs.
+        blob_threshold: from how many bytes on a payload or result is stored as a blob.
+        payload_limit: how many bytes a payload or result may have.
+        mismatch_grace: how many seconds a job waits for another worker if its arguments do not fit this one's task.
+        clock: a `Clock`, for tests.
+        tracing: record OpenTelemetry spans; default false.
     """
 
-    def __init__(
-        self,
-        url: str | Path | None = None,
-        *,
-        table_prefix: str = "rowcall_",
-        durability: str = "full",
-        default_queue: str = "default",
-        auto_migrate: bool = True,
-        busy_timeout: float = 5.0,
-        listen_url: str | None = None,
-        pool_size: int | None = None,
-        scrub: Scrub | None = None,
-        traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
-        blobs: BlobStore | None = None,
-        blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
-        payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
-        clock: Clock | None = None,
-        tracing: bool = False,
-        retention: Retention | None = None,
-        mismatch_grace: float | timedelta = DEFAULT_MISMATCH_GRACE_SECONDS,
-    ) -> None:
-        config = configure(
-            url,
-            table_prefix=table_prefix,
-            durability=durability,
-            default_queue=default_queue,
-            auto_migrate=auto_migrate,
-            busy_timeout=busy_timeout,
-            listen_url=listen_url,
-            pool_size=pool_size,
-            retention=retention,
-            scrub=scrub,
-            traceback_limit=traceback_limit,
-            blobs=blobs,
-            blob_threshold=blob_threshold,
-            payload_limit=payload_limit,
-            mismatch_grace=mismatch_grace,
-        )
-        super().__init__(config, clock or SystemClock())
-        self.tracing = tracing_of(tracing)
+    def __init__(self, url: str | Path | None = None, **options: Unpack[QueueOptions]) -> None:
+        self._url = url
+        self._options = options
+        self._queue = Queue(self._config)
+        self._schedules: builtins.list[Callable[[], None]] = []
+        self._apply(options)
+
+    def configure(self, url: str | Path | None = None, **options: Unpack[QueueOptions]) -> None:
+        """Set the URL and options later, once, before the first use: for application factories.
+
+        jobs = Rowcall()
+
+        def create_app(settings):
+            jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
+        """
+        if self._queue.is_open:
+            raise InvalidOption("configure", f"this queue is already in use, with {self._queue.database.name}")
+        self._url = self._url if url is None else url
+        self._options = {**self._options, **options}
+        self._apply(options)
+        self._queue.declared_schedules.clear()
+        for declare_again in self._schedules:  # their default queue may have changed
+            declare_again()
+        self._queue.database  # noqa: B018  # open it: a second call is refused
+
+    def _apply(self, options: QueueOptions) -> None:
+        """Check the options. What they say about the database is used when it is opened."""
+        if unknown := sorted(set(options) - set(QueueOptions.__annotations__)):
+            hint = did_you_mean(unknown[0], QueueOptions.__annotations__)
+            raise InvalidOption(unknown[0], f"unknown option{hint}")
+        config = self._config(checked_only=self._url is None)
+        queue = self._queue
+        queue.clock = self._options.get("clock") or SystemClock()
+        queue.tracing = tracing_of(self._options.get("tracing", False))
+        queue.options = config
+        queue.failures.configure(config.scrub, config.traceback_limit)
+        if self._url is not None:
+            queue.database  # noqa: B018  # it connects to nothing yet, and fails if a driver is missing
+
+    def _config(self, *, checked_only: bool = False) -> Config:
+        given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}
+        return configure(self._url, without_url=checked_only, **given)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"<Rowcall {self._queue.database.name if self._queue.is_open else 'without a URL yet'}>"
+
+    # declaring
 
     @overload
     def task(  # type: ignore[overload-overlap]
@@ -153,33 +196,33 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
 
     def _declare(self, function: Callable[..., object], options: Options) -> AnyTask | BatchTask[object]:
         if isinstance(function, BaseTask):
-            raise InvalidOption("task", f"{function.name!r} is a task already")
-        declared = declare(function, options)
+            raise InvalidOption("task", f"{function.name!r} is already a task")
+        declared, queue = declare(function, options), self._queue
         aliases = declared.options.aliases
         names = (declared.name, *aliases)
         for name in names:
-            if name in self.tasks:
+            if name in queue.tasks:
                 raise DuplicateTask(name)
         if declared.limits:
             for name in names:
-                self.limits.declare_task(name, declared.limits)
-        self.tasks.update(dict.fromkeys(names, declared))
-        self.aliases.update(dict.fromkeys(aliases, declared.name))
-        declared.failures, declared.queue = self.failures, self
+                queue.limits.declare_task(name, declared.limits)
+        queue.tasks.update(dict.fromkeys(names, declared))
+        queue.aliases.update(dict.fromkeys(aliases, declared.name))
+        declared.failures, declared.queue = queue.failures, queue
         if declared.options.isolated:
             remember(declared)
-        return task_of(self, declared)
+        return task_of(queue, declared)
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
-        self.limits.declare_queue(queue, checked_queue_limit(queue, limit))
+        self._queue.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
     def declared_task(self, name: str) -> Declaration:
-        """The declaration of that name; `UnknownTask` if there is none here."""
+        """Return the declaration of a task. `UnknownTask` if this process declares none with that name."""
         try:
-            return self.tasks[name]
+            return self._queue.tasks[name]
         except KeyError:
-            raise UnknownTask(name, sorted(self.tasks)) from None
+            raise UnknownTask(name, sorted(self._queue.tasks)) from None
 
     @overload
     def error_code(self, kind: type[E], code: str, /) -> str: ...
@@ -187,7 +230,9 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
     def error_code(self, kind: type[E], /) -> Callable[[Callable[[E], str]], Callable[[E], str]]: ...
 
     def error_code(self, kind: type[BaseException], code: str | None = None, /) -> object:
-        """The code of errors of your own: `jobs.error_code(Declined, "PAYMENT:DECLINED")`, or what a function says.
+        """Declare the code of your own errors: a text, or a function that returns one.
+
+        jobs.error_code(Declined, "PAYMENT:DECLINED")
 
         @jobs.error_code(UpstreamError)
         def upstream_code(error: UpstreamError) -> str:
@@ -195,11 +240,650 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         """
 
         def declare(code: str | CodeFunction) -> object:
-            self.failures.declare(kind, code)
+            self._queue.failures.declare(kind, code)
             return code
 
-        self.failures.check(kind)
+        self._queue.failures.check(kind)
         return declare if code is None else declare(code)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        *,
+        every: float | timedelta | None = None,
+        tz: str | ZoneInfo | None = None,
+        catch_up: CatchUp = DEFAULT_CATCH_UP,
+        name: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> Callable[[T], T]:
+        """Declare, above `@jobs.task`, when a task is enqueued by itself. Workers write the schedule when they start.
+
+        @jobs.schedule("0 9 * * *", tz="America/New_York", catch_up="one")
+        @jobs.task
+        def daily_digest() -> None: ...
+
+        `every` is an interval, instead of a cron line. `catch_up` says what happens to times that passed while no
+        worker ran: "skip" leaves them out, "one" enqueues one job for all of them, "all" enqueues one job for each.
+        """
+        timing = timing_of(cron, every, tz, catch_up)
+
+        def declare(task: T) -> T:
+            if not isinstance(task, BaseTask):
+                raise InvalidOption("schedule", f"goes above @jobs.task, and {task!r} is not a task")
+            given = task.name if name is None else name, self._name_of(task), arguments, queue, priority, timing
+            schedules.declare_schedule(self._queue, *given)
+            self._schedules.append(lambda: schedules.declare_schedule(self._queue, *given))
+            return task
+
+        return declare
+
+    # enqueueing
+
+    def enqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """Enqueue by name, from code that does not have the function.
+
+        >>> jobs.enqueue("send_email", {"to": "a@example.com"}, priority=10)  # doctest: +SKIP
+        """
+        return self._queue.run(enqueue.enqueue_by_name(self._queue, task, arguments, options))
+
+    async def aenqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`enqueue`, for async code. If it is cancelled while it waits, the job may still have been written."""
+        return await self._queue.arun(enqueue.enqueue_by_name(self._queue, task, arguments, options))
+
+    def transaction(self) -> Transaction:
+        """Return a block whose jobs are all written at its end, or none of them; `async with` works too.
+
+            with jobs.transaction():
+                for order in orders:
+                    charge.enqueue(order.id)
+
+        A block inside a block is a savepoint: an exception that leaves the inner one undoes only that.
+        """
+        return Transaction(self._queue)
+
+    def flow(self, *, connection: object = None) -> Flow:
+        """Return an empty graph of jobs, which is written in one transaction: the queue's, or the caller's."""
+        return Flow(self._queue, connection)
+
+    # chains
+
+    def start_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
+        """Enqueue steps, each of which starts when the one before has succeeded, and can read its result.
+
+        >>> jobs.start_chain([fetch.bind("a.csv"), load.bind(), report.bind()])  # doctest: +SKIP
+        """
+        return self._queue.run(flows.start_chain(self._queue, steps, connection))
+
+    async def astart_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
+        """`start_chain`, for async code."""
+        return await self._queue.arun(flows.start_chain(self._queue, steps, connection))
+
+    def chain(self, chain: Chain | Job | int) -> Chain:
+        """Return the chain with its steps. `JobNotFound` if there is none with this id."""
+        return self._queue.run(flows.get_chain(self._queue, chain))
+
+    async def achain(self, chain: Chain | Job | int) -> Chain:
+        """`chain`, for async code."""
+        return await self._queue.arun(flows.get_chain(self._queue, chain))
+
+    def list_chains(
+        self, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> ChainPage:
+        """Return one page of chains, newest first; `type` is that of the first step, `status` that of the chain."""
+        return self._queue.run(flows.list_chains(self._queue, type, status, limit, cursor))
+
+    async def alist_chains(
+        self, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> ChainPage:
+        """`list_chains`, for async code."""
+        return await self._queue.arun(flows.list_chains(self._queue, type, status, limit, cursor))
+
+    def complete_chain(self, chain: Chain | Job | int, result: object = None, *, actor: str | None = None) -> Chain:
+        """End a chain as succeeded from outside: its last step has this result, and steps before it are skipped."""
+        return self._queue.run(flows.complete_chain(self._queue, chain, result, actor))
+
+    async def acomplete_chain(
+        self, chain: Chain | Job | int, result: object = None, *, actor: str | None = None
+    ) -> Chain:
+        """`complete_chain`, for async code."""
+        return await self._queue.arun(flows.complete_chain(self._queue, chain, result, actor))
+
+    def cancel_chain(self, chain: Chain | Job | int, reason: str | None = None, *, actor: str | None = None) -> Chain:
+        """Cancel the steps that wait, and ask the running one to end. Jobs that wait for the chain are, too."""
+        return self._queue.run(flows.cancel_chain(self._queue, chain, reason, actor))
+
+    async def acancel_chain(
+        self, chain: Chain | Job | int, reason: str | None = None, *, actor: str | None = None
+    ) -> Chain:
+        """`cancel_chain`, for async code."""
+        return await self._queue.arun(flows.cancel_chain(self._queue, chain, reason, actor))
+
+    def delete_chain(self, chain: Chain | Job | int, *, cascade: bool = False) -> int:
+        """Delete a chain of which no step runs; return how many jobs were deleted.
+
+        `StillNeeded` while other jobs wait for one of its steps; with `cascade` those are deleted too.
+        """
+        return self._queue.run(flows.delete_chain(self._queue, chain, cascade=cascade))
+
+    async def adelete_chain(self, chain: Chain | Job | int, *, cascade: bool = False) -> int:
+        """`delete_chain`, for async code."""
+        return await self._queue.arun(flows.delete_chain(self._queue, chain, cascade=cascade))
+
+    # reading
+
+    @overload
+    def get(self, job: Job[R]) -> Job[R]: ...
+    @overload
+    def get(self, job: int) -> Job: ...
+
+    def get(self, job: Job | int) -> Job:
+        """Return the job as it is now, large payloads included. `JobNotFound` if there is none."""
+        return self._queue.run(inspect.get(self._queue, job))
+
+    @overload
+    async def aget(self, job: Job[R]) -> Job[R]: ...
+    @overload
+    async def aget(self, job: int) -> Job: ...
+
+    async def aget(self, job: Job | int) -> Job:
+        """`get`, for async code."""
+        return await self._queue.arun(inspect.get(self._queue, job))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        type: str | None = None,
+        tag: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """Return one page of jobs, newest first. Pass its `next_cursor` as `cursor` to get the next page.
+
+        A large payload or result is a reference in it; `get` returns the value.
+
+        >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
+        """
+        return self._queue.run(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor))
+
+    async def alist(
+        self,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        type: str | None = None,
+        tag: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """`list`, for async code."""
+        return await self._queue.arun(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor))
+
+    def attempts(self, job: Job | int) -> builtins.list[Attempt]:
+        """Return every attempt at the job, first to last."""
+        return self._queue.run(inspect.attempts(self._queue, job))
+
+    async def aattempts(self, job: Job | int) -> builtins.list[Attempt]:
+        """`attempts`, for async code."""
+        return await self._queue.arun(inspect.attempts(self._queue, job))
+
+    def timeline(self, job: Job | int) -> builtins.list[Event]:
+        """Return everything that happened to the job, in order."""
+        return self._queue.run(inspect.timeline(self._queue, job))
+
+    async def atimeline(self, job: Job | int) -> builtins.list[Event]:
+        """`timeline`, for async code."""
+        return await self._queue.arun(inspect.timeline(self._queue, job))
+
+    def blockers(self, job: Job | int) -> builtins.list[BlockedBy]:
+        """Return the jobs and chains that the job waits for, or waited for, in the order of `after`."""
+        return self._queue.run(inspect.blockers(self._queue, job))
+
+    async def ablockers(self, job: Job | int) -> builtins.list[BlockedBy]:
+        """`blockers`, for async code."""
+        return await self._queue.arun(inspect.blockers(self._queue, job))
+
+    def workers(self) -> builtins.list[WorkerInfo]:
+        """Return the worker processes that are registered now."""
+        return self._queue.run(inspect.workers(self._queue))
+
+    async def aworkers(self) -> builtins.list[WorkerInfo]:
+        """`workers`, for async code."""
+        return await self._queue.arun(inspect.workers(self._queue))
+
+    @overload
+    def result(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
+    @overload
+    def result(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
+
+    def result(self, job: Job[R] | Chain | int, *, timeout: float | timedelta | None = None) -> object:
+        """Wait until the job has ended, and return what its handler returned; of a chain, what its last step returned.
+
+        Without a `timeout` it waits for as long as it takes. `JobFailed` or `JobCancelled` if the job ended so,
+        `TimeoutError` if it has not ended in time, `JobNotFound` if it does not exist, or no longer.
+
+        >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
+        """
+        return self._queue.run(results.result(self._queue, job, timeout))
+
+    @overload
+    async def aresult(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
+    @overload
+    async def aresult(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
+
+    async def aresult(self, job: Job[R] | Chain | int, *, timeout: float | timedelta | None = None) -> object:
+        """`result`, for async code. Any number of tasks may wait at once."""
+        return await self._queue.arun(results.result(self._queue, job, timeout))
+
+    # questions
+
+    def stats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
+        """Return how many jobs are in each state, how long the oldest waits, and how fast jobs come and go.
+
+        Rates and percentiles are about the last `window` seconds, rounded up to full minutes.
+        """
+        return self._queue.run(stats.stats(self._queue, window))
+
+    async def astats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
+        """`stats`, for async code."""
+        return await self._queue.arun(stats.stats(self._queue, window))
+
+    def stuck(self, *, limit: int = 20) -> builtins.list[InProgress]:
+        """Return running jobs, longest without a heartbeat first."""
+        return self._queue.run(stats.stuck(self._queue, limit))
+
+    async def astuck(self, *, limit: int = 20) -> builtins.list[InProgress]:
+        """`stuck`, for async code."""
+        return await self._queue.arun(stats.stuck(self._queue, limit))
+
+    def retries(self) -> Retries:
+        """Return how many jobs have used how many attempts, in all and by type."""
+        return self._queue.run(stats.retries(self._queue))
+
+    async def aretries(self) -> Retries:
+        """`retries`, for async code."""
+        return await self._queue.arun(stats.retries(self._queue))
+
+    def top_errors(self, *, limit: int = 20) -> builtins.list[ErrorGroup]:
+        """Return failed jobs grouped by error code, most frequent first."""
+        return self._queue.run(stats.top_errors(self._queue, limit))
+
+    async def atop_errors(self, *, limit: int = 20) -> builtins.list[ErrorGroup]:
+        """`top_errors`, for async code."""
+        return await self._queue.arun(stats.top_errors(self._queue, limit))
+
+    def retention(self) -> RetentionReport:
+        """Return which jobs are kept, for how long, and what the next prune deletes."""
+        return self._queue.run(stats.retention(self._queue))
+
+    async def aretention(self) -> RetentionReport:
+        """`retention`, for async code."""
+        return await self._queue.arun(stats.retention(self._queue))
+
+    # steering
+
+    @overload
+    def retry(self, job: Job[R], *, actor: str | None = None) -> Job[R]: ...
+    @overload
+    def retry(self, job: int, *, actor: str | None = None) -> Job: ...
+    @overload
+    def retry(self, *, actor: str | None = None, **chosen: Unpack[RetryFilter]) -> int: ...
+
+    def retry(
+        self, job: Job | int | None = None, *, actor: str | None = None, **chosen: Unpack[RetryFilter]
+    ) -> Job | int:
+        """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
+
+        Or retry all jobs that fit a filter, failed ones unless `status` says otherwise, and return how many. An
+        `error_code` that ends with `*` matches all codes that begin so, `limit` is the highest number of jobs, and
+        `rate` is how many become due per second. Jobs that cannot run again, because another one has their key, are
+        left out.
+
+            jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
+        """
+        return self._queue.run(control.retry(self._queue, job, actor, chosen))
+
+    @overload
+    async def aretry(self, job: Job[R], *, actor: str | None = None) -> Job[R]: ...
+    @overload
+    async def aretry(self, job: int, *, actor: str | None = None) -> Job: ...
+    @overload
+    async def aretry(self, *, actor: str | None = None, **chosen: Unpack[RetryFilter]) -> int: ...
+
+    async def aretry(
+        self, job: Job | int | None = None, *, actor: str | None = None, **chosen: Unpack[RetryFilter]
+    ) -> Job | int:
+        """`retry`, for async code."""
+        return await self._queue.arun(control.retry(self._queue, job, actor, chosen))
+
+    @overload
+    def cancel(self, job: Job | int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    @overload
+    def cancel(self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]) -> int: ...
+
+    def cancel(
+        self,
+        job: Job | int | None = None,
+        reason: str | None = None,
+        *,
+        actor: str | None = None,
+        **chosen: Unpack[CancelFilter],
+    ) -> Job | int:
+        """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
+
+        An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it succeeds all the same, its
+        job is then cancelled. `WrongState` if the job has finished.
+
+        Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end.
+
+            jobs.cancel(status="pending", queue="mail", reason="wrong list")
+        """
+        return self._queue.run(control.cancel(self._queue, job, reason, actor, chosen))
+
+    @overload
+    async def acancel(self, job: Job | int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    @overload
+    async def acancel(
+        self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]
+    ) -> int: ...
+
+    async def acancel(
+        self,
+        job: Job | int | None = None,
+        reason: str | None = None,
+        *,
+        actor: str | None = None,
+        **chosen: Unpack[CancelFilter],
+    ) -> Job | int:
+        """`cancel`, for async code."""
+        return await self._queue.arun(control.cancel(self._queue, job, reason, actor, chosen))
+
+    def reschedule(
+        self,
+        job: Job | int,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+    ) -> Job:
+        """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait."""
+        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor))
+
+    async def areschedule(
+        self,
+        job: Job | int,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+    ) -> Job:
+        """`reschedule`, for async code."""
+        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor))
+
+    def set_priority(self, job: Job | int, priority: int, *, actor: str | None = None) -> Job:
+        """Change the priority within its queue; higher runs first. A running job has it from the next attempt on."""
+        return self._queue.run(control.set_priority(self._queue, job, priority, actor))
+
+    async def aset_priority(self, job: Job | int, priority: int, *, actor: str | None = None) -> Job:
+        """`set_priority`, for async code."""
+        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor))
+
+    def delete(self, job: Job | int) -> None:
+        """Delete a job that is not running, with its history."""
+        self._queue.run(control.delete(self._queue, job))
+
+    async def adelete(self, job: Job | int) -> None:
+        """`delete`, for async code."""
+        await self._queue.arun(control.delete(self._queue, job))
+
+    def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
+        """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
+
+        Running jobs go on, and waiting ones still expire. Pausing twice is the same as once. The queue `*` means every
+        queue, also those that do not exist yet.
+
+            jobs.pause("mail")
+            jobs.pause(task="send_email")
+            jobs.pause("*")
+        """
+        return self._queue.run(pauses.pause(self._queue, queue, task, actor))
+
+    async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
+        """`pause`, for async code."""
+        return await self._queue.arun(pauses.pause(self._queue, queue, task, actor))
+
+    def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
+        """Resume a queue or a task; return whether it was paused.
+
+        `resume("*")` ends `pause("*")`. A queue that was paused by its name stays paused.
+        """
+        return self._queue.run(pauses.resume(self._queue, queue, task, actor))
+
+    async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
+        """`resume`, for async code."""
+        return await self._queue.arun(pauses.resume(self._queue, queue, task, actor))
+
+    def paused(self) -> builtins.list[Paused]:
+        """Return the queues and tasks that are paused now, since when, and by whom."""
+        return self._queue.run(pauses.paused(self._queue))
+
+    async def apaused(self) -> builtins.list[Paused]:
+        """`paused`, for async code."""
+        return await self._queue.arun(pauses.paused(self._queue))
+
+    # schedules
+
+    def add_schedule(
+        self,
+        name: str,
+        task: str | Schedulable,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        cron: str | None = None,
+        every: float | timedelta | None = None,
+        tz: str | ZoneInfo | None = None,
+        catch_up: CatchUp = DEFAULT_CATCH_UP,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> Schedule:
+        """Write a schedule at once, or change the one with that name.
+
+        >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
+        """
+        given = self._name_of(task), arguments, queue, priority, timing_of(cron, every, tz, catch_up)
+        return self._queue.run(schedules.add_schedule(self._queue, name, *given))
+
+    async def aadd_schedule(
+        self,
+        name: str,
+        task: str | Schedulable,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        cron: str | None = None,
+        every: float | timedelta | None = None,
+        tz: str | ZoneInfo | None = None,
+        catch_up: CatchUp = DEFAULT_CATCH_UP,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> Schedule:
+        """`add_schedule`, for async code."""
+        given = self._name_of(task), arguments, queue, priority, timing_of(cron, every, tz, catch_up)
+        return await self._queue.arun(schedules.add_schedule(self._queue, name, *given))
+
+    def schedules(self) -> builtins.list[Schedule]:
+        """Return all schedules, by name."""
+        return self._queue.run(schedules.list_schedules(self._queue))
+
+    async def aschedules(self) -> builtins.list[Schedule]:
+        """`schedules`, for async code."""
+        return await self._queue.arun(schedules.list_schedules(self._queue))
+
+    def remove_schedule(self, name: str) -> None:
+        """Delete a schedule; its jobs stay. `ScheduleNotFound` if there is none with this name."""
+        self._queue.run(schedules.remove_schedule(self._queue, name))
+
+    async def aremove_schedule(self, name: str) -> None:
+        """`remove_schedule`, for async code."""
+        await self._queue.arun(schedules.remove_schedule(self._queue, name))
+
+    def run_schedule_now(self, name: str, *, actor: str | None = None) -> Job:
+        """Enqueue one more job of a schedule, paused or not; its times do not change."""
+        return self._queue.run(schedules.run_schedule_now(self._queue, name, actor))
+
+    async def arun_schedule_now(self, name: str, *, actor: str | None = None) -> Job:
+        """`run_schedule_now`, for async code."""
+        return await self._queue.arun(schedules.run_schedule_now(self._queue, name, actor))
+
+    def pause_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
+        """Let a schedule enqueue no jobs until it is resumed."""
+        return self._queue.run(schedules.pause_schedule(self._queue, name, actor))
+
+    async def apause_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
+        """`pause_schedule`, for async code."""
+        return await self._queue.arun(schedules.pause_schedule(self._queue, name, actor))
+
+    def resume_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
+        """Resume a schedule, with its next time from now: times that fell into the pause are not caught up on."""
+        return self._queue.run(schedules.resume_schedule(self._queue, name, actor))
+
+    async def aresume_schedule(self, name: str, *, actor: str | None = None) -> Schedule:
+        """`resume_schedule`, for async code."""
+        return await self._queue.arun(schedules.resume_schedule(self._queue, name, actor))
+
+    def _name_of(self, task: str | Schedulable) -> str:
+        if not isinstance(task, BaseTask):
+            return task
+        if not task.is_of(self._queue):
+            raise InvalidOption("task", f"{task.name!r} is declared on another queue")
+        return task.name
+
+    # by hand
+
+    def dequeue(
+        self,
+        worker: str,
+        *,
+        queues: Iterable[str] | None = None,
+        lease: float | timedelta = by_hand.DEFAULT_LEASE_SECONDS,
+    ) -> Job | None:
+        """Claim the next job that is due, or return None."""
+        return self._queue.run(by_hand.dequeue(self._queue, worker, lease, queues))
+
+    async def adequeue(
+        self,
+        worker: str,
+        *,
+        queues: Iterable[str] | None = None,
+        lease: float | timedelta = by_hand.DEFAULT_LEASE_SECONDS,
+    ) -> Job | None:
+        """`dequeue`, for async code."""
+        return await self._queue.arun(by_hand.dequeue(self._queue, worker, lease, queues))
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        lease: float | timedelta = by_hand.DEFAULT_LEASE_SECONDS,
+        queues: Iterable[str] | None = None,
+    ) -> builtins.list[Job]:
+        """Claim up to `limit` jobs for `lease` seconds by the database's clock; `heartbeat` renews it.
+
+        A job that is neither settled nor renewed by then is claimed by another worker, and the attempt counts.
+        """
+        return self._queue.run(by_hand.claim(self._queue, worker, limit, lease, queues))
+
+    async def aclaim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        lease: float | timedelta = by_hand.DEFAULT_LEASE_SECONDS,
+        queues: Iterable[str] | None = None,
+    ) -> builtins.list[Job]:
+        """`claim`, for async code. If it is cancelled, the jobs are released."""
+        return await self._queue.arun(by_hand.claim(self._queue, worker, limit, lease, queues))
+
+    def complete(self, job: Job, result: object = None) -> None:
+        """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours."""
+        self._queue.run(by_hand.complete(self._queue, job, result))
+
+    async def acomplete(self, job: Job, result: object = None) -> None:
+        """`complete`, for async code."""
+        await self._queue.arun(by_hand.complete(self._queue, job, result))
+
+    def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+        """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""
+        self._queue.run(by_hand.fail(self._queue, job, error, detail))
+
+    async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+        """`fail`, for async code."""
+        await self._queue.arun(by_hand.fail(self._queue, job, error, detail))
+
+    def heartbeat(self, job: Job) -> None:
+        """Renew the lease of a claimed job.
+
+        `JobCancelled` if someone has called `cancel(id)` meanwhile: stop, and `release` the job, which ends it.
+        """
+        self._queue.run(by_hand.heartbeat(self._queue, job))
+
+    async def aheartbeat(self, job: Job) -> None:
+        """`heartbeat`, for async code."""
+        await self._queue.arun(by_hand.heartbeat(self._queue, job))
+
+    def release(self, job: Job) -> None:
+        """Put a claimed job back at once, without using up an attempt."""
+        self._queue.run(by_hand.release(self._queue, job))
+
+    async def arelease(self, job: Job) -> None:
+        """`release`, for async code."""
+        await self._queue.arun(by_hand.release(self._queue, job))
+
+    # keeping
+
+    def prune(self, *, dry_run: bool = False) -> Pruned:
+        """Delete finished jobs whose retention has passed, with their history. Workers do it by themselves, too."""
+        return self._queue.run(retention.prune(self._queue, dry_run=dry_run))
+
+    async def aprune(self, *, dry_run: bool = False) -> Pruned:
+        """`prune`, for async code."""
+        return await self._queue.arun(retention.prune(self._queue, dry_run=dry_run))
+
+    def recount(self) -> None:
+        """Count all finished jobs again, after plain SQL has changed the state of jobs, which is not counted.
+
+        Other writers wait meanwhile: some seconds if there are millions of jobs.
+        """
+        self._queue.run(retention.recount(self._queue))
+
+    async def arecount(self) -> None:
+        """`recount`, for async code."""
+        await self._queue.arun(retention.recount(self._queue))
+
+    def vacuum(self) -> int:
+        """Free the space of deleted rows, as far as that blocks no one; return how many bytes were freed."""
+        return self._queue.run(retention.vacuum(self._queue))
+
+    async def avacuum(self) -> int:
+        """`vacuum`, for async code."""
+        return await self._queue.arun(retention.vacuum(self._queue))
+
+    def migrate(self) -> tuple[int, int]:
+        """Make or update the tables; return the version found and the version now. Safe from many processes at once."""
+        return self._queue.migrate()
+
+    async def amigrate(self) -> tuple[int, int]:
+        """`migrate`, for async code."""
+        return await self._queue.arun(Blocking(self._queue.migrate))
+
+    # working
 
     def worker(
         self,
@@ -211,7 +895,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         metrics_port: int | None = None,
         metrics_host: str = DEFAULT_HOST,
     ) -> Worker:
-        """A worker beside the rest of the program: `with jobs.worker():`, or `async with jobs.worker():`."""
+        """Return a worker that runs beside the rest of the program: `with jobs.worker():`, or `async with`."""
         chosen = settings(
             concurrency=concurrency,
             queues=queues,
@@ -220,7 +904,7 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
             metrics_port=metrics_port,
             metrics_host=metrics_host,
         )
-        return Worker(self, chosen, lambda: self.stats(window=60))
+        return Worker(self._queue, chosen, lambda: self.stats(window=60))
 
     def work(
         self,
@@ -245,13 +929,20 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         )
 
     def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
-        """Run all that is due now, here, and return what came of it: for tests and scripts."""
-        self.check_outside_block()
-        return Worker(self, settings(concurrency=concurrency, queues=queues)).drain()
+        """Run all jobs that are due now, in this process, and return how many ended how: for tests and scripts."""
+        self._queue.check_outside_block()
+        return Worker(self._queue, settings(concurrency=concurrency, queues=queues)).drain()
 
     async def adrain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
-        self.check_outside_block()
-        return await Worker(self, settings(concurrency=concurrency, queues=queues)).adrain()
+        """`drain`, for async code. If it is cancelled, it claims nothing more, and ends when its handlers have."""
+        self._queue.check_outside_block()
+        return await Worker(self._queue, settings(concurrency=concurrency, queues=queues)).adrain()
+
+    # closing
+
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""
+        self._queue.close()
 
     def __enter__(self) -> Rowcall:
         return self
@@ -268,3 +959,8 @@ class Rowcall(Schedules, Transacting, ByHand, Looking, Results, Observing, Keepi
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def queue_of(jobs: Rowcall) -> Queue:
+    """Return the queue behind a `Rowcall`: for the command line, integrations and tests."""
+    return jobs._queue

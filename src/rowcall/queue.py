@@ -1,122 +1,208 @@
-"""What every operation stands on: the dialect, the database, the clock, the declared tasks."""
+"""Queue: the parts that every operation needs, and the two drivers of operations."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import random
-import time
-from typing import Protocol, TypeVar
+import os
+import threading
+from collections.abc import Callable, Generator
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rowcall.base.clock import Clock
+from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
 from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
+from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.drivers.blob_folder import BlobFolder
+from rowcall.drivers.blob_table import BlobTable
+from rowcall.drivers.blobs import Blobs
+from rowcall.drivers.block import SharedTransaction, innermost_block
 from rowcall.drivers.caller.home import IdentityQuery
-from rowcall.drivers.database import MakePlan
-from rowcall.operations.blobs import Blobs
-from rowcall.operations.opening import open_store
-from rowcall.operations.transaction import Ground, Transaction, joined
+from rowcall.drivers.database import Database
+from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.enqueue import Member, alike, enqueue, enqueue_alike
+from rowcall.store.new_job import Inserted
 from rowcall.store.schedules.queries import DeclaredSchedule
-from rowcall.store.statement import Plan
+from rowcall.store.sqlite.dialect import SqliteDialect
 
 T = TypeVar("T")
 
 MIGRATION_PATIENCE_SECONDS = 60.0
 
 
-class Place(Protocol):
-    """Where a plan is run in somebody's transaction: on a connection of the caller's, or in a block of ours."""
+class Step(Generic[T]):
+    """Something that an operation needs done: `found = yield from step`."""
 
-    def run(self, plan: Plan[T]) -> T: ...
-    async def arun(self, plan: Plan[T]) -> T: ...
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Step[T], Any, T]:
+        result: T = yield self
+        return result
+
+    def run(self, queue: Queue) -> T:
+        raise NotImplementedError
+
+    async def arun(self, queue: Queue) -> T:
+        raise NotImplementedError
+
+
+Operation = Generator[Step[Any], Any, T]
+"""Something that a user can do, written once for sync and async code. A step that fails raises in the operation."""
+
+
+class ForCallers(NamedTuple):
+    """What is needed to run plans on connections of callers."""
+
+    dialect: Dialect
+    identity: IdentityQuery | None
+
+
+class Waiter(Protocol):
+    """Has a thread of this process, which ends when the queue is closed."""
+
+    pid: int
+
+    def close(self) -> None: ...
+
+
+class Parts(NamedTuple):
+    config: Config
+    dialect: Dialect
+    database: Database[Member, Inserted]
+    blobs: Blobs
 
 
 class Queue:
-    app_module: str | None = None
-    """The module that `rowcall work` was given: what child processes import first."""
+    """Nothing is connected before the first use, and `configure` is called then."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self.config = config
-        self.clock = clock
-        self.dialect, self.database = open_store(config)
+    def __init__(self, configure: Callable[[], Config], clock: Clock | None = None) -> None:
+        self.configure = configure
+        self.options = Config()
+        """The configuration as far as it is known before the URL is."""
+        self.clock = clock or SystemClock()
+        self.tracing: Tracing | None = None
         self.tasks: dict[str, Declaration] = {}
         """The declared tasks by name, and by each of their aliases."""
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}
         self.limits = KnownLimits()
-        self.blobs = Blobs(self)
-        self.failures = Failures(config.scrub, config.traceback_limit)
-        self.tracing: Tracing | None = None
-        self.open_transactions: set[Ground] = set()
-        self._turns = itertools.count()
+        self.failures = Failures()
+        self.app_module: str | None = None
+        """The module that `rowcall work` was started with: child processes import it first."""
+        self.open_transactions: set[SharedTransaction] = set()
+        self.for_callers: ForCallers | None = None
+        self.end_waiter: Waiter | None = None
+        self.turns = itertools.count()
+        """Which queue comes first when jobs are claimed by hand."""
         self._schema_ready = False
-        self.lent_dialect: Dialect | None = None
-        self._identity: IdentityQuery | None = None
+        self._parts: Parts | None = None
+        self._opening = threading.Lock()
+
+    # the parts that depend on the configuration, each a plain attribute after its first use
+
+    @cached_property
+    def config(self) -> Config:
+        return self._open().config
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        return self._open().dialect
+
+    @cached_property
+    def database(self) -> Database[Member, Inserted]:
+        return self._open().database
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        return self._open().blobs
+
+    @property
+    def is_open(self) -> bool:
+        return self._parts is not None
+
+    def _open(self) -> Parts:
+        with self._opening:
+            if self._parts is None:
+                config = self.configure()
+                dialect, database = _sqlite(config) if config.server is None else _postgres(config)
+                store = (
+                    config.blobs if config.blobs is not None else _blob_store(config, dialect, database, self.now_ms)
+                )
+                self._parts = Parts(
+                    config, dialect, database, Blobs(store, config.blob_threshold, config.payload_limit)
+                )
+            return self._parts
 
     def now_ms(self) -> int | None:
-        """A test's clock, or None for the database's own."""
+        """Return the time of a test's clock, or None to use the database's clock."""
         now = self.clock.now()
         return None if now is None else milliseconds_of(now)
 
-    def migrate(self) -> tuple[int, int]:
-        """Make or update the tables; gives the version found and the version now. Safe from many processes at once."""
-        versions = self._migrate(MIGRATION_PATIENCE_SECONDS)
-        self._schema_ready = True
-        return versions
+    # operations
 
-    async def amigrate(self) -> tuple[int, int]:
-        return await asyncio.get_running_loop().run_in_executor(None, self.migrate)
+    def run(self, operation: Operation[T] | Step[T]) -> T:
+        steps = iter(operation)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = step.run(self)
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            returned: T = stop.value
+            return returned
 
-    def _migrate(self, patience_seconds: float) -> tuple[int, int]:
-        """Try for a lock, briefly and again and again: in between, the others can go on."""
-        self.check_outside_block()
-        deadline = time.monotonic() + patience_seconds
-        while True:
-            try:
-                return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
-            except Conflict as error:
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(
-                        f"the tables could not be locked for {patience_seconds:g} s: {error.problem}",
-                        "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
-                    ) from error
-            time.sleep(random.uniform(0.5, 1.0))
+    async def arun(self, operation: Operation[T] | Step[T]) -> T:
+        """`run`, for async code. A cancellation is raised in the operation, which may take further steps."""
+        steps = iter(operation)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await step.arun(self)
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            returned: T = stop.value
+            return returned
 
-    def read(self, plan: Plan[T]) -> T:
-        self.ensure_schema()
-        return self.database.read(plan)
+    def check_outside_block(self) -> None:
+        """Refuse a write that would wait for the end of the block that it is in."""
+        if self.database.one_writer and innermost_block(self.database) is not None:
+            raise InvalidOption(
+                "transaction",
+                "only enqueueing can be written inside its block: SQLite has one writer, and that is the block;"
+                " do this before or after it",
+            )
 
-    def read_together(self, make_plan: MakePlan[T]) -> T:
-        self.ensure_schema()
-        return self.database.read(make_plan(), snapshot=True)
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""
+        if not self.is_open:
+            return
+        for transaction in list(self.open_transactions):
+            transaction.close()
+        waiter, self.end_waiter = self.end_waiter, None
+        if waiter is not None and waiter.pid == os.getpid():
+            waiter.close()
+        self.database.close()
 
-    async def aread_together(self, make_plan: MakePlan[T]) -> T:
-        await self.aensure_schema()
-        return await self.database.aread(make_plan(), snapshot=True)
-
-    def write(self, make_plan: MakePlan[T]) -> T:
-        self.check_outside_block()
-        self.ensure_schema()
-        return self.database.write(make_plan)
-
-    async def aread(self, plan: Plan[T]) -> T:
-        await self.aensure_schema()
-        return await self.database.aread(plan)
-
-    async def awrite(self, make_plan: MakePlan[T]) -> T:
-        self.check_outside_block()
-        await self.aensure_schema()
-        return await self.database.awrite(make_plan)
+    # the schema
 
     def ensure_schema(self, patience_seconds: float = MIGRATION_PATIENCE_SECONDS) -> None:
-        """Once per process: the tables are there and of this version, or are made so."""
+        """Check once per process that the tables are there and of this version, or migrate them."""
         if self._is_schema_ready():
             return
         with self.database.setup_lock:
@@ -131,70 +217,66 @@ class Queue:
                 self._migrate(patience_seconds)
             self._schema_ready = True
 
+    async def aensure_schema(self) -> None:
+        if not self._is_schema_ready():
+            await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
+
+    def migrate(self) -> tuple[int, int]:
+        """Make or update the tables; return the version found and the version now."""
+        versions = self._migrate(MIGRATION_PATIENCE_SECONDS)
+        self._schema_ready = True
+        return versions
+
     def _is_schema_ready(self) -> bool:
         if self._schema_ready and self.database.was_replaced():
             self._schema_ready = False
         return self._schema_ready
 
-    async def aensure_schema(self) -> None:
-        if not self._is_schema_ready():
-            await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
+    def _migrate(self, patience_seconds: float) -> tuple[int, int]:
+        """Try to lock the tables, briefly and repeatedly: others can go on in between."""
+        self.check_outside_block()
+        deadline = self.clock.timer() + patience_seconds
+        while True:
+            try:
+                return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
+            except Conflict as error:
+                if self.clock.timer() > deadline:
+                    raise StoreUnavailable(
+                        f"the tables could not be locked for {patience_seconds:g} s: {error.problem}",
+                        "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
+                    ) from error
+            self.clock.sleep(0.5 + 0.5 * self.clock.chance())
 
-    def check_outside_block(self) -> None:
-        """Refuse what would wait for the end of the block that it is in."""
-        if self.database.one_writer and joined(self) is not None:
-            raise InvalidOption(
-                "transaction",
-                "inside its block, only enqueueing can be written: SQLite has one writer, and that is the block;"
-                " do this before it or after it",
-            )
 
-    def destination(self, connection: object) -> object:
-        """Where a job goes: the connection that was named, else the block that the call is in, else None."""
-        return connection if connection is not None else joined(self)
+def _sqlite(config: Config) -> tuple[Dialect, Database[Member, Inserted]]:
+    dialect = SqliteDialect(config.table_prefix)
+    return dialect, SqliteDatabase(
+        config, lambda member: enqueue(dialect, member), lambda members: enqueue_alike(dialect, members), alike
+    )
 
-    def lend(self, connection: object) -> tuple[Place, Dialect]:
-        """The caller's connection, and the dialect to speak on it; what is wrong with it is said before anything."""
-        if isinstance(connection, Transaction):
-            return self._own(connection), self.dialect
-        if self.lent_dialect is None:
-            self.database.caller_connection(connection, None)
-            self._prepare_to_lend()
-        assert self.lent_dialect is not None
-        return self.database.caller_connection(connection, self._identity), self.lent_dialect
 
-    async def alend(self, connection: object) -> tuple[Place, Dialect]:
-        if isinstance(connection, Transaction):
-            return self._own(connection), self.dialect
-        if self.lent_dialect is None:
-            self.database.caller_connection(connection, None)
-            await asyncio.get_running_loop().run_in_executor(None, self._prepare_to_lend)
-        assert self.lent_dialect is not None
-        return self.database.caller_connection(connection, self._identity), self.lent_dialect
+def _postgres(config: Config) -> tuple[Dialect, Database[Member, Inserted]]:
+    try:
+        from rowcall.drivers.postgres.database import PostgresDatabase
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_pool"):
+            raise
+        raise InvalidOption("url", f"PostgreSQL needs {error.name}: pip install 'rowcall[postgres]'") from None
+    from rowcall.store.postgres.dialect import PostgresDialect
 
-    def _own(self, transaction: Transaction) -> Transaction:
-        if not transaction.belongs_to(self):
-            raise InvalidOption("connection", "is a transaction of another queue")
-        return transaction
+    dialect = PostgresDialect(config.table_prefix)
+    return dialect, PostgresDatabase(
+        config,
+        lambda member: enqueue(dialect, member),
+        lambda members: enqueue_alike(dialect, members),
+        alike,
+        dialect.notification(),
+    )
 
-    def _prepare_to_lend(self) -> None:
-        self._ensure_schema_beside()
-        dialect = self.database.read(self.dialect.for_caller())
-        self._identity = dialect.identity()
-        self.lent_dialect = dialect
 
-    def _ensure_schema_beside(self) -> None:
-        """Without waiting for long: what is in the way may be the caller's own transaction."""
-        try:
-            self.ensure_schema(0.0)
-        except StoreUnavailable as error:
-            raise StoreUnavailable(
-                f"the tables are not there yet, and could not be made: {error.problem}",
-                "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
-            ) from error
-
-    def close(self) -> None:
-        """Close all connections; a later call opens anew. Blocks of `transaction()` that are open are rolled back."""
-        for ground in list(self.open_transactions):
-            ground.close()
-        self.database.close()
+def _blob_store(
+    config: Config, dialect: Dialect, database: Database[Member, Inserted], now_ms: Callable[[], int | None]
+) -> BlobStore:
+    if config.server is None:
+        return BlobFolder(f"{database.path}-blobs", database.path, durable=not config.in_memory)
+    return BlobTable(database, dialect, now_ms)

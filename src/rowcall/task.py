@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
+from functools import cached_property
 from typing import Generic, ParamSpec, Self, TypeVar, Unpack
 
 from rowcall.context import Context
@@ -11,8 +12,8 @@ from rowcall.declare.limits import limited
 from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
-from rowcall.operations.enqueue import Enqueueing
-from rowcall.operations.flows import Bound
+from rowcall.operations.enqueue import Bound, enqueue, enqueue_many
+from rowcall.queue import Queue
 from rowcall.store.new_job import NewJob
 
 P = ParamSpec("P")
@@ -24,21 +25,29 @@ NOTHING_GIVEN = Options()
 class Enqueuer(Generic[P, R]):
     """A task with options: what `task.using(...)` returns."""
 
-    def __init__(self, jobs: Enqueueing, declared: Declaration, job: NewJob, connection: object = None) -> None:
-        self._jobs = jobs
+    def __init__(
+        self, queue: Queue, declared: Declaration, job: NewJob | None = None, connection: object = None
+    ) -> None:
+        self._queue = queue
         self._declared = declared
         self._connection = connection
-        self._new_job = job
+        if job is not None:
+            self._new_job = job
+
+    @cached_property
+    def _new_job(self) -> NewJob:
+        """The job of a task without options; made at its first use, because the queue may be configured until then."""
+        return _new_job(self._queue, self._declared, NOTHING_GIVEN)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        return self._jobs.put(self._new_job, payload, connection=self._connection)
+        return self._queue.run(enqueue(self._queue, self._new_job, payload, self._connection))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        return await self._jobs.aput(self._new_job, payload, connection=self._connection)
+        return await self._queue.arun(enqueue(self._queue, self._new_job, payload, self._connection))
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
         """Return a call that is not enqueued yet: a step of a chain, or a job of a flow.
@@ -54,11 +63,11 @@ class Enqueuer(Generic[P, R]):
 
         >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
         """
-        return self._jobs.put_many(self._new_job, self._payloads(rows), connection=self._connection)
+        return self._queue.run(enqueue_many(self._queue, self._new_job, self._payloads(rows), self._connection))
 
     async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
         """Do what `enqueue_many` does in async code."""
-        return await self._jobs.aput_many(self._new_job, self._payloads(rows), connection=self._connection)
+        return await self._queue.arun(enqueue_many(self._queue, self._new_job, self._payloads(rows), self._connection))
 
     def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
         to_json = self._declared.arguments.to_json
@@ -73,8 +82,9 @@ class Enqueuer(Generic[P, R]):
 class BaseTask(Enqueuer[P, R]):
     """A declared task. Calling it calls the function."""
 
-    def __init__(self, jobs: Enqueueing, declared: Declaration) -> None:
-        super().__init__(jobs, declared, _new_job(jobs, declared, NOTHING_GIVEN))
+    def __init__(self, queue: Queue, declared: Declaration) -> None:
+        super().__init__(queue, declared)
+        _new_job(queue, declared, NOTHING_GIVEN)  # refuse wrong options where they are declared
         function = declared.function
         self.__name__ = getattr(function, "__name__", declared.name)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
@@ -86,9 +96,9 @@ class BaseTask(Enqueuer[P, R]):
     def name(self) -> str:
         return self._declared.name
 
-    def is_of(self, jobs: Enqueueing) -> bool:
+    def is_of(self, queue: Queue) -> bool:
         """Return whether it is declared there."""
-        return self._jobs is jobs
+        return self._queue is queue
 
     def using(self, **options: Unpack[EnqueueOptions]) -> Enqueuer[P, R]:
         """Return the same task with other options.
@@ -96,9 +106,9 @@ class BaseTask(Enqueuer[P, R]):
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
         if len(options) == 1 and "connection" in options:  # the job is the same
-            return Enqueuer(self._jobs, self._declared, self._new_job, options["connection"])
+            return Enqueuer(self._queue, self._declared, self._new_job, options["connection"])
         given = checked(options, ENQUEUE_OPTIONS)
-        return Enqueuer(self._jobs, self._declared, _new_job(self._jobs, self._declared, given), given.connection)
+        return Enqueuer(self._queue, self._declared, _new_job(self._queue, self._declared, given), given.connection)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """Return the task itself. `help(task)` shows the signature of what has this method."""
@@ -149,15 +159,15 @@ class BatchTask(BaseTask[..., object], Generic[R]):
 AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]
 
 
-def task_of(jobs: Enqueueing, declared: Declaration) -> AnyTask | BatchTask[object]:
+def task_of(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     """Return what a user holds of a declaration."""
     if declared.options.batch is not None:
-        return BatchTask(jobs, declared)
+        return BatchTask(queue, declared)
     if declared.is_async:
-        return (AsyncContextTask if declared.takes_context else AsyncTask)(jobs, declared)
-    return (ContextTask if declared.takes_context else Task)(jobs, declared)
+        return (AsyncContextTask if declared.takes_context else AsyncTask)(queue, declared)
+    return (ContextTask if declared.takes_context else Task)(queue, declared)
 
 
-def _new_job(jobs: Enqueueing, declared: Declaration, given: Options) -> NewJob:
-    job = new_job(declared.name, declared.options, given, jobs.config.default_queue)
-    return limited(job, declared.limits_for(given.limits, jobs.limits))
+def _new_job(queue: Queue, declared: Declaration, given: Options) -> NewJob:
+    job = new_job(declared.name, declared.options, given, queue.options.default_queue)
+    return limited(job, declared.limits_for(given.limits, queue.limits))

@@ -13,6 +13,8 @@ import psycopg
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, WrongState, current
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
 from rowcall.testing.clock import FakeClock
 
 
@@ -90,7 +92,7 @@ class TestBlockers:
         with pytest.raises(InvalidOption, match=r"^after must be jobs, chains or ids"):
             file.enqueue("send", after=after)
         with pytest.raises(InvalidOption, match=r"^after must be jobs, chains or ids"):
-            file.flow().add(file.bound("send", (), {}), after=after)
+            file.flow().add(bind(queue_of(file), "send", (), {}), after=after)
         assert file.list().jobs == []
 
     @pytest.mark.parametrize("wrong", ["retry", "", 5])
@@ -109,7 +111,7 @@ class TestBlockers:
         """There is a job of that id here as well, and it is another one."""
         file.enqueue("send")
         there = file.enqueue("send")
-        chain = file.start_chain([file.bound("send", (), {})])
+        chain = file.start_chain([bind(queue_of(file), "send", (), {})])
         for _ in range(3):
             jobs.enqueue("send")
         for wrong in (there, chain, chain.steps[0]):
@@ -153,28 +155,28 @@ class TestBlockers:
 
 class TestFlows:
     def test_a_node_of_another_flow(self, file: Rowcall) -> None:
-        part = file.bound("send", (), {})
+        part = bind(queue_of(file), "send", (), {})
         other = file.flow().add(part)
         with pytest.raises(InvalidOption, match="of another flow"):
             file.flow().add(part, after=other)
 
     def test_a_node_in_after_of_a_task(self, file: Rowcall) -> None:
-        node: Any = file.flow().add(file.bound("send", (), {}))
+        node: Any = file.flow().add(bind(queue_of(file), "send", (), {}))
         with pytest.raises(InvalidOption, match="must be jobs, chains or ids"):
             file.enqueue("send", after=node)
 
     def test_a_flow_that_is_enqueued_again(self, file: Rowcall) -> None:
         flow = file.flow()
-        flow.add(file.bound("send", (), {}))
+        flow.add(bind(queue_of(file), "send", (), {}))
         flow.enqueue()
-        for again in (flow.enqueue, lambda: flow.add(file.bound("send", (), {})), lambda: flow.add_chain([])):
+        for again in (flow.enqueue, lambda: flow.add(bind(queue_of(file), "send", (), {})), lambda: flow.add_chain([])):
             with pytest.raises(InvalidOption):
                 again()
         assert len(file.list().jobs) == 1
 
     def test_a_flow_that_was_refused_can_be_enqueued_when_the_cause_is_gone(self, file: Rowcall) -> None:
         flow = file.flow()
-        flow.add(file.bound("send", (), {}), after=1)
+        flow.add(bind(queue_of(file), "send", (), {}), after=1)
         with pytest.raises(InvalidOption, match="no such job 1"):
             flow.enqueue()
         file.enqueue("blocker")

@@ -40,7 +40,8 @@ assert jobs.workers() == []
 
 INSIDE_A_TRANSACTION = """
 task.enqueue(1)
-with jobs.database.connect().transaction():
+from rowcall.app import queue_of
+with queue_of(jobs).database.connect().transaction():
     child = os.fork()
     if child == 0:
         print("reads", jobs.get(1).payload, flush=True)

@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
+from rowcall.operations.steps import Read
 from rowcall.store.statement import Row, Statement, fetch, no_row
 from tests.connected import connected
 
@@ -18,7 +20,7 @@ DAY = 86_400.0
 
 
 def rows(jobs: Rowcall, sql: str) -> list[Row]:
-    return jobs.read(fetch(Statement(sql, (), no_row)))
+    return queue_of(jobs).run(Read(fetch(Statement(sql, (), no_row))))
 
 
 def referred(jobs: Rowcall) -> list[tuple[str, int]]:
@@ -37,7 +39,7 @@ class Shelves:
 
     def __init__(self, jobs: Rowcall) -> None:
         self._jobs = jobs
-        self._folder = Path(f"{jobs.database.path}-blobs") if jobs.database.path else None
+        self._folder = Path(f"{queue_of(jobs).database.path}-blobs") if queue_of(jobs).database.path else None
 
     @property
     def digests(self) -> set[str]:
@@ -59,7 +61,7 @@ class Shelves:
             self._execute(f"delete from rowcall_blob where digest = '{digest}'")
 
     def put(self, data: bytes) -> None:
-        self._jobs.blobs._store.put(hashlib.sha256(data).hexdigest(), data)
+        queue_of(self._jobs).blobs.store.put(hashlib.sha256(data).hexdigest(), data)
 
     def age(self, seconds: float = 2 * DAY) -> None:
         """As if all had been put that long ago."""
@@ -70,6 +72,7 @@ class Shelves:
             self._execute(f"update rowcall_blob set touched_at = clock_timestamp() - interval '{seconds} seconds'")
 
     def _execute(self, sql: str) -> None:
-        assert self._jobs.config.server is not None
-        with connected(self._jobs.config.server.url) as connection:
+        server = queue_of(self._jobs).config.server
+        assert server is not None
+        with connected(server.url) as connection:
             connection.execute(sql.encode())

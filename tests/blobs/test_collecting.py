@@ -6,7 +6,9 @@ import sqlite3
 from contextlib import closing
 
 from rowcall import Retention, Rowcall
-from rowcall.operations.blobs import LOOKED_AT_ONCE, collect_blobs
+from rowcall.app import queue_of
+from rowcall.operations.blobs import GROUP_SIZE, collect_blobs
+from rowcall.operations.steps import Read, Write
 from rowcall.store.blobs.queries import UNREFERRED_BLOBS
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.worker.upkeep.pruning import Pruning
@@ -20,20 +22,20 @@ def test_what_is_referred_to_stays_and_what_is_not_goes(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     shelves.age()
     jobs.delete(first.id)
-    assert collect_blobs(jobs) == 0
+    assert collect_blobs(queue_of(jobs)) == 0
     assert jobs.get(second.id).payload == {"text": TEXT}
     jobs.delete(second.id)
-    assert (collect_blobs(jobs), shelves.digests, referred(jobs)) == (1, set(), [])
-    assert collect_blobs(jobs) == 0
+    assert (collect_blobs(queue_of(jobs)), shelves.digests, referred(jobs)) == (1, set(), [])
+    assert collect_blobs(queue_of(jobs)) == 0
 
 
 def test_what_was_put_lately_stays(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age(DAY - 60)
-    assert (collect_blobs(jobs), len(shelves.digests)) == (0, 1)
+    assert (collect_blobs(queue_of(jobs)), len(shelves.digests)) == (0, 1)
     shelves.age(DAY + 60)
-    assert (collect_blobs(jobs), len(shelves.digests)) == (1, 0)
+    assert (collect_blobs(queue_of(jobs)), len(shelves.digests)) == (1, 0)
 
 
 def test_what_is_put_again_counts_as_new(jobs: Rowcall) -> None:
@@ -41,18 +43,18 @@ def test_what_is_put_again_counts_as_new(jobs: Rowcall) -> None:
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age()
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
-    assert (collect_blobs(jobs), len(shelves.digests)) == (0, 1)
+    assert (collect_blobs(queue_of(jobs)), len(shelves.digests)) == (0, 1)
 
 
 def test_more_than_are_looked_at_once(jobs: Rowcall) -> None:
     kept = jobs.enqueue("task", {"text": TEXT})
     shelves = Shelves(jobs)
-    for number in range(LOOKED_AT_ONCE + 5):
+    for number in range(GROUP_SIZE + 5):
         shelves.put(str(number).encode())
     shelves.age()
-    first = collect_blobs(jobs, stopping=lambda: len(shelves.digests) < LOOKED_AT_ONCE)
-    assert LOOKED_AT_ONCE - 1 <= first <= LOOKED_AT_ONCE  # the one that is kept may be among them
-    assert first + collect_blobs(jobs) == LOOKED_AT_ONCE + 5
+    first = collect_blobs(queue_of(jobs), stopping=lambda: len(shelves.digests) < GROUP_SIZE)
+    assert GROUP_SIZE - 1 <= first <= GROUP_SIZE  # the one that is kept may be among them
+    assert first + collect_blobs(queue_of(jobs)) == GROUP_SIZE + 5
     assert shelves.digests == {digest_in_row(jobs, kept)}
 
 
@@ -62,9 +64,9 @@ def test_what_is_put_between_the_look_and_the_removal_stays(open_queue: Open) ->
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves = Shelves(jobs)
     shelves.age()
-    store = jobs.blobs._store
+    store = queue_of(jobs).blobs.store
     (digest,) = store.digests(DAY)
-    assert jobs.read(jobs.dialect.ask(UNREFERRED_BLOBS, [digest])) == [digest]
+    assert queue_of(jobs).run(Read(queue_of(jobs).dialect.ask(UNREFERRED_BLOBS, [digest]))) == [digest]
     job = other.enqueue("task", {"text": TEXT})
     store.delete(digest, DAY)
     assert other.get(job.id).payload == {"text": TEXT}
@@ -73,18 +75,19 @@ def test_what_is_put_between_the_look_and_the_removal_stays(open_queue: Open) ->
 def test_a_rolled_back_enqueue_leaves_only_garbage(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.migrate()
-    if jobs.database.path:
-        with closing(sqlite3.connect(jobs.database.path)) as mine:
+    if queue_of(jobs).database.path:
+        with closing(sqlite3.connect(queue_of(jobs).database.path)) as mine:
             jobs.enqueue("task", {"text": TEXT}, connection=mine)
             mine.rollback()
     else:
-        assert jobs.config.server is not None
-        with connected(jobs.config.server.url, autocommit=False) as server:
+        server_config = queue_of(jobs).config.server
+        assert server_config is not None
+        with connected(server_config.url, autocommit=False) as server:
             jobs.enqueue("task", {"text": TEXT}, connection=server)
             server.rollback()
     assert (jobs.list().jobs, referred(jobs), len(shelves.digests)) == ([], [], 1)
     shelves.age()
-    assert (collect_blobs(jobs), shelves.digests) == (1, set())
+    assert (collect_blobs(queue_of(jobs)), shelves.digests) == (1, set())
 
 
 def test_a_call_that_was_cut_off_between_its_statements_keeps_its_blob(jobs: Rowcall) -> None:
@@ -96,11 +99,11 @@ def test_a_call_that_was_cut_off_between_its_statements_keeps_its_blob(jobs: Row
     _execute(jobs, f"insert into rowcall_blob_pin (token, digest, reference) values ('t', '{digest}', '{reference}')")
     shelves = Shelves(jobs)
     shelves.age()
-    assert collect_blobs(jobs) == 0
+    assert collect_blobs(queue_of(jobs)) == 0
     assert referred(jobs) == [(digest, job.id)]
     assert rows(jobs, "select * from rowcall_blob_pin") == []
     jobs.delete(job.id)
-    assert collect_blobs(jobs) == 1
+    assert collect_blobs(queue_of(jobs)) == 1
 
 
 def test_a_pin_whose_row_was_never_written_is_taken_out(jobs: Rowcall) -> None:
@@ -108,12 +111,12 @@ def test_a_pin_whose_row_was_never_written_is_taken_out(jobs: Rowcall) -> None:
     (digest,) = Shelves(jobs).digests
     _execute(jobs, f"insert into rowcall_blob_pin (token, digest, reference) values ('t', '{digest}', '{{}}')")
     Shelves(jobs).age()
-    assert collect_blobs(jobs) == 1
+    assert collect_blobs(queue_of(jobs)) == 1
     assert rows(jobs, "select * from rowcall_blob_pin") == []
 
 
 def _execute(jobs: Rowcall, sql: str) -> None:
-    jobs.write(lambda: execute(Statement(sql, (), no_row)))
+    queue_of(jobs).run(Write(lambda: execute(Statement(sql, (), no_row))))
 
 
 def test_pruning_takes_what_only_the_pruned_needed(open_queue: Open) -> None:
@@ -132,7 +135,7 @@ def test_workers_collect_by_themselves(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age()
-    janitor = Pruning(jobs)
+    janitor = Pruning(queue_of(jobs))
     janitor.round()
     assert shelves.digests == set()
     shelves.put(b"again")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.operations.blobs import collect_blobs
 from tests.blobs.support import TEXT, Shelves, referred
 from tests.support import PythonProcess
@@ -18,12 +19,15 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = f"""
 import os, signal, sys
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.caller import open_target
 
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 
 jobs = Rowcall(sys.argv[1], blob_threshold=2048)
 jobs.migrate()
+queue = queue_of(jobs)
 TEXT = {TEXT!r}
 
 @jobs.task
@@ -31,27 +35,27 @@ def shout(text: str) -> str:
     return text + "!"
 """
 AFTER_THE_PUT = """
-put = jobs.blobs._store.put
-jobs.blobs._store.put = lambda digest, data: (put(digest, data), die())
+put = queue.blobs.store.put
+queue.blobs.store.put = lambda digest, data: (put(digest, data), die())
 """
 IN_AUTOCOMMIT = """
-if jobs.database.path:
+if queue.database.path:
     import sqlite3
-    mine = sqlite3.connect(jobs.database.path, isolation_level=None)
+    mine = sqlite3.connect(queue.database.path, isolation_level=None)
 else:
     import psycopg
     mine = psycopg.connect(sys.argv[1], autocommit=True)
-jobs.lend(mine)
+queue.run(open_target(queue, mine))
 from rowcall.store.blobs import references
 references.REFER_TO_BLOBS = None
-ask = jobs.lent_dialect.ask
-jobs.lent_dialect.ask = lambda query, *values: ask(query, *values) if query is not None else die()
+ask = queue.for_callers.dialect.ask
+queue.for_callers.dialect.ask = lambda query, *values: ask(query, *values) if query is not None else die()
 shout.using(connection=mine).enqueue(TEXT)
 """
 WHILE_A_FILE_IS_WRITTEN = "os.rename = die; shout.enqueue(TEXT)"
 WHILE_ONE_IS_REMOVED = """
 from rowcall.drivers import blob_folder
-store = jobs.blobs._store
+store = queue.blobs.store
 (digest,) = store.digests(0)
 blob_folder._is_older = die
 store.delete(digest, 86400)
@@ -82,7 +86,7 @@ def test_between_the_blob_and_the_row(url: str, jobs: Rowcall) -> None:
     assert jobs.get(job.id).payload == {"text": TEXT}
     jobs.delete(job.id)
     shelves.age()
-    assert (collect_blobs(jobs), shelves.digests) == (1, set())
+    assert (collect_blobs(queue_of(jobs)), shelves.digests) == (1, set())
 
 
 def test_between_the_result_and_its_row(url: str, jobs: Rowcall) -> None:
@@ -101,7 +105,7 @@ def test_between_the_row_and_what_is_written_down_of_it(url: str, jobs: Rowcall)
     (job,) = jobs.list().jobs
     assert referred(jobs) == []
     Shelves(jobs).age()
-    assert collect_blobs(jobs) == 0
+    assert collect_blobs(queue_of(jobs)) == 0
     assert [job_id for _, job_id in referred(jobs)] == [job.id]
     assert jobs.drain().succeeded == 1
     assert ran == [TEXT]
@@ -117,7 +121,7 @@ def test_while_a_file_is_written(tmp_path: Path) -> None:
         job = jobs.enqueue("shout", {"text": TEXT})
         assert jobs.get(job.id).payload == {"text": TEXT}
         shelves.age()
-        assert collect_blobs(jobs) == 0
+        assert collect_blobs(queue_of(jobs)) == 0
         assert left not in shelves.digests
         assert len(shelves.digests) == 1
 
@@ -133,5 +137,5 @@ def test_while_a_file_is_removed_that_was_put_again(tmp_path: Path) -> None:
         assert [name.endswith(".taken") for name in shelves.digests] == [True]
         assert jobs.drain().succeeded == 1
         assert ran == [TEXT]
-        collect_blobs(jobs)
+        collect_blobs(queue_of(jobs))
         assert [name.endswith(".taken") for name in sorted(shelves.digests)] == [False, False]

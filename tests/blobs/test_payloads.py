@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, current
+from rowcall.app import queue_of
 from rowcall.domain.blobs import BLOB_KEY
+from rowcall.operations.steps import Write
 from rowcall.store.statement import Statement, execute, no_row
 from tests.blobs.conftest import LARGE, TOO_LARGE, Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row, referred
@@ -194,7 +196,7 @@ def test_plain_sql_cannot_lead_a_reader_astray(jobs: Rowcall, payload: str) -> N
 
 
 def _update_payload(jobs: Rowcall, payload: str) -> None:
-    jobs.write(lambda: execute(Statement(f"update rowcall_job set payload = '{payload}'", (), no_row)))
+    queue_of(jobs).run(Write(lambda: execute(Statement(f"update rowcall_job set payload = '{payload}'", (), no_row))))
 
 
 class _NoStore:
@@ -222,5 +224,5 @@ def test_options_are_checked(options: dict[str, object], said: str) -> None:
 
 
 def test_the_defaults() -> None:
-    config = Rowcall("sqlite:///app.db").config
+    config = queue_of(Rowcall("sqlite:///app.db")).config
     assert (config.blobs, config.blob_threshold, config.payload_limit) == (None, 262_144, 67_108_864)

@@ -9,7 +9,9 @@ import threading
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.blobs import BLOB_KEY
+from rowcall.operations.blobs import collect_blobs
 from tests.blobs.conftest import Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row
 from tests.support import eventually
@@ -113,9 +115,9 @@ def test_a_store_of_the_users_own(open_queue: Open) -> None:
     assert Shelves(jobs).digests == set()
     jobs.drain()
     assert jobs.get(job.id).result == TEXT.upper()
-    assert jobs.blobs.collect(0) == 0
+    assert collect_blobs(queue_of(jobs), 0) == 0
     jobs.delete(job.id)
-    assert (jobs.blobs.collect(0), shop.kept) == (2, {})
+    assert (collect_blobs(queue_of(jobs), 0), shop.kept) == (2, {})
 
 
 def test_a_store_that_is_shut(open_queue: Open) -> None:

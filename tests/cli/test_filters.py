@@ -37,10 +37,16 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         (["cancel", "1", "--queue", "mail"], "give job ids or --queue, not both"),
         (["retry", "1", "--rate", "3"], "give job ids or --rate, not both"),
         (["cancel", "--limit", "5"], "--limit alone matches every job; add --status, --queue, --type or --tag"),
-        (["cancel", "--status", "failed"], "--status: wants one of blocked, scheduled, pending, running, not 'failed'"),
-        (["retry", "--status", "pending"], "--status: wants one of succeeded, failed, cancelled, not 'pending'"),
+        (
+            ["cancel", "--status", "failed"],
+            "--status must be one of blocked, scheduled, pending, running, got 'failed'",
+        ),
+        (["retry", "--status", "pending"], "--status must be one of succeeded, failed, cancelled, got 'pending'"),
         (["retry", "--rate", "5"], "--rate alone matches every job; add --status, --queue, --type or --tag"),
-        (["retry", "--queue", "mail", "--rate", "0"], "--rate: wants jobs per second, up to 1000, not 0.0"),
+        (
+            ["retry", "--queue", "mail", "--rate", "0"],
+            "--rate must be a number of jobs per second, up to 1000, got 0.0",
+        ),
         (["reschedule", "1"], "give --delay or --run-at"),
         (
             ["reschedule", "1", "--delay", "5m", "--run-at", "2030-01-01T00:00Z"],
@@ -60,7 +66,10 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
             "give a queue or --task, not both; got the queue 'mail'",
         ),
         (["jobs", "--cursor", "garbage"], "--cursor: wants the next_cursor of an earlier page, not 'garbage'"),
-        (["stats", "--window", "0"], "--window: wants from 1 second to the 30 days of history there are, not 0.0"),
+        (
+            ["stats", "--window", "0"],
+            "--window must be from 1 second to 30 days, for which history is kept, got 0.0",
+        ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rowcall import Rowcall, RowcallError
+from rowcall.app import queue_of
 from rowcall.base.urls import redacted, shown
 from rowcall.cli.main import main
 
@@ -104,13 +105,17 @@ def test_a_url_is_shown_without_its_password(url: str) -> None:
 def test_no_error_and_no_log_shows_a_password(records: Records, url: str, is_listening: bool) -> None:
     try:
         with Rowcall(url if not is_listening else "postgresql://127.0.0.1:1/shop", listen_url=url) as jobs:
-            records.text += f"{jobs.database.name} {jobs!r} {jobs.config!r} {jobs.config.server!r}"
+            records.text += (
+                f"{queue_of(jobs).database.name} {jobs!r} {queue_of(jobs).config!r} {queue_of(jobs).config.server!r}"
+            )
             jobs.enqueue("task")
     except RowcallError as error:
         records.text += said_of(error)
     try:
         with Rowcall(url) as jobs:
-            records.text += f"{jobs.database.name} {jobs!r} {jobs.config!r} {jobs.config.server!r}"
+            records.text += (
+                f"{queue_of(jobs).database.name} {jobs!r} {queue_of(jobs).config!r} {queue_of(jobs).config.server!r}"
+            )
             jobs.enqueue("task")
     except RowcallError as error:
         records.text += said_of(error)

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.cli.load import load
 from rowcall.cli.target import existing
 from rowcall.domain.config import shown
@@ -164,7 +165,7 @@ def test_work(server_queue: Rowcall, folder: Path, processes: str) -> None:
         assert eventually(lambda: server_queue.get(job.id).result) == "hello Ann"
         process.send(signal.SIGTERM)
         assert process.wait() == 0, process.output
-        assert f"working on {server_queue.database.name}: 2 tasks" in process.output
+        assert f"working on {queue_of(server_queue).database.name}: 2 tasks" in process.output
     assert server_queue.workers() == []
 
 

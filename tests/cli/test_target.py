@@ -6,6 +6,7 @@ import click
 import pytest
 
 from rowcall import Rowcall, SchemaMismatch, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.cli.command import job_ids, optional_job_ids, split_app
 from rowcall.cli.load import load
 from rowcall.cli.target import Target, existing, find
@@ -13,7 +14,7 @@ from rowcall.store.sqlite.dialect import SqliteDialect
 
 
 def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
-    assert load("app:jobs").config.path == "queue.db"
+    assert queue_of(load("app:jobs")).config.path == "queue.db"
     assert load("app:Holder.inner") is load("app:jobs")
 
 

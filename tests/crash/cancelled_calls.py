@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from rowcall import Context, Flow, Job, Rowcall
+from rowcall.app import queue_of
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually
@@ -67,7 +68,7 @@ class World:
             ask = self.observer.execute
             eventually(lambda: not ask(_HELD).fetchall(), message="the end of all transactions")
         else:
-            with closing(sqlite3.connect(self.jobs.database.path, isolation_level=None, timeout=10)) as other:
+            with closing(sqlite3.connect(queue_of(self.jobs).database.path, isolation_level=None, timeout=10)) as other:
                 other.execute("begin immediate")
                 other.execute("rollback")
 

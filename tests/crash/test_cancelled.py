@@ -22,11 +22,6 @@ from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_beh
 
 ELSEWHERE = {
     "Context.acomplete": "tests/drivers/caller/test_cancelled.py",
-    **dict.fromkeys(
-        ("Rowcall.aensure_schema", "Rowcall.alend", "Rowcall.aplace", "Rowcall.aput", "Rowcall.aput_many"),
-        "reached by those that enqueue",
-    ),
-    **dict.fromkeys(("Rowcall.aread", "Rowcall.aread_together", "Rowcall.awrite"), "reached by all others"),
     "Transaction.arun": "reached by Transaction.aenqueue",
     "Worker.adrain": "reached by Rowcall.adrain",
 }

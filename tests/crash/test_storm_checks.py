@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.testing.conformance.notes import Note
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.journal import Attempt, Change, Edge, Effect, Start
@@ -459,7 +460,7 @@ class Scene:
         self.place.ask("pragma foreign_keys = off")
 
     def problems(self) -> list[str]:
-        stored = set(self.jobs.blobs._store.digests(-1))
+        stored = set(queue_of(self.jobs).blobs.store.digests(-1))
         return [
             *leftovers.rows_left(self.place),
             *leftovers.blobs_left(self.jobs, self.place, stored),
@@ -513,8 +514,8 @@ def test_what_is_left_is_found(scene: Scene, what: str) -> None:
 
 
 def test_a_blob_that_is_gone_is_found(scene: Scene) -> None:
-    for digest in scene.jobs.blobs._store.digests(-1):
-        scene.jobs.blobs._store.delete(digest, -1)
+    for digest in queue_of(scene.jobs).blobs.store.digests(-1):
+        queue_of(scene.jobs).blobs.store.delete(digest, -1)
     assert any("cannot be read" in problem for problem in scene.problems())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sqlite3
 import tomllib
@@ -45,8 +44,7 @@ from rowcall.cli.bench.measure import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import lifecycle
-from rowcall.domain.config import DEFAULT_POOL_SIZE
-from rowcall.queue import Queue
+from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
@@ -72,11 +70,10 @@ def test_every_public_name_is_explained() -> None:
     assert missing(set(rowcall.__all__), ALL) == []
 
 
-INTERNAL = {"put", "aput", "put_many", "aput_many", "place", "aplace", "bound", "gives_up_on", "delay_seconds"}
-ROOMS = [kind for kind in Rowcall.__mro__[1 : Rowcall.__mro__.index(Queue)] if public_methods(kind) - INTERNAL]
+INTERNAL = {"gives_up_on", "delay_seconds"}
 
 
-@pytest.mark.parametrize("kind", [Rowcall, *ROOMS, Backoff, Context], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Rowcall, Backoff, Context], ids=lambda kind: kind.__name__)
 def test_every_public_method_is_explained(kind: type) -> None:
     names = public_methods(kind) - INTERNAL - set(getattr(kind, "__struct_fields__", ()))
     explained = {name for name in names if not (name.startswith("a") and name[1:] in names)}
@@ -117,7 +114,7 @@ def test_every_option_is_explained() -> None:
 
 
 def test_every_argument_of_a_queue_is_explained() -> None:
-    known = set(inspect.signature(Rowcall).parameters) - {"url"}
+    known = set(QueueOptions.__annotations__)
     assert {"listen_url", "pool_size"} < known
     assert missing(known, section(DOCS / "getting-started.md", "Opening a queue")) == []
     assert f"| `pool_size` | `{DEFAULT_POOL_SIZE}` |" in read(DOCS / "getting-started.md")

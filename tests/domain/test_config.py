@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.config import VERSION, Config, configure, place_of
 
 
@@ -41,7 +42,7 @@ def test_urls_and_paths_name_files(url: str | Path, path: str) -> None:
 def test_without_a_url_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", "sqlite:////srv/jobs.db")
     assert place_of(None) == "/srv/jobs.db"
-    assert Rowcall().config.path == "/srv/jobs.db"
+    assert queue_of(Rowcall()).config.path == "/srv/jobs.db"
 
 
 @pytest.mark.parametrize("value", [None, ""])

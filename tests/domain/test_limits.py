@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rowcall import InvalidOption, Limit, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.limits import (
     LONGEST_KEY,
     LONGEST_NAME,
@@ -92,7 +93,7 @@ def test_a_limit_by_an_argument_that_is_not_there_is_refused_when_declared(jobs:
         other.using(limit=limit)
     with pytest.raises(InvalidOption, match="a limit of a queue cannot have by="):
         jobs.limit_queue("mail", limit)
-    assert "charge" not in jobs.tasks
+    assert "charge" not in queue_of(jobs).tasks
 
 
 def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
@@ -111,7 +112,7 @@ def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
             jobs.enqueue("three", limit=other)
     with pytest.raises(InvalidOption, match="declared twice"):
         jobs.limit_queue("mail", Limit("stripe", concurrency=2))
-    assert list(jobs.tasks) == ["one"]
+    assert list(queue_of(jobs).tasks) == ["one"]
     jobs.limit_queue("mail", Limit("stripe", concurrency=1))
 
 
@@ -130,7 +131,7 @@ def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match="by='nothing' is not an argument"):
         one.using(limit=Limit("other", concurrency=1, by="nothing"))
     one.using(limit=Limit("other", concurrency=1)).enqueue()  # what was refused is not remembered
-    assert jobs.limits.numbers == {}  # what only calls have is nobody else's rule
+    assert queue_of(jobs).limits.numbers == {}  # what only calls have is nobody else's rule
 
 
 def test_one_name_twice_in_a_list_is_refused(jobs: Rowcall) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers import blob_folder
 from rowcall.drivers.blob_folder import BlobFolder
+from rowcall.operations.blobs import collect_blobs
 
 DATA = b"some bytes"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -195,14 +197,14 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_job_deleted_without_foreign_keys_does_not_keep_its_blob(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db", blob_threshold=1024) as jobs:
         jobs.enqueue("task", {"text": "x" * 2000})
-        assert jobs.blobs.collect(0) == 0
+        assert collect_blobs(queue_of(jobs), 0) == 0
         with closing(sqlite3.connect(tmp_path / "app.db")) as mine, mine:
             mine.execute("delete from rowcall_job")
-        assert jobs.blobs.collect(0) == 1
+        assert collect_blobs(queue_of(jobs), 0) == 1
 
 
 def test_a_database_in_memory_has_its_blobs_there() -> None:
     with Rowcall("sqlite:///:memory:", blob_threshold=1024) as jobs:
         job = jobs.enqueue("task", {"text": "x" * 2000})
         assert jobs.get(job.id).payload == {"text": "x" * 2000}
-        assert os.path.isdir(f"{jobs.database.path}-blobs")
+        assert os.path.isdir(f"{queue_of(jobs).database.path}-blobs")

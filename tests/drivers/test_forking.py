@@ -94,12 +94,13 @@ def wait_for_it():
     begun.wait()
     task.enqueue(2)
 
+from rowcall.app import queue_of
 block, enqueuer = threading.Thread(target=block), Beside(wait_for_it)
 block.start()
 begun.wait()
 with enqueuer:
     if on_sqlite:
-        wait_until(lambda: jobs.database._lock.locked())
+        wait_until(lambda: queue_of(jobs).database._lock.locked())
     released = os.pipe()
 
     def child():
@@ -200,11 +201,14 @@ assert jobs.stats().by_status["pending"] == 3 + 20 * forks
 """
 
 BESIDE_LONG_READS = """
+from rowcall.app import queue_of
+from rowcall.operations.steps import Read
 from rowcall.store.statement import Statement, fetch
 
 def summed(most):
     series = f"with recursive series(n) as (select 1 union all select n + 1 from series where n < {most})"
-    return jobs.read(fetch(Statement(f"{series} select sum(n) from series", (), lambda row: int(row[0]))))
+    plan = fetch(Statement(f"{series} select sum(n) from series", (), lambda row: int(row[0])))
+    return queue_of(jobs).run(Read(plan))
 
 def read():
     assert summed(10_000) == [50_005_000]

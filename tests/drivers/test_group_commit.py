@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.domain.errors import DataRefused
 from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
 from rowcall.drivers.sqlite.database import SqliteDatabase
@@ -149,7 +150,7 @@ def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, path: Path, threa
         somebody_else.execute("begin immediate")
         futures = [threads.submit(enqueue, number) for number in range(MANY)]
         barrier.wait(20)
-        database = jobs.database
+        database = queue_of(jobs).database
         assert isinstance(database, SqliteDatabase)
         eventually(lambda: len(database._group._waiting) >= MANY // 2)
         somebody_else.execute("rollback")
@@ -176,7 +177,7 @@ def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, path: Path) -> Non
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, threads: Executor) -> None:
     def write(number: int) -> int:
         kind = "" if number % 10 == 0 else "task"
-        return jobs.database.write_shared(Member(NewJob(type=kind, queue="default"), "{}", None)).id
+        return queue_of(jobs).database.write_shared(Member(NewJob(type=kind, queue="default"), "{}", None)).id
 
     futures = [threads.submit(write, number) for number in range(MANY)]
     wait(futures, 20)

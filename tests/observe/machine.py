@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
+from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.retention import Rules
+from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 from tests.observe import slow
@@ -270,14 +272,16 @@ class HistoryMachine(RuleBasedStateMachine):
     def fold(self, everything: bool, rounds: int) -> None:
         self._step()
         for _ in range(rounds):
-            self.jobs.write(lambda: folding.fold(self.jobs.dialect, everything=everything, now_ms=self.now_ms))
+            queue_of(self.jobs).run(
+                Write(lambda: folding.fold(queue_of(self.jobs).dialect, everything=everything, now_ms=self.now_ms))
+            )
 
     @rule()
     def thin_out(self) -> None:
         self._step()
-        while self.jobs.write(lambda: folding.thin_out(self.jobs.dialect, self.now_ms)):
+        while queue_of(self.jobs).run(Write(lambda: folding.thin_out(queue_of(self.jobs).dialect, self.now_ms))):
             pass
-        while self.jobs.write(lambda: folding.forget(self.jobs.dialect, self.now_ms)):
+        while queue_of(self.jobs).run(Write(lambda: folding.forget(queue_of(self.jobs).dialect, self.now_ms))):
             pass
 
     @rule()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.operations import retention as keeping
 
 LONGEST_LIFE_SECONDS = 0.015  # after the first batch
@@ -32,8 +33,8 @@ def prune(url: str, told: int) -> None:
         return False
 
     jobs = Rowcall(url)
-    jobs.ensure_schema()
-    keeping.Pruner(jobs, jobs.database.connect(), stopped).prune()
+    queue_of(jobs).ensure_schema()
+    keeping.Pruner(queue_of(jobs), queue_of(jobs).database.connect(), stopped).prune()
 
 
 def in_a_child(run: Callable[[int], None]) -> tuple[int, int]:

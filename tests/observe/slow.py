@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowcall import Pace, Percentiles, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
+from rowcall.operations.steps import Read
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.places import AttemptRow, JobRow
 
@@ -81,7 +83,7 @@ def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_s
     """Where minutes have become hours, the first hour may be missing."""
     since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
     found: Counter[str] = Counter()
-    for past in jobs.read(jobs.dialect.ask(PAST, since_ms, now_ms)):
+    for past in queue_of(jobs).run(Read(queue_of(jobs).dialect.ask(PAST, since_ms, now_ms))):
         found[past.outcome] += past.jobs
     most = Counter(one.outcome for one in ended if one.at_ms >= since_ms)
     least = Counter(one.outcome for one in ended if one.at_ms >= since_ms + HOUR_MS)

@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from rowcall import Cancel, Context, InvalidOption, Rowcall, Snooze
+from rowcall.app import queue_of
 from rowcall.observe.meter import MOST_PAIRS
 from rowcall.testing.postgres import PostgresServer
 from tests.observe.scraping import free_ports, is_served, samples, scrape, value
@@ -88,7 +89,7 @@ def test_the_counts_are_the_databases_and_the_apps_own_metrics_are_served_too(jo
         gate.wait()
 
     jobs.enqueue("unknown", queue='odd"\n\\queue')
-    with closing(sqlite3.connect(jobs.config.path)) as raw, raw:
+    with closing(sqlite3.connect(queue_of(jobs).config.path)) as raw, raw:
         raw.execute("update rowcall_job set run_at = run_at - 3600000, created_at = created_at - 3600000")
     wait.enqueue()
     OWN.inc(3)
@@ -114,7 +115,7 @@ def test_completed_and_lost_attempts_are_counted_for_what_they_were(jobs: Rowcal
 
     @jobs.task
     def complete(ctx: Context) -> None:
-        with closing(sqlite3.connect(jobs.config.path)) as connection, connection:
+        with closing(sqlite3.connect(queue_of(jobs).config.path)) as connection, connection:
             ctx.complete({"done": True}, connection=connection)
 
     @jobs.task
@@ -128,7 +129,7 @@ def test_completed_and_lost_attempts_are_counted_for_what_they_were(jobs: Rowcal
         all_ended(jobs)
         job = stolen.enqueue()
         begun.wait()
-        with closing(sqlite3.connect(jobs.config.path)) as connection, connection:
+        with closing(sqlite3.connect(queue_of(jobs).config.path)) as connection, connection:
             connection.execute("update rowcall_job set lease = lease + 1 where id = ?", [job.id])
         gate.set()
         labels = {"queue": "default", "task": "stolen", "outcome": "dropped"}

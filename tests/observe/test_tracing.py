@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from rowcall import Backoff, Cancel, Context, InvalidOption, Rowcall
+from rowcall.app import queue_of
 from rowcall.testing.process import PythonProcess
 from tests.support import eventually
 
@@ -106,10 +107,11 @@ def parent_of(span: ReadableSpan) -> tuple[int, int] | None:
 
 def execute(jobs: Rowcall, sql: str) -> list[tuple[object, ...]]:
     """As plain SQL, on whichever database it is."""
-    if jobs.config.server is None:
-        with closing(sqlite3.connect(jobs.config.path)) as connection, connection:
+    config = queue_of(jobs).config
+    if config.server is None:
+        with closing(sqlite3.connect(config.path)) as connection, connection:
             return connection.execute(sql).fetchall()
-    with psycopg.connect(jobs.config.server.url, autocommit=True) as server:
+    with psycopg.connect(config.server.url, autocommit=True) as server:
         found = server.execute(sql)
         return found.fetchall() if found.description else []
 
@@ -204,7 +206,8 @@ def test_the_span_is_current_in_a_handler_and_what_it_sends_goes_on_from_there(
 
     @jobs.task
     def last() -> None:
-        seen["last"] = jobs.tracing.carried() if jobs.tracing is not None else None
+        tracing = queue_of(jobs).tracing
+        seen["last"] = tracing.carried() if tracing is not None else None
 
     @jobs.task
     def middle() -> None:
@@ -289,7 +292,7 @@ def test_an_intended_end_is_not_an_error(local: Rowcall, spans: InMemorySpanExpo
 
     @local.task
     def complete(ctx: Context) -> None:
-        with closing(sqlite3.connect(local.config.path)) as connection, connection:
+        with closing(sqlite3.connect(queue_of(local).config.path)) as connection, connection:
             ctx.complete({"done": True}, connection=connection)
 
     cancel.enqueue()
@@ -339,7 +342,7 @@ def test_a_callers_connection_carries_the_trace(local: Rowcall, spans: InMemoryS
     def work() -> None: ...
 
     local.migrate()
-    with closing(sqlite3.connect(local.config.path)) as connection, connection:
+    with closing(sqlite3.connect(queue_of(local).config.path)) as connection, connection:
         work.using(connection=connection).enqueue()
     local.drain()
     assert parent_of(only(spans, "process work")) == id_of(only(spans, "send work"))

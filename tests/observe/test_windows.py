@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.counts import folding, questions
 from rowcall.store.statement import Plan, Statement, no_row
 from rowcall.testing import FakeClock
@@ -34,9 +36,11 @@ def complete_one(jobs: Rowcall) -> None:
 
 
 def tidy_up(jobs: Rowcall) -> None:
-    while jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())):
+    while queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    ):
         pass
-    while jobs.write(lambda: folding.thin_out(jobs.dialect, jobs.now_ms())):
+    while queue_of(jobs).run(Write(lambda: folding.thin_out(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
         pass
 
 
@@ -60,7 +64,7 @@ def test_what_a_clock_that_was_ahead_has_left_is_in_no_window_and_is_forgotten(j
     clock.jump(-364 * 24 * HOUR)
     assert jobs.stats().pace.succeeded == 0
     assert jobs.stats().pace.arrived == 0
-    assert jobs.write(lambda: folding.forget(jobs.dialect, jobs.now_ms())) == 1
+    assert queue_of(jobs).run(Write(lambda: folding.forget(queue_of(jobs).dialect, queue_of(jobs).now_ms()))) == 1
 
 
 def test_of_very_many_arrivals_the_last_tell_the_rate_though_some_are_gone(
@@ -86,13 +90,15 @@ def test_one_job_of_long_ago_among_them_does_no_harm(
             clock.advance(1)
     oldest = jobs.list(limit=100).jobs[-1].id
     earlier = (
-        "created_at - interval '30 days'" if jobs.config.server is not None else f"created_at - {30 * 24 * HOUR * 1000}"
+        "created_at - interval '30 days'"
+        if queue_of(jobs).config.server is not None
+        else f"created_at - {30 * 24 * HOUR * 1000}"
     )
 
     def plan() -> Plan[None]:
         yield Statement(f"update rowcall_job set created_at = {earlier} where id = {oldest}", (), no_row)
 
-    jobs.write(plan)
+    queue_of(jobs).run(Write(plan))
     assert jobs.stats().pace.arrived == 99
     assert jobs.stats().arrival_window < 10
 

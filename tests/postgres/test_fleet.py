@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.drivers.postgres import connection
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
@@ -193,7 +194,7 @@ def test_a_host_without_a_place_for_files_works_all_the_same(site: Site, jobs: R
 def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site.jobs.database, "survey_seconds", HOUR)
+    monkeypatch.setattr(queue_of(site.jobs).database, "survey_seconds", HOUR)
     surveys = threading.Semaphore(0)
 
     class Counted(Recovery):
@@ -202,7 +203,7 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
             surveys.release()
             return recovered
 
-    thread = Background("recovery", Counted(site.jobs).run, site.jobs.clock)
+    thread = Background("recovery", Counted(queue_of(site.jobs)).run, queue_of(site.jobs).clock)
     thread.start()
     try:
         assert surveys.acquire(timeout=30)
@@ -218,11 +219,11 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
 
 
 def test_a_file_that_belongs_to_another_queue_costs_one_survey(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    recovery = Recovery(site.jobs)
+    recovery = Recovery(queue_of(site.jobs))
     folder = site.folder / "side"
     folder.mkdir()
     (folder / "worker-of-another-queue").touch()
-    monkeypatch.setattr(type(site.jobs.database), "side_folder", str(folder))
+    monkeypatch.setattr(type(queue_of(site.jobs).database), "side_folder", str(folder))
     assert recovery._any_dead_here()
     assert recovery.check() == 0
     assert not recovery._any_dead_here()

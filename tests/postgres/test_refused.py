@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.testing.postgres import PostgresServer, free_port
 from tests.postgres.support import OUT_OF_REACH, Site, ask
 
@@ -45,7 +46,7 @@ def check_no_secret_in(text: str) -> None:
 def test_the_right_password(guarded: PostgresServer, user: str) -> None:
     with Rowcall(url_of(guarded, user), table_prefix=f"{user[:3]}_") as jobs:
         assert jobs.enqueue("task").id == 1
-        check_no_secret_in(jobs.database.name)
+        check_no_secret_in(queue_of(jobs).database.name)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_options_that_libpq_does_not_take(guarded: PostgresServer, options: str)
 def test_what_shows_the_configuration_shows_no_password(guarded: PostgresServer) -> None:
     url = url_of(guarded, "ann:hunter2", options="?application_name=shop")
     with Rowcall(url, listen_url=url_of(guarded, "bob:p%40ss%3Aw%2Frd%3F%23")) as jobs:
-        check_no_secret_in(repr(jobs) + repr(jobs.config) + str(jobs.config))
+        check_no_secret_in(repr(jobs) + repr(queue_of(jobs).config) + str(queue_of(jobs).config))
 
 
 @pytest.mark.crash

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.drivers.postgres import connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
@@ -47,8 +48,8 @@ def test_an_enqueue_says_that_the_job_may_be_there(site: Site, wire: Wire, jobs:
 
 
 def test_it_says_so_to_every_member_of_a_shared_commit(site: Site, wire: Wire, jobs: Rowcall) -> None:
-    assert isinstance(jobs.database, PostgresDatabase)
-    one_commit = jobs.database._lock
+    assert isinstance(queue_of(jobs).database, PostgresDatabase)
+    one_commit = queue_of(jobs).database._lock
 
     async def enqueue_ten() -> list[object]:
         await jobs.aenqueue("note", {"text": "first"})

@@ -137,7 +137,7 @@ def test_a_snapshot_that_was_never_a_claim_settles_nothing(jobs: Rowcall) -> Non
 @pytest.mark.parametrize("job", [1, None, "1", {"id": 1}])
 def test_what_is_no_job_is_refused_by_name(jobs: Rowcall, job: Any) -> None:
     for call in settle_calls(jobs):
-        with pytest.raises(InvalidOption, match="job: wants"):
+        with pytest.raises(InvalidOption, match="job must be a Job"):
             call(job)
 
 

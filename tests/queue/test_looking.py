@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, JobNotFound, Page, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
 
 
 @pytest.fixture
@@ -109,26 +111,37 @@ def readers(jobs: Rowcall) -> list[Callable[[Any], object]]:
 @pytest.mark.parametrize("job_id", [0, -1, 2**63, 1.5, "1", None, True])
 def test_what_is_no_id_is_refused(jobs: Rowcall, job_id: Any) -> None:
     for read in readers(jobs):
-        with pytest.raises(InvalidOption, match="job_id: wants the id of a job"):
+        with pytest.raises(InvalidOption, match="job must be a Job or its id"):
             read(job_id)
 
 
-def test_a_job_in_place_of_its_id_is_refused_in_few_words(jobs: Rowcall) -> None:
-    job: Any = jobs.enqueue("send", {"text": "x" * 1000})
-    steer: list[Callable[[Any], object]] = [
-        jobs.retry,
-        jobs.cancel,
-        jobs.delete,
-        lambda given: jobs.reschedule(given, delay=1),
-        lambda given: jobs.set_priority(given, 1),
-    ]
-    for use in [*readers(jobs), *steer]:
-        with pytest.raises(InvalidOption) as caught:
-            use(job)
-        assert str(caught.value) == "job_id: wants the id of a job, not a Job: pass job.id"
-    chain: Any = jobs.start_chain([jobs.bound("send", (), {})])
-    with pytest.raises(InvalidOption, match=r"not a Chain: pass chain\.id"):
-        jobs.chain(chain)
+def test_a_job_is_as_good_as_its_id(jobs: Rowcall) -> None:
+    job = jobs.enqueue("send")
+    assert [read(job) for read in readers(jobs)] == [read(job.id) for read in readers(jobs)]
+    assert jobs.blockers(job) == []
+    assert jobs.reschedule(job, delay=0).id == jobs.set_priority(job, 1).id == job.id
+    assert jobs.cancel(job).status == "cancelled"
+    assert jobs.retry(job).status == "pending"
+    assert jobs.get(jobs.enqueue("send", after=job)).status == "blocked"
+    running = jobs.dequeue("hand")
+    assert running is not None
+    jobs.complete(running, "done")
+    assert jobs.result(job) == "done"
+    jobs.delete(jobs.enqueue("send"))
+
+
+def test_a_chain_or_its_step_is_as_good_as_its_id(jobs: Rowcall) -> None:
+    part = bind(queue_of(jobs), "send", (), {})
+    chain = jobs.start_chain([part, part])
+    assert jobs.chain(chain) == jobs.chain(chain.steps[1]) == jobs.chain(chain.id)
+    assert jobs.cancel_chain(chain).id == jobs.complete_chain(jobs.start_chain([part])).id - 2
+    assert jobs.delete_chain(chain) == 2
+    with pytest.raises(InvalidOption, match="must be a Job or its id, got a Chain"):
+        jobs.get(chain)  # type: ignore[call-overload]
+
+
+def test_a_wrong_id_is_refused_in_few_words(jobs: Rowcall) -> None:
+    job = jobs.enqueue("send", {"text": "x" * 1000})
     text: Any = "x" * 1000
     with pytest.raises(InvalidOption) as caught:
         jobs.get(text)

@@ -13,10 +13,13 @@ import psycopg
 import pytest
 
 from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import SUCCESS, Succeeded
 from rowcall.drivers.runner import run
-from rowcall.operations import result_waiting as waiting_room
-from rowcall.operations.retention import tidy_up
+from rowcall.operations import end_waiter as waiting
+from rowcall.operations.results import end_waiter
+from rowcall.operations.retention import clean_up
+from rowcall.operations.steps import Read, Write
 from rowcall.store.jobs.claim import Appetite, round_of_work
 from rowcall.store.jobs.settle import Ended
 from rowcall.store.results.queries import REGISTER_WAITER
@@ -33,8 +36,8 @@ WAITERS = "select job_id from rowcall_waiter order by job_id"
 
 @pytest.fixture(autouse=True)
 def no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_room, "FIRST_FLOOR_SECONDS", 600.0)
-    monkeypatch.setattr(waiting_room, "LAST_FLOOR_SECONDS", 600.0)
+    monkeypatch.setattr(waiting, "FIRST_CHECK_SECONDS", 600.0)
+    monkeypatch.setattr(waiting, "LAST_CHECK_SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], 
     def wait(job: Job) -> Future[object]:
         """Somebody who waits, and has looked for the last time before he is told."""
         looked = threading.Event()
-        read = elsewhere.database.read
+        read = queue_of(elsewhere).database.read
 
         def noted(plan: object, **options: bool) -> object:
             found = read(plan, **options)  # type: ignore[arg-type,var-annotated]
@@ -84,11 +87,11 @@ def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], 
                 looked.set()
             return found
 
-        elsewhere.database.read = noted  # type: ignore[method-assign,assignment]
+        queue_of(elsewhere).database.read = noted  # type: ignore[method-assign,assignment]
         waiting = others.submit(elsewhere.result, job, timeout=LONG)
         assert looked.wait(LONG)
-        if elsewhere.config.server is not None:
-            room = elsewhere._waiting_room
+        if queue_of(elsewhere).config.server is not None:
+            room = queue_of(elsewhere).end_waiter
             assert room is not None
             eventually(lambda: is_listening(elsewhere), message="a listener")
         return waiting
@@ -97,8 +100,9 @@ def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], 
 
 
 def is_listening(jobs: Rowcall) -> bool:
-    assert jobs.config.server is not None
-    with connected(jobs.config.server.url) as connection:
+    server = queue_of(jobs).config.server
+    assert server is not None
+    with connected(server.url) as connection:
         asked = "select from pg_stat_activity where datname = current_database() and query like 'listen%ended%'"
         return bool(connection.execute(asked).fetchall())
 
@@ -116,22 +120,23 @@ def by_a_worker(jobs: Rowcall) -> None:
 
 def lost_for_good(jobs: Rowcall) -> None:
     assert jobs.dequeue("hand", lease=10) is not None
-    assert isinstance(jobs.clock, FakeClock)
-    jobs.clock.advance(11)
+    clock = queue_of(jobs).clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(11)
     assert jobs.dequeue("another") is None
 
 
 def expired(jobs: Rowcall) -> None:
-    assert isinstance(jobs.clock, FakeClock)
-    jobs.clock.advance(601)
+    clock = queue_of(jobs).clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(601)
     assert jobs.dequeue("hand") is None
 
 
 def on_a_callers_connection(jobs: Rowcall) -> None:
     def opened() -> sqlite3.Connection | psycopg.Connection[tuple[object, ...]]:
-        if jobs.config.server is None:
-            return sqlite3.connect(jobs.config.path)
-        return psycopg.connect(jobs.config.server.url)
+        config = queue_of(jobs).config
+        return sqlite3.connect(config.path) if config.server is None else psycopg.connect(config.server.url)
 
     @jobs.task(name="send")
     def send(ctx: Context) -> None:
@@ -178,17 +183,19 @@ class TestOnAServer:
             assert connection.execute(WAITERS).fetchall() == [(job.id,)]
             jobs.complete(claimed(jobs))
             assert waiting.result(LONG) is None
-            elsewhere._room()._waker.wake()  # type: ignore[union-attr]
+            end_waiter(queue_of(elsewhere))._waker.wake()  # type: ignore[union-attr]
             eventually(lambda: connection.execute(WAITERS).fetchall() == [], message="no row")
 
     def test_who_has_died_is_forgotten_after_a_minute(self, jobs: Rowcall, clock: FakeClock, url: str) -> None:
-        jobs.write(lambda: jobs.dialect.ask(REGISTER_WAITER, jobs.now_ms(), "dead", [1, 2]))
-        with connected(url) as connection, closing(jobs.database.connect()) as own:
+        queue_of(jobs).run(
+            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "dead", [1, 2]))
+        )
+        with connected(url) as connection, closing(queue_of(jobs).database.connect()) as own:
             clock.advance(59)
-            tidy_up(jobs, own)
+            clean_up(queue_of(jobs), own)
             assert connection.execute(WAITERS).fetchall() == [(1,), (2,)]
             clock.advance(2)
-            tidy_up(jobs, own)
+            clean_up(queue_of(jobs), own)
             assert connection.execute(WAITERS).fetchall() == []
 
     def test_a_settle_that_was_in_flight_and_knew_of_nobody_is_noticed(
@@ -208,16 +215,16 @@ class TestOnAServer:
         with connected(url, autocommit=False) as connection:
             connection.execute("select from rowcall_job for update")
             connection.commit()
-        assert jobs.read(ends(jobs.dialect, [job.id])).unsure == {job.id}
+        assert queue_of(jobs).run(Read(ends(queue_of(jobs).dialect, [job.id]))).unsure == {job.id}
         asked = 0
-        read = jobs.database.read
+        read = queue_of(jobs).database.read
 
         def counted(plan: object, **options: bool) -> object:
             nonlocal asked
             asked += threading.current_thread().name == "rowcall-results"
             return read(plan, **options)  # type: ignore[arg-type]
 
-        jobs.database.read = counted  # type: ignore[method-assign,assignment]
+        queue_of(jobs).database.read = counted  # type: ignore[method-assign,assignment]
         with pytest.raises(TimeoutError):
             jobs.result(job, timeout=0.5)
         assert asked < 30
@@ -227,7 +234,9 @@ class TestOnAServer:
         worker = StoreWorker(jobs, "w")
         ready = worker.start_one()
         told = self._statements(jobs, ready.id, ready.lease)
-        jobs.write(lambda: jobs.dialect.ask(REGISTER_WAITER, jobs.now_ms(), "somebody", [99]))
+        queue_of(jobs).run(
+            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "somebody", [99]))
+        )
         assert self._statements(jobs, ready.id, ready.lease) == told + 1
 
     def _statements(self, jobs: Rowcall, job_id: int, lease: int) -> int:
@@ -235,7 +244,7 @@ class TestOnAServer:
         ended, appetite = [Ended(job_id, lease, SUCCESS)], Appetite(worker="w", slots=0)
         statements = 0
         with (
-            connected(jobs.config.server.url, autocommit=False) as connection,  # type: ignore[union-attr]
+            connected(queue_of(jobs).config.server.url, autocommit=False) as connection,  # type: ignore[union-attr]
             psycopg.RawCursor(connection) as cursor,
         ):
 
@@ -245,7 +254,7 @@ class TestOnAServer:
                 cursor.execute(statement.sql, statement.parameters)
                 return cursor.fetchall() if cursor.description else []
 
-            taken = run(round_of_work(jobs.dialect, ended, None, appetite, jobs.now_ms()), execute)
+            taken = run(round_of_work(queue_of(jobs).dialect, ended, None, appetite, queue_of(jobs).now_ms()), execute)
         assert taken.settled == {job_id}
         return statements
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, JobNotFound, Rowcall, WrongState
-from rowcall.operations.control import this_person
+from rowcall.operations.arguments import current_user
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_job_that_is_not_there(jobs: Rowcall) -> None:
         for call in calls:
             with pytest.raises(JobNotFound, match="job 7 does not exist"):
                 call(7)
-            with pytest.raises(InvalidOption, match="job_id"):
+            with pytest.raises(InvalidOption, match="job must be"):
                 call("7")
 
 
@@ -121,7 +121,7 @@ def test_who_did_it_and_why_is_kept(jobs: Rowcall) -> None:
     jobs.retry(job_id)
     said = [(event.event, event.actor, event.detail) for event in jobs.timeline(job_id)]
     assert ("CANCELLED", "ann", "not needed") in said
-    assert ("MANUAL_RETRY", this_person(), None) in said
+    assert ("MANUAL_RETRY", current_user(), None) in said
 
 
 def test_odd_texts_are_made_fit_to_store(jobs: Rowcall) -> None:
@@ -152,7 +152,7 @@ def test_who_and_why_are_texts(jobs: Rowcall) -> None:
         lambda: jobs.run_schedule_now("often", actor=wrong),
     ]
     for call in calls:
-        with pytest.raises(InvalidOption, match=r"(actor|reason): wants a text, not 5"):
+        with pytest.raises(InvalidOption, match=r"(actor|reason) must be a text, got 5"):
             call()
     assert [paused.name for paused in jobs.paused()] == ["mail"]
     assert [job.status for job in jobs.list().jobs] == ["pending"]

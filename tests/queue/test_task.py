@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rowcall import Context, DuplicateTask, InvalidArguments, InvalidOption, Rowcall, UnknownTask
+from rowcall.app import queue_of
 from tests.support import PythonProcess
 
 
@@ -91,7 +92,7 @@ def test_a_name_is_the_functions_own_unless_given(jobs: Rowcall) -> None:
     def three() -> None: ...
 
     assert [one.name, two.name, three.name] == ["one", "two", "mail.send"]
-    assert sorted(jobs.tasks) == ["mail.send", "one", "two"]
+    assert sorted(queue_of(jobs).tasks) == ["mail.send", "one", "two"]
     assert three.enqueue().type == "mail.send"
 
 
@@ -102,7 +103,7 @@ def test_two_tasks_of_one_name_are_refused_when_the_second_is_declared(jobs: Row
     with pytest.raises(DuplicateTask, match=r"a task named 'send' is already declared; .* task\(name=…\)") as caught:
         jobs.task(name="send")(lambda: None)
     assert caught.value.task == "send"
-    assert jobs.tasks["send"].function is send.__wrapped__
+    assert queue_of(jobs).tasks["send"].function is send.__wrapped__
 
 
 def test_two_queues_may_have_tasks_of_one_name(jobs: Rowcall, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_what_cannot_be_a_task(jobs: Rowcall, function: Any, said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         jobs.task(function)
     assert said in str(caught.value)
-    assert jobs.tasks == {}
+    assert queue_of(jobs).tasks == {}
 
 
 def test_a_method_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
@@ -159,7 +160,7 @@ def test_a_context_that_is_not_annotated_or_not_first_is_refused_where_it_is_dec
         jobs.task(bare)
     with pytest.raises(InvalidOption, match="task 'last': ctx: Context must be the first parameter"):
         jobs.task(last)
-    assert jobs.tasks == {}
+    assert queue_of(jobs).tasks == {}
 
 
 def test_an_option_given_as_an_argument_is_refused_with_where_it_goes(jobs: Rowcall) -> None:
@@ -186,7 +187,7 @@ def test_a_task_cannot_be_a_task_again(jobs: Rowcall) -> None:
     @jobs.task
     def send() -> None: ...
 
-    with pytest.raises(InvalidOption, match="'send' is a task already"):
+    with pytest.raises(InvalidOption, match="'send' is already a task"):
         jobs.task(name="again")(send)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
-from rowcall.operations import transaction
+from rowcall.app import queue_of
+from rowcall.drivers import block
 from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
 from tests.support import PythonProcess
@@ -117,13 +118,13 @@ def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
                 await asyncio.wait_for(asyncio.create_task(enqueue_beside()), 0.2)
             await on_server.aenqueue("after")
 
-    monkeypatch.setattr(transaction, "LOCK_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(block, "LOCK_PATIENCE_SECONDS", 0.05)
     asyncio.run(story())
     assert sorted(job.type for job in on_server.list().jobs) == ["after", "beside", "inside"]
 
 
 def test_what_comes_after_an_interrupted_plan_is_not_interrupted(on_server: Rowcall) -> None:
-    begun = on_server.database.begin()
+    begun = queue_of(on_server).database.begin()
     first, second = (execute(Statement("select 1", (), no_row)) for _ in range(2))
     begun.run(first)
     begun.interrupt(first)

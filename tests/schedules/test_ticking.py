@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
+from rowcall.operations.steps import Write
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan, Row
 from rowcall.testing.clock import FakeClock
@@ -60,14 +62,14 @@ def test_cut_off_between_any_two_statements_nothing_is_lost_or_repeated(url: str
         assert cuts > 8
         wanted = [start + minute * MINUTE for minute in (1, 1, 2, 2)]
         assert ticked(jobs) == wanted
-        assert not jobs.write(lambda: plans.tick(jobs.dialect, now_ms))
+        assert not queue_of(jobs).run(Write(lambda: plans.tick(queue_of(jobs).dialect, now_ms)))
         assert ticked(jobs) == wanted
 
 
 def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
     """Tick, cut off after so many statements; gives whether it was."""
     try:
-        return not jobs.write(lambda: cut_off(plans.tick(jobs.dialect, now_ms), most))
+        return not queue_of(jobs).run(Write(lambda: cut_off(plans.tick(queue_of(jobs).dialect, now_ms), most)))
     except Cut:
         return True
 
@@ -124,7 +126,7 @@ def test_who_cannot_read_lines_leaves_them_to_others(
         with monkeypatch.context() as without:
             without.setitem(sys.modules, "cronsim", None)
             assert jobs.drain().succeeded == 2
-            assert "cron lines, which this worker cannot read: pip install 'rowcall[cron]'" in caplog.text
+            assert "cron schedules, which this worker cannot run: pip install 'rowcall[cron]'" in caplog.text
             assert jobs.schedules()[0].problem is None
         caplog.clear()
         assert jobs.drain().succeeded == 2

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of, time_of
+from rowcall.operations.steps import Write
 from rowcall.store.schedules.ticks import tick
 from rowcall.testing.clock import FakeClock
 from tests.schedules.brute_force import ticks
@@ -42,7 +44,7 @@ def run_scheduler(url: str | Path, span: Span, hours: tuple[int, ...], started: 
         started.wait()
         for moment in steps(span, hours):
             now_ms = milliseconds_of(moment)
-            while jobs.write(lambda now_ms=now_ms: tick(jobs.dialect, now_ms)):  # type: ignore[misc]
+            while queue_of(jobs).run(Write(lambda now_ms=now_ms: tick(queue_of(jobs).dialect, now_ms))):  # type: ignore[misc]
                 pass
 
 

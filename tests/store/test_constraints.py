@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.statement import Plan, Statement, fetch, no_row
 from tests.store.databases import migrated
@@ -31,7 +32,7 @@ def answer(connection: SqliteConnection, sql: str) -> object:
 def test_our_connections_have_their_settings(tmp_path: Path) -> None:
     for durability, synchronous in (("full", 2), ("normal", 1)):
         jobs = Rowcall(tmp_path / f"{durability}.db", durability=durability)
-        with closing(jobs.database.connect()) as connection:
+        with closing(queue_of(jobs).database.connect()) as connection:
             assert isinstance(connection, SqliteConnection)
             settings = {
                 name: answer(connection, f"pragma {name}")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.statement import Statement, no_row
 
 
@@ -21,7 +23,7 @@ def change(jobs: Rowcall, sql: str) -> None:
     def plan():  # type: ignore[no-untyped-def]
         yield Statement(sql, (), no_row)
 
-    jobs.write(plan)
+    queue_of(jobs).run(Write(plan))
 
 
 def test_what_plain_sql_has_changed_is_counted_anew(jobs: Rowcall) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import StoreUnavailable
@@ -296,8 +297,9 @@ def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: 
 
 def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase[object, object]:
     with Rowcall(url, listen_url=listen_url) as jobs:
-        assert isinstance(jobs.database, PostgresDatabase)
-        return jobs.database
+        database = queue_of(jobs).database
+        assert isinstance(database, PostgresDatabase)
+        return database
 
 
 def test_behind_a_pooler_it_cannot_listen(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:

@@ -11,6 +11,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from rowcall import Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement, no_row
@@ -180,7 +181,7 @@ def test_our_commits_tell_once(jobs: Rowcall, hearing: Ear) -> None:
 
 @pytest.mark.usefixtures("worker_listens")
 def test_enqueues_that_share_a_commit_share_its_notification(jobs: Rowcall, postgres_url: str, hearing: Ear) -> None:
-    database = jobs.database
+    database = queue_of(jobs).database
     assert isinstance(database, PostgresDatabase)
     enqueued: list[Job] = []
 

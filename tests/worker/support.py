@@ -13,7 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowcall import Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
@@ -132,9 +134,18 @@ def outcomes(jobs: Rowcall, job: Job) -> list[str]:
 
 def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     """Runs for a dispatcher without a worker."""
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=count), None))
+    taken = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=count), None))
+    )
     return [
-        Attempt(ready, jobs.tasks[ready.type], Identity("w", None), taken.work.now_ms, jobs.clock, buffered=False)
+        Attempt(
+            ready,
+            queue_of(jobs).tasks[ready.type],
+            Identity("w", None),
+            taken.work.now_ms,
+            queue_of(jobs).clock,
+            buffered=False,
+        )
         for ready in taken.started
     ]
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.lifecycle import Released
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.attempt import Attempt
@@ -54,13 +56,17 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
         called.append(items)
 
     made = [jobs.enqueue(kind, {"item": 1} if kind == "batch" else {}, max_attempts=1) for _ in range(2)]
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="w", slots=2), None))
-    lease = Lease(15, jobs.clock)  # never renewed
+    taken = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=2), None))
+    )
+    lease = Lease(15, queue_of(jobs).clock)  # never renewed
     first, second = (
-        Attempt(ready, jobs.tasks[kind], Identity("w", None), taken.work.now_ms, jobs.clock, lease=lease)
+        Attempt(
+            ready, queue_of(jobs).tasks[kind], Identity("w", None), taken.work.now_ms, queue_of(jobs).clock, lease=lease
+        )
         for ready in taken.started
     )
-    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
     if kind == "batch":
         dispatcher.accept([first], [], [second])
     else:
@@ -86,7 +92,7 @@ def test_a_run_that_was_told_to_stop_before_its_thread_came_to_it_is_not_called(
     late.enqueue()
     (attempt,) = claimed(jobs, 1)
     attempt.stop(Released())
-    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept([attempt], [])
     eventually(lambda: dispatcher.has_ended)
     assert attempt.transition is not None

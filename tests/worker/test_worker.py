@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, Context, InvalidOption, Rowcall, SchemaMismatch, Snooze, Summary
+from rowcall.app import queue_of
 from rowcall.testing import eventually
 from rowcall.worker.loop.trouble import Outage
 from tests.worker.support import comes_to, ended, outcomes
@@ -307,11 +308,11 @@ def test_a_table_that_is_dropped_under_a_worker_ends_it_and_nothing_else_is_prom
     jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     with jobs.worker(lease=1) as worker:
-        with closing(sqlite3.connect(jobs.database.path)) as connection:
+        with closing(sqlite3.connect(queue_of(jobs).database.path)) as connection:
             connection.execute("drop table rowcall_job")
         assert worker.ended.wait(20)
     assert isinstance(worker.failure, SchemaMismatch)
     assert "rowcall_job; run: rowcall migrate APP; if it finds" in str(worker.failure)
-    Outage(jobs.clock).noticed("recovery", worker.failure)
+    Outage(queue_of(jobs).clock).noticed("recovery", worker.failure)
     assert caplog.messages[-1] == str(worker.failure)
     assert [line for line in caplog.messages if "trying again" in line] == []

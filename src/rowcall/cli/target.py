@@ -11,17 +11,12 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from rowcall.app import Rowcall
+from rowcall.app import Rowcall, queue_of
 from rowcall.cli.doctor.probe import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable, about_option
 from rowcall.queue import Queue
-
-
-def queue_of(jobs: Rowcall) -> Queue:
-    """Return what the command line needs beyond the documented methods."""
-    return jobs
 
 
 class Target(NamedTuple):
@@ -52,7 +47,9 @@ def find(app: str | None, url: str | None) -> Target:
     if app is not None:
         return Target(load(app), app)
     try:
-        return Target(Rowcall(url, auto_migrate=False), None, url)
+        target = Target(Rowcall(url, auto_migrate=False), None, url)
+        target.queue.config  # noqa: B018  # read $ROWCALL_URL now
+        return target
     except InvalidOption as error:
         given = "--url" if url is not None else "$ROWCALL_URL"
         raise click.UsageError(about_option(given, error.problem.removesuffix(PATH_ADVICE))) from error

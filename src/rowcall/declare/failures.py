@@ -22,9 +22,13 @@ class Failures:
 
     def __init__(self, scrub: Scrub | None = None, traceback_limit: int = DEFAULT_TRACEBACK_LIMIT) -> None:
         self._codes: dict[type[BaseException], str | CodeFunction] = {}
+        self._told: set[object] = set()
+        self.configure(scrub, traceback_limit)
+
+    def configure(self, scrub: Scrub | None, traceback_limit: int) -> None:
+        """Set what may be known only after tasks and codes were declared."""
         self._scrub = scrub
         self._traceback_limit = traceback_limit
-        self._told: set[object] = set()
         self.scrub: Scrub = unchanged if scrub is None else self._scrubbed
 
     @property

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 from urllib.parse import unquote
 
 import msgspec
 
+from rowcall.base.clock import Clock
 from rowcall.base.urls import looks_secret
 from rowcall.base.urls import shown as shown
 from rowcall.domain.blobs import BlobStore
@@ -73,14 +74,35 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return self.path == ":memory:"
 
 
+class QueueOptions(TypedDict, total=False):
+    """The options of `Rowcall(...)`, which its docstring explains."""
+
+    table_prefix: str
+    durability: str
+    default_queue: str
+    auto_migrate: bool
+    busy_timeout: float
+    listen_url: str | None
+    pool_size: int | None
+    retention: Retention | None
+    scrub: Scrub | None
+    traceback_limit: int | None
+    blobs: BlobStore | None
+    blob_threshold: int
+    payload_limit: int
+    mismatch_grace: float | timedelta
+    clock: Clock | None
+    tracing: bool
+
+
 def configure(
     url: str | Path | None,
     *,
-    table_prefix: str,
-    durability: str,
-    default_queue: str,
-    auto_migrate: bool,
-    busy_timeout: float,
+    table_prefix: str = "rowcall_",
+    durability: str = "full",
+    default_queue: str = "default",
+    auto_migrate: bool = True,
+    busy_timeout: float = 5.0,
     listen_url: str | None = None,
     pool_size: int | None = None,
     retention: Retention | None = None,
@@ -90,12 +112,17 @@ def configure(
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
     mismatch_grace: float | timedelta = DEFAULT_MISMATCH_GRACE_SECONDS,
+    without_url: bool = False,
 ) -> Config:
+    """Return the configuration, or raise an error that names all that is wrong.
+
+    `without_url` checks the other options only: the URL is not known yet.
+    """
     problems: list[InvalidOption] = []
     place: str | Server = ""
     try:
-        place = place_of(url)
-        place = _with_options(place, listen_url, pool_size, problems)
+        if not without_url:
+            place = _with_options(place_of(url), listen_url, pool_size, problems)
     except InvalidOption as error:
         problems.append(error)
     if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):

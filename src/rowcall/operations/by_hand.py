@@ -1,14 +1,13 @@
-"""Working without a worker: claim, run it yourself, say how it went. Fenced by the lease the claim gave."""
+"""Work without a worker: claim a job, run it, and settle it. The lease of the claim fences every call."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,245 +20,184 @@ from rowcall.domain.job import Job, Status
 from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
-from rowcall.drivers.finishing import finish
-from rowcall.queue import Queue
+from rowcall.operations import blobs
+from rowcall.operations.arguments import checked_limit
+from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write
+from rowcall.queue import Operation, Queue
 from rowcall.store.counts.folding import fold
+from rowcall.store.jobs import settle
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.jobs.fail_unreadable import made
 from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import heartbeat, settle_one
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0
 MOST_CLAIMED = 1000
-FOLDED_EVERY = 200
-LEFT_SECONDS, MOST_LEFT = 0.005, 40
+FOLD_EVERY = 200
+HELD_SECONDS, MOST_WAITS = 0.005, 40
 
 
-class ByHand(Queue):
-    def dequeue(
-        self,
-        worker: str,
-        *,
-        queues: Iterable[str] | None = None,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-    ) -> Job | None:
-        """Claim the next job that is due, or None."""
-        jobs = self.claim(worker, limit=1, lease=lease, queues=queues)
-        return jobs[0] if jobs else None
+def dequeue(queue: Queue, worker: str, lease: float | timedelta, queues: Iterable[str] | None) -> Operation[Job | None]:
+    jobs = yield from claim(queue, worker, 1, lease, queues)
+    return jobs[0] if jobs else None
 
-    async def adequeue(
-        self,
-        worker: str,
-        *,
-        queues: Iterable[str] | None = None,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-    ) -> Job | None:
-        jobs = await self.aclaim(worker, limit=1, lease=lease, queues=queues)
-        return jobs[0] if jobs else None
 
-    def claim(
-        self,
-        worker: str,
-        *,
-        limit: int = 1,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-        queues: Iterable[str] | None = None,
-    ) -> list[Job]:
-        """Claim up to `limit` jobs for `lease` seconds by the database's clock; `heartbeat` renews it.
+def claim(
+    queue: Queue, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+) -> Operation[list[Job]]:
+    jobs: list[Job] = []
+    claimer = _checked_claimer(worker, limit, lease, queues)
+    try:
+        yield from Uninterrupted(_claim_all(queue, jobs, claimer))
+    except asyncio.CancelledError:  # nobody would learn of these
+        yield from Uninterrupted(_release_all(queue, jobs))
+        raise
+    return jobs
 
-        A job that is neither settled nor renewed by then is given to somebody else, and the attempt counts.
-        """
-        jobs: list[Job] = []
-        tries = 0
-        while True:
-            try:
-                taken, claimed = self.write(
-                    lambda: self._made(worker, self._claim(worker, _rest(limit, jobs), lease, queues))
-                )
-                jobs.extend(self._with_payloads(taken, claimed))
-            except Exception:
-                if jobs:  # these are claimed: whoever asked must learn of them
-                    return jobs
-                raise
-            if not _goes_on(taken, jobs, limit, tries):
-                return jobs
-            if not (taken.started or taken.more):  # another claimer has the limit of all that is ready, for a moment
-                tries += 1
-                time.sleep(LEFT_SECONDS)
 
-    async def aclaim(
-        self,
-        worker: str,
-        *,
-        limit: int = 1,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-        queues: Iterable[str] | None = None,
-    ) -> list[Job]:
-        jobs: list[Job] = []
+def _claim_all(queue: Queue, jobs: list[Job], claimer: Claimer) -> Operation[None]:
+    waits = 0
+    while True:
         try:
-            await finish(self._aclaim(jobs, worker, limit, lease, queues))
-        except asyncio.CancelledError:
-            await finish(self._arelease_all(jobs))
-            raise
-        return jobs
-
-    async def _aclaim(
-        self, jobs: list[Job], worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
-    ) -> None:
-        tries = 0
-        while True:
-            try:
-                taken, claimed = await self.awrite(
-                    lambda: self._made(worker, self._claim(worker, _rest(limit, jobs), lease, queues))
-                )
-                if any(reference_of(ready.payload) is not None for ready in taken.started):
-                    loop = asyncio.get_running_loop()
-                    jobs.extend(await loop.run_in_executor(None, self._with_payloads, taken, claimed))
-                else:
-                    jobs.extend(claimed)
-            except Exception:
-                if jobs:
-                    return
-                raise
-            if not _goes_on(taken, jobs, limit, tries):
+            taken, claimed = yield from Write(_claim_some, queue, claimer, claimer.limit - len(jobs))
+            if any(reference_of(ready.payload) is not None for ready in taken.started):
+                claimed = yield from Blocking(_with_payloads, queue, taken, claimed)
+            jobs.extend(claimed)
+        except Exception:
+            if jobs:  # these are claimed: the caller must learn of them
                 return
-            if not (taken.started or taken.more):
-                tries += 1
-                await asyncio.sleep(LEFT_SECONDS)
+            raise
+        if not _goes_on(taken, jobs, claimer.limit, waits):
+            return
+        if not (taken.started or taken.more):  # another claimer holds the limit of all that is ready, for a moment
+            waits += 1
+            yield from Sleep(HELD_SECONDS)
 
-    async def _arelease_all(self, jobs: list[Job]) -> None:
-        for job in jobs:
-            with contextlib.suppress(RowcallError):  # else its lease runs out
-                await self.arelease(job)
 
-    def complete(self, job: Job, result: object = None) -> None:
-        """The job succeeded. `LeaseLost` if it is no longer yours."""
-        given = result_to_json(_owned(job).type, result)
-        self.write(self._settling(job, Succeeded(self.blobs.stored(job.type, given))))
+def _release_all(queue: Queue, jobs: list[Job]) -> Operation[None]:
+    for job in jobs:
+        with contextlib.suppress(RowcallError):  # else its lease runs out
+            yield from release(queue, job)
 
-    async def acomplete(self, job: Job, result: object = None) -> None:
-        given = result_to_json(_owned(job).type, result)
-        await self.awrite(self._settling(job, Succeeded(await self.blobs.astored(job.type, given))))
 
-    def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
-        """The attempt failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or with an exception."""
-        self.write(self._settling(job, self._failure(error, detail)))
+def complete(queue: Queue, job: Job, result: object) -> Operation[None]:
+    given = result_to_json(_owned(job).type, result)
+    stored = yield from blobs.store(queue, job.type, given)
+    yield from _settle(queue, job, Succeeded(stored))
 
-    async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
-        await self.awrite(self._settling(job, self._failure(error, detail)))
 
-    def heartbeat(self, job: Job) -> None:
-        """Still at it: the lease starts anew.
+def fail(queue: Queue, job: Job, error: str | BaseException, detail: str) -> Operation[None]:
+    if isinstance(error, BaseException):
+        yield from _settle(queue, job, queue.failures.raised(error))
+        return
+    if problem := code_problem(error):
+        raise InvalidOption("error", f"{problem}; an exception works too")
+    yield from _settle(queue, job, Reported(error, queue.failures.detail(detail)))
 
-        `JobCancelled` if somebody has called `cancel(id)` meanwhile: leave off, and `release` the job, which ends it.
-        """
-        self.write(lambda: heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
 
-    async def aheartbeat(self, job: Job) -> None:
-        await self.awrite(lambda: heartbeat(self.dialect, _owned(job).id, job.lease, self.now_ms()))
+def release(queue: Queue, job: Job) -> Operation[None]:
+    yield from _settle(queue, job, Released())
 
-    def release(self, job: Job) -> None:
-        """Give the job back at once, without using up an attempt."""
-        self.write(self._settling(job, Released()))
 
-    async def arelease(self, job: Job) -> None:
-        await self.awrite(self._settling(job, Released()))
+def heartbeat(queue: Queue, job: Job) -> Operation[None]:
+    yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, queue.now_ms())
 
-    def _claim(self, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Plan[Taken]:
-        if problem := name_problem(worker):
-            raise InvalidOption("worker", problem)
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_CLAIMED:
-            raise InvalidOption("limit", f"wants a whole number from 1 to {MOST_CLAIMED}, not {limit!r}")
-        lease_ms = round(seconds_of("lease", lease) * 1000)
-        if lease_ms < 1:
-            raise InvalidOption("lease", "wants more than 0 seconds")
-        names = None if queues is None else list(queues)
-        if isinstance(queues, str) or names == []:
-            raise InvalidOption("queues", f"wants a list of names, or None for all, not {queues!r}")
-        for name in names or ():
-            if problem := queue_problem(name):
-                raise InvalidOption("queues", problem)
-        appetite = Appetite(
-            worker=worker,
-            slots=limit,
-            queues=None if names is None else dict.fromkeys(names),
-            first_queue=next(self._turns),
-            lease_ms=lease_ms,
-            limits=self.limits.declared,
-            aliases=self.aliases,
-        )
-        return claim_by_hand(self.dialect, appetite, self.now_ms())
 
-    def _made(self, worker: str, claim: Plan[Taken]) -> Plan[tuple[Taken, list[Job]]]:
-        """The jobs are made before the commit: a claim that cannot be handed over must not be committed."""
-        taken = yield from claim
-        make = partial(job_of, worker=worker, claimed_at_ms=taken.work.now_ms)
-        return taken, (yield from made(self.dialect, taken.started, make, self.now_ms()))
+class Claimer(NamedTuple):
+    """Who claims, and what."""
 
-    def _with_payloads(self, taken: Taken, claimed: list[Job]) -> list[Job]:
-        """The jobs of a claim. Those whose large payloads cannot be read have failed, as they would in a worker."""
-        jobs = []
-        by_id = {ready.id: ready for ready in taken.started}
-        for job in claimed:
-            ready = by_id[job.id]
-            if reference_of(ready.payload) is None:
-                jobs.append(job)
-                continue
-            try:
-                ready.payload = self.blobs.fetched(ready.payload)
-            except BlobUnreadable as error:
+    worker: str
+    limit: int
+    lease_ms: int
+    queues: list[str] | None
+
+
+def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Claimer:
+    if problem := name_problem(worker):
+        raise InvalidOption("worker", problem)
+    checked_limit(limit, MOST_CLAIMED)
+    lease_ms = round(seconds_of("lease", lease) * 1000)
+    if lease_ms < 1:
+        raise InvalidOption("lease", f"must be more than 0 seconds, got {lease!r}")
+    names = None if queues is None else list(queues)
+    if isinstance(queues, str) or names == []:
+        raise InvalidOption("queues", f"must be a list of names, or None for all, got {queues!r}")
+    for name in names or ():
+        if problem := queue_problem(name):
+            raise InvalidOption("queues", problem)
+    return Claimer(worker, limit, lease_ms, names)
+
+
+def _claim_some(queue: Queue, claimer: Claimer, slots: int) -> Plan[tuple[Taken, list[Job]]]:
+    appetite = Appetite(
+        worker=claimer.worker,
+        slots=slots,
+        queues=None if claimer.queues is None else dict.fromkeys(claimer.queues),
+        first_queue=next(queue.turns),
+        lease_ms=claimer.lease_ms,
+        limits=queue.limits.declared,
+        aliases=queue.aliases,
+    )
+    taken = yield from claim_by_hand(queue.dialect, appetite, queue.now_ms())
+    # before the commit: a claim whose jobs cannot be handed over must not be committed
+    make = partial(job_of, worker=claimer.worker, claimed_at_ms=taken.work.now_ms)
+    return taken, (yield from made(queue.dialect, taken.started, make, queue.now_ms()))
+
+
+def _with_payloads(queue: Queue, taken: Taken, claimed: list[Job]) -> list[Job]:
+    """Return the claimed jobs. One whose large payload cannot be read has failed, as it would in a worker."""
+    jobs = []
+    by_id = {ready.id: ready for ready in taken.started}
+    for job in claimed:
+        ready = by_id[job.id]
+        if reference_of(ready.payload) is None:
+            jobs.append(job)
+            continue
+        try:
+            ready.payload = queue.blobs.fetched(ready.payload)
+        except BlobUnreadable as error:
+            with contextlib.suppress(LeaseLost):
+                queue.run(fail(queue, job, error, ""))
+        except BaseException:  # the store cannot be reached, which is not the fault of any job
+            for other in claimed:
                 with contextlib.suppress(LeaseLost):
-                    self.fail(job, error)
-            except BaseException:  # the store is out of reach: that is no job's fault
-                for given_back in claimed:
-                    with contextlib.suppress(LeaseLost):
-                        self.release(given_back)
-                raise
-            else:
-                jobs.append(msgspec.structs.replace(job, payload=payload_from_row(ready.payload)))
-        return jobs
-
-    def _failure(self, error: str | BaseException, detail: str) -> Outcome:
-        if isinstance(error, BaseException):
-            return self.failures.raised(error)
-        if problem := code_problem(error):
-            raise InvalidOption("error", f"{problem}; an exception will do too")
-        return Reported(error, self.failures.detail(detail))
-
-    def _settling(self, job: Job, outcome: Outcome) -> Callable[[], Plan[None]]:
-        policy = policy_of(self.tasks.get(_owned(job).type), job.retry)
-        transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=random.random())
-        return lambda: self._settle(job, transition)
-
-    def _settle(self, job: Job, transition: Transition) -> Plan[None]:
-        yield from settle_one(self.dialect, job, transition, self.now_ms())
-        if job.id % FOLDED_EVERY == 0:  # there may be no worker to do it
-            yield from fold(self.dialect, everything=False, now_ms=self.now_ms())
+                    queue.run(release(queue, other))
+            raise
+        else:
+            jobs.append(msgspec.structs.replace(job, payload=payload_from_row(ready.payload)))
+    return jobs
 
 
-def _rest(limit: int, jobs: list[Job]) -> int:
-    return limit - len(jobs) if jobs else limit
+def _settle(queue: Queue, job: Job, outcome: Outcome) -> Operation[None]:
+    policy = policy_of(queue.tasks.get(_owned(job).type), job.retry)
+    transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
+    yield from Write(_settle_one, queue, job, transition)
 
 
-def _goes_on(taken: Taken, jobs: list[Job], limit: int, tries: int) -> bool:
-    """Whether to claim again: one transaction locks only so many limits."""
+def _settle_one(queue: Queue, job: Job, transition: Transition) -> Plan[None]:
+    yield from settle.settle_one(queue.dialect, job, transition, queue.now_ms())
+    if job.id % FOLD_EVERY == 0:  # there may be no worker to do it
+        yield from fold(queue.dialect, everything=False, now_ms=queue.now_ms())
+
+
+def _goes_on(taken: Taken, jobs: list[Job], limit: int, waits: int) -> bool:
+    """Return whether to claim again: one transaction locks only so many limits."""
     if jobs:
         return len(jobs) < limit and taken.more and bool(taken.started)
-    return bool(taken.started) or taken.more or (taken.left and tries < MOST_LEFT)
+    return bool(taken.started) or taken.more or (taken.left and waits < MOST_WAITS)
 
 
 def _owned(job: Job) -> Job:
-    """A snapshot taken while the job ran carries the lease of that claim; any other was never the caller's."""
+    """Return the job if it was read while it ran: then it carries the lease of its claim."""
     if not isinstance(job, Job):
-        raise InvalidOption("job", f"wants the Job that claim or dequeue gave, not {job!r}")
+        raise InvalidOption("job", f"must be a Job that claim or dequeue returned, got {job!r}")
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job
 
 
 def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
-    """A claimed job as its handler sees it."""
+    """Return a claimed job as its handler sees it."""
     claimed_at = time_of(max(claimed_at_ms, ready.created_at_ms))
     return Job(
         id=ready.id,

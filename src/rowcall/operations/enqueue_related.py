@@ -1,4 +1,4 @@
-"""Jobs that are written with an eye on others: a key, blockers, a chain, a whole graph. All end in `place`."""
+"""Enqueue jobs that depend on others: by a key, blockers, a chain or a whole graph."""
 
 from __future__ import annotations
 
@@ -12,68 +12,48 @@ from rowcall.declare.option_checks import key_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
-from rowcall.operations.blobs import on_loan
-from rowcall.queue import Queue
-from rowcall.store.dialect import Dialect
+from rowcall.operations import blobs
+from rowcall.operations.caller import OnCallerConnection, connection_for, open_target, several_statements
+from rowcall.operations.steps import EnsureSchema, Read, Write
+from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
 from rowcall.store.new_job import Inserted, NewJob
-from rowcall.store.statement import Plan
 
 _STATUSES = {status.value: status for status in Status}
 
 
-class Ordering(Queue):
-    def place(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
-        """Write all of them in one transaction: the caller's, or one of our own."""
-        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
-        if connection is None:
-            self.ensure_schema()
-            stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
-            return _jobs(wanted, self.database.write(lambda: place_orders(self.dialect, stored, self.now_ms())))
-        loan, dialect = self.lend(connection)
-        if not loan.run(dialect.holds_together()):
-            raise torn("a key, after= or a flow takes")
-        stored = [_stored(order, self.blobs.stored(order.job.type, order.payload)) for order in wanted]
-        beside: Beside | None = None
-        if any(order.job.unique for order in stored):
-            seen = loan.run(lock_keys(dialect, stored, self.now_ms()))
-            if seen is not None:
-                beside = self.database.read(look_beside(self.dialect, stored, seen, self.now_ms()))
-        return _jobs(wanted, loan.run(self._lent_plan(dialect, stored, beside)))
-
-    async def aplace(self, orders: Sequence[Order], connection: object = None) -> list[Job]:
-        wanted, connection = [with_key(order) for order in orders], self.destination(connection)
-        if connection is None:
-            await self.aensure_schema()
-            stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
-            placed = await self.database.awrite(lambda: place_orders(self.dialect, stored, self.now_ms()))
-            return _jobs(wanted, placed)
-        loan, dialect = await self.alend(connection)
-        if not await loan.arun(dialect.holds_together()):
-            raise torn("a key, after= or a flow takes")
-        stored = [_stored(order, await self.blobs.astored(order.job.type, order.payload)) for order in wanted]
-        beside: Beside | None = None
-        if any(order.job.unique for order in stored):
-            seen = await loan.arun(lock_keys(dialect, stored, self.now_ms()))
-            if seen is not None:
-                beside = await self.database.aread(look_beside(self.dialect, stored, seen, self.now_ms()))
-        return _jobs(wanted, await loan.arun(self._lent_plan(dialect, stored, beside)))
-
-    def _lent_plan(self, dialect: Dialect, orders: Sequence[Order], beside: Beside | None) -> Plan[list[Placed]]:
-        plan = place_orders(dialect, orders, self.now_ms(), beside)
-        return on_loan(dialect, [order.payload for order in orders], plan)
+def enqueue_related(queue: Queue, orders: Sequence[Order], connection: object) -> Operation[list[Job]]:
+    """Write all of them in one transaction: the caller's, or one of the queue."""
+    wanted, connection = [with_key(order) for order in orders], connection_for(queue, connection)
+    if connection is None:
+        yield from EnsureSchema()
+        stored = yield from _stored(queue, wanted)
+        return _jobs(wanted, (yield from Write(place_orders, queue.dialect, stored, queue.now_ms())))
+    target, dialect = yield from open_target(queue, connection)
+    if not (yield from OnCallerConnection(target, dialect.holds_together())):
+        raise several_statements("a key, after= or a flow takes")
+    stored = yield from _stored(queue, wanted)
+    beside: Beside | None = None
+    if any(order.job.unique for order in stored):
+        seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
+        if seen is not None:
+            beside = yield from Read(look_beside(queue.dialect, stored, seen, queue.now_ms()))
+    plan = place_orders(dialect, stored, queue.now_ms(), beside)
+    plan = blobs.on_caller_connection(dialect, [order.payload for order in stored], plan)
+    return _jobs(wanted, (yield from OnCallerConnection(target, plan)))
 
 
-def torn(what: str) -> InvalidOption:
-    return InvalidOption(
-        "connection",
-        f"has no transaction open, and commits each statement by itself: {what} several;"
-        " begin a transaction first, or leave connection= out",
-    )
+def _stored(queue: Queue, orders: Sequence[Order]) -> Operation[list[Order]]:
+    """Return the orders with references in place of large payloads."""
+    stored = []
+    for order in orders:
+        payload = yield from blobs.store(queue, order.job.type, order.payload)
+        stored.append(order if payload is order.payload else msgspec.structs.replace(order, payload=payload))
+    return stored
 
 
 def with_key(order: Order) -> Order:
-    """The order with the key and the limits that its arguments make."""
+    """Return the order with the key and the limits that follow from its arguments."""
     if order.job.limited_by is not None:
         order = msgspec.structs.replace(order, job=with_limits(order.job, order.payload))
     job = order.job
@@ -92,10 +72,6 @@ def with_key(order: Order) -> Order:
     return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
 
 
-def _stored(order: Order, payload: str) -> Order:
-    return order if payload is order.payload else msgspec.structs.replace(order, payload=payload)
-
-
 def _jobs(orders: Sequence[Order], placed: Sequence[Placed]) -> list[Job]:
     return [_job(order, one) for order, one in zip(orders, placed, strict=True)]
 
@@ -108,7 +84,7 @@ def _job(order: Order, placed: Placed) -> Job:
 
 
 def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:
-    """A job as it has just been written."""
+    """Return a job as it has just been written."""
     run_at = time_of(inserted.run_at_ms)
     same = inserted.created_at_ms == inserted.run_at_ms
     return Job(

@@ -1,21 +1,30 @@
-"""Chains and graphs of jobs: written at once, looked at, completed and deleted."""
+"""Write chains and graphs of jobs; read, complete, cancel and delete chains."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import NamedTuple
 
 import msgspec
 
 from rowcall.declare.option_checks import awaited_of, one_or_more
 from rowcall.domain.errors import InvalidOption, RowcallError
-from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
+from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json
-from rowcall.operations.control import actor_of, reason_of
-from rowcall.operations.enqueue_related import Ordering
-from rowcall.operations.inspect import checked_id
+from rowcall.drivers.blobs import refers
+from rowcall.operations import blobs
+from rowcall.operations.arguments import (
+    checked_actor,
+    checked_chain_id,
+    checked_limit,
+    checked_reason,
+    checked_status,
+    id_before,
+)
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.enqueue_related import enqueue_related
+from rowcall.operations.steps import Blocking, Read, Write
+from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
 from rowcall.store.flows.enqueue import Order
 from rowcall.store.flows.queries import ChainFilter
@@ -23,19 +32,12 @@ from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob
 
 
-class Bound(NamedTuple):
-    """A call that is not enqueued yet: what `task.bind(...)` gives."""
-
-    job: NewJob
-    payload: str
-
-
 class Node:
     """A job of a flow; `job` is there once the flow is enqueued."""
 
-    def __init__(self, flow: Flow, place: int) -> None:
+    def __init__(self, flow: Flow, index: int) -> None:
         self.flow = flow
-        self.place = place
+        self.index = index
         self.job: Job | None = None
 
 
@@ -43,18 +45,18 @@ After = Node | Job | Chain | int
 
 
 class Flow:
-    """A graph of jobs that is written in one transaction: what `jobs.flow()` gives.
+    """A graph of jobs that is written in one transaction: what `jobs.flow()` returns.
 
         flow = jobs.flow()
         parts = [flow.add(resize.bind(path, size)) for size in (64, 256)]
         flow.add(publish.bind(path), after=parts)
         flow.enqueue()
 
-    Or `with jobs.flow() as flow:`, which enqueues at the end of the block, unless that ends by an exception.
+    Or `with jobs.flow() as flow:`, which enqueues at the end of the block, unless it raises.
     """
 
-    def __init__(self, jobs: Flows, connection: object = None) -> None:
-        self._jobs = jobs
+    def __init__(self, queue: Queue, connection: object = None) -> None:
+        self._queue = queue
         self._connection = connection
         self._orders: list[Order] = []
         self._nodes: list[Node] = []
@@ -68,7 +70,7 @@ class Flow:
         return self._add(call, after, None, 0)
 
     def add_chain(self, calls: Sequence[Bound], *, after: After | Iterable[After] = ()) -> Node:
-        """Steps of which each starts when the one before has succeeded; gives the last, for others to wait for."""
+        """Add steps, each of which starts when the one before has succeeded; return the last step."""
         if not calls:
             raise InvalidOption("calls", "a chain has at least one step")
         for call in calls:
@@ -80,21 +82,24 @@ class Flow:
         return node
 
     def enqueue(self) -> list[Job]:
-        """Write all of it, or nothing; the jobs come in the order in which they were added."""
-        orders = self._taken()
+        """Write all of it, or nothing; return the jobs in the order in which they were added."""
+        return self._queue.run(self._write())
+
+    async def aenqueue(self) -> list[Job]:
+        """`enqueue`, for async code."""
+        return await self._queue.arun(self._write())
+
+    def _write(self) -> Operation[list[Job]]:
+        """Return the operation of `enqueue`."""
+        if self._enqueued:
+            raise _already_enqueued()
+        self._enqueued = True
         try:
-            return self._written(self._jobs.place(orders, self._connection))
+            jobs = yield from enqueue_related(self._queue, self._traced_orders(), self._connection)
         except RowcallError:  # nothing was written
             self._enqueued = False
             raise
-
-    async def aenqueue(self) -> list[Job]:
-        orders = self._taken()
-        try:
-            return self._written(await self._jobs.aplace(orders, self._connection))
-        except RowcallError:
-            self._enqueued = False
-            raise
+        return self._written(jobs)
 
     def __enter__(self) -> Flow:
         return self
@@ -116,24 +121,21 @@ class Flow:
 
     def _add(self, call: Bound, after: After | Iterable[After], chain: int | None, index: int) -> Node:
         if self._enqueued:
-            raise InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
+            raise _already_enqueued()
         job = step_job(call)
-        given = tuple(self._place_of(one) if isinstance(one, Node) else awaited_of(one) for one in one_or_more(after))
+        given = tuple(self._index_of(one) if isinstance(one, Node) else awaited_of(one) for one in one_or_more(after))
         self._orders.append(Order(job=job, payload=call.payload, after=given, chain=chain, chain_index=index))
         node = Node(self, len(self._orders) - 1)
         self._nodes.append(node)
         return node
 
-    def _place_of(self, node: Node) -> int:
+    def _index_of(self, node: Node) -> int:
         if node.flow is not self:
             raise InvalidOption("after", "names a job of another flow: enqueue that one first, and pass its jobs")
-        return node.place
+        return node.index
 
-    def _taken(self) -> list[Order]:
-        if self._enqueued:
-            raise InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
-        self._enqueued = True
-        tracing = self._jobs.tracing
+    def _traced_orders(self) -> list[Order]:
+        tracing = self._queue.tracing
         context = tracing.carried() if tracing is not None else None
         if context is None:
             return self._orders
@@ -145,102 +147,17 @@ class Flow:
     def _written(self, jobs: list[Job]) -> list[Job]:
         ids = [job.id for job in jobs]
         for node, order in zip(self._nodes, self._orders, strict=True):
-            job = jobs[node.place]
+            job = jobs[node.index]
             if order.chain is not None:
                 job = msgspec.structs.replace(job, chain_id=ids[order.chain], chain_index=order.chain_index)
             node.job = job
         return [node.job for node in self._nodes if node.job is not None]
 
 
-class Flows(Ordering):
-    def flow(self, *, connection: object = None) -> Flow:
-        """A graph of jobs, to be written in one transaction: of ours, or of the connection that is lent."""
-        return Flow(self, connection)
-
-    def start_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
-        """Steps of which each starts when the one before has succeeded, and can read its result (`ctx.previous`).
-
-        >>> jobs.start_chain([fetch.bind("a.csv"), load.bind(), report.bind()])  # doctest: +SKIP
-        """
-        flow = self.flow(connection=connection)
-        flow.add_chain(steps)
-        return _started(flow.enqueue())
-
-    async def astart_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
-        flow = self.flow(connection=connection)
-        flow.add_chain(steps)
-        return _started(await flow.aenqueue())
-
-    def chain(self, chain_id: int) -> Chain:
-        """The chain that began with this job, and its steps; `JobNotFound` if there is none."""
-        return self._shown(self.read_together(lambda: chains.get(self.dialect, checked_id(chain_id))))
-
-    async def achain(self, chain_id: int) -> Chain:
-        chain = await self.aread_together(lambda: chains.get(self.dialect, checked_id(chain_id)))
-        return await asyncio.get_running_loop().run_in_executor(None, self._shown, chain)
-
-    def _shown(self, chain: Chain) -> Chain:
-        """The chain with its real payloads and results, where those are large."""
-        steps = tuple(map(self.blobs.shown, chain.steps))
-        if all(shown is step for shown, step in zip(steps, chain.steps, strict=True)):
-            return chain
-        result = steps[-1].result if chain.status in FINISHED else None
-        return msgspec.structs.replace(chain, steps=steps, result=result)
-
-    def list_chains(
-        self, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
-    ) -> ChainPage:
-        """One page of chains, newest first; `type` is that of the first step, `status` that of the chain."""
-        wanted = _wanted(type, status, limit, cursor)
-        return self.read_together(lambda: chains.list_chains(self.dialect, wanted))
-
-    async def alist_chains(
-        self, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
-    ) -> ChainPage:
-        wanted = _wanted(type, status, limit, cursor)
-        return await self.aread_together(lambda: chains.list_chains(self.dialect, wanted))
-
-    def complete_chain(self, chain_id: int, result: object = None, *, actor: str | None = None) -> Chain:
-        """End a chain as succeeded from outside: its last step has this result, and what was before it is skipped."""
-        given = self.blobs.stored("complete_chain", result_to_json("complete_chain", result))
-        who = actor_of(actor)
-        return self.write(lambda: chains.complete(self.dialect, checked_id(chain_id), given, who, self.now_ms()))
-
-    async def acomplete_chain(self, chain_id: int, result: object = None, *, actor: str | None = None) -> Chain:
-        given = await self.blobs.astored("complete_chain", result_to_json("complete_chain", result))
-        who = actor_of(actor)
-        return await self.awrite(lambda: chains.complete(self.dialect, checked_id(chain_id), given, who, self.now_ms()))
-
-    def cancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
-        """Cancel the steps that wait, and ask the one that runs to end; what waits for the chain is cancelled, too."""
-        said, who = reason_of(reason, self.failures), actor_of(actor)
-        return self.write(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
-
-    async def acancel_chain(self, chain_id: int, reason: str | None = None, *, actor: str | None = None) -> Chain:
-        said, who = reason_of(reason, self.failures), actor_of(actor)
-        return await self.awrite(lambda: chains.cancel(self.dialect, checked_id(chain_id), said, who, self.now_ms()))
-
-    def delete_chain(self, chain_id: int, *, cascade: bool = False) -> int:
-        """Delete a chain of which nothing runs; gives how many jobs that were.
-
-        `StillNeeded` while other jobs wait for one of its steps; with `cascade` those are deleted, too.
-        """
-        return self.write(lambda: chains.delete(self.dialect, checked_id(chain_id), cascade=cascade))
-
-    async def adelete_chain(self, chain_id: int, *, cascade: bool = False) -> int:
-        return await self.awrite(lambda: chains.delete(self.dialect, checked_id(chain_id), cascade=cascade))
-
-
-def step_job(call: object) -> NewJob:
-    """The job of a bound call, as a step of a chain or a part of a flow can be."""
-    if not isinstance(call, Bound):
-        raise InvalidOption("call", f"wants a task that is bound to its arguments, task.bind(…), not {call!r}")
-    if call.job.unique is not None:
-        raise InvalidOption("key", f"{call.job.type!r}: a job of a chain or a flow cannot have a key")
-    return call.job
-
-
-def _started(jobs: Sequence[Job]) -> Chain:
+def start_chain(queue: Queue, steps: Sequence[Bound], connection: object) -> Operation[Chain]:
+    flow = Flow(queue, connection)
+    flow.add_chain(steps)
+    jobs = yield from flow._write()
     first = jobs[0]
     return Chain(
         id=first.id,
@@ -254,10 +171,50 @@ def _started(jobs: Sequence[Job]) -> Chain:
     )
 
 
-def _wanted(kind: str | None, status: str | None, limit: int, cursor: str | None) -> ChainFilter:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= inspect.LONGEST_PAGE:
-        raise InvalidOption("limit", f"wants a whole number from 1 to {inspect.LONGEST_PAGE}, not {limit!r}")
-    if status is not None and status not in list(Status):
-        raise InvalidOption("status", f"wants one of {', '.join(Status)}, not {status!r}")
-    before = None if cursor is None else inspect.id_of_cursor(cursor)
-    return ChainFilter(type=kind, status=status, before_id=before, limit=limit)
+def get_chain(queue: Queue, chain: Chain | Job | int) -> Operation[Chain]:
+    found = yield from Read(chains.get(queue.dialect, checked_chain_id(chain)), snapshot=True)
+    if not any(map(refers, found.steps)):
+        return found
+    steps = tuple((yield from Blocking(lambda: [queue.blobs.shown(step) for step in found.steps])))
+    result = steps[-1].result if found.status in FINISHED else None
+    return msgspec.structs.replace(found, steps=steps, result=result)
+
+
+def list_chains(
+    queue: Queue, task: str | None, status: str | None, limit: int, cursor: str | None
+) -> Operation[ChainPage]:
+    wanted = ChainFilter(
+        type=task,
+        status=checked_status(status),
+        before_id=id_before(cursor),
+        limit=checked_limit(limit, inspect.LONGEST_PAGE),
+    )
+    return (yield from Read(chains.list_chains(queue.dialect, wanted), snapshot=True))
+
+
+def complete_chain(queue: Queue, chain: Chain | Job | int, result: object, actor: str | None) -> Operation[Chain]:
+    chain_id, who = checked_chain_id(chain), checked_actor(actor)
+    given = yield from blobs.store(queue, "complete_chain", result_to_json("complete_chain", result))
+    return (yield from Write(chains.complete, queue.dialect, chain_id, given, who, queue.now_ms()))
+
+
+def cancel_chain(queue: Queue, chain: Chain | Job | int, reason: str | None, actor: str | None) -> Operation[Chain]:
+    why, who = checked_reason(reason, queue.failures), checked_actor(actor)
+    return (yield from Write(chains.cancel, queue.dialect, checked_chain_id(chain), why, who, queue.now_ms()))
+
+
+def delete_chain(queue: Queue, chain: Chain | Job | int, *, cascade: bool) -> Operation[int]:
+    return (yield from Write(chains.delete, queue.dialect, checked_chain_id(chain), cascade=cascade))
+
+
+def _already_enqueued() -> InvalidOption:
+    return InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
+
+
+def step_job(call: object) -> NewJob:
+    """Return the job of a bound call, if it can be a step of a chain or a part of a flow."""
+    if not isinstance(call, Bound):
+        raise InvalidOption("call", f"must be a task that is bound to its arguments, task.bind(…), got {call!r}")
+    if call.job.unique is not None:
+        raise InvalidOption("key", f"{call.job.type!r}: a job of a chain or a flow cannot have a key")
+    return call.job

@@ -1,17 +1,18 @@
-"""Limits are published by the processes that declare them."""
+"""Publish the limits that this process declares."""
 
 from __future__ import annotations
 
+from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.limits.keys import put_quotas, quotas
 
 
-def publish_limits(core: Queue) -> None:
-    """Tell all processes what this one declares. The last one to declare a limit decides its numbers."""
-    declared = core.limits.numbers
+def publish_limits(queue: Queue) -> None:
+    """Write the numbers of the limits declared here. The last process that declares a limit decides them."""
+    declared = queue.limits.numbers
     if not declared:
         return
-    known = core.read(quotas(core.dialect))
+    known = queue.run(Read(quotas(queue.dialect)))
     changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
     if changed:
-        core.write(lambda: put_quotas(core.dialect, changed))
+        queue.run(Write(put_quotas, queue.dialect, changed))

@@ -1,68 +1,45 @@
-"""Queues and tasks of which nothing is started for a while."""
+"""Pause queues and tasks, so that no more of their jobs are started, and resume them."""
 
 from __future__ import annotations
 
-import builtins
-
 from rowcall.base.text import one_line
 from rowcall.context import logger
-from rowcall.domain.job import Paused, what_is_paused
-from rowcall.operations.control import actor_of
-from rowcall.operations.job_filters import checked_pause
-from rowcall.queue import Queue
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import EVERY_QUEUE, Paused, what_is_paused
+from rowcall.domain.names import name_problem
+from rowcall.operations.arguments import checked_actor
+from rowcall.operations.steps import Read, Write
+from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 
 
-class Pausing(Queue):
-    def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
-        """Start no more jobs of a queue, or of a task, until it is resumed: no worker does, and nobody by hand.
-
-        What runs goes on, and what expires meanwhile expires. Twice is once. The queue `*` is every queue, also those
-        that do not exist yet.
-
-            jobs.pause("mail")
-            jobs.pause(task="send_email")
-            jobs.pause("*")
-        """
-        kind, name = checked_pause(queue, task)
-        who = actor_of(actor)
-        return _told(self.write(lambda: self.dialect.ask(PAUSE, self.now_ms(), kind, name, who))[0])
-
-    async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
-        kind, name = checked_pause(queue, task)
-        who = actor_of(actor)
-        return _told((await self.awrite(lambda: self.dialect.ask(PAUSE, self.now_ms(), kind, name, who)))[0])
-
-    def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
-        """Resume a queue or a task, and return whether it was paused.
-
-        `resume("*")` ends `pause("*")`. What was paused by its name stays paused.
-        """
-        kind, name = checked_pause(queue, task)
-        who = actor_of(actor)
-        was_paused = bool(self.write(lambda: self.dialect.ask(RESUME, kind, name)))
-        return _told_of_resuming(kind, name, who, was_paused)
-
-    async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
-        kind, name = checked_pause(queue, task)
-        who = actor_of(actor)
-        was_paused = bool(await self.awrite(lambda: self.dialect.ask(RESUME, kind, name)))
-        return _told_of_resuming(kind, name, who, was_paused)
-
-    def paused(self) -> builtins.list[Paused]:
-        """The queues and tasks that are paused now, since when, and by whom."""
-        return self.read(self.dialect.ask(PAUSED))
-
-    async def apaused(self) -> builtins.list[Paused]:
-        return await self.aread(self.dialect.ask(PAUSED))
-
-
-def _told(paused: Paused) -> Paused:
-    logger.info("%s is paused, by %s", one_line(what_is_paused(paused.kind, paused.name)), one_line(str(paused.actor)))
+def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
+    kind, name = _checked(queue_name, task)
+    (paused,) = yield from Write(queue.dialect.ask, PAUSE, queue.now_ms(), kind, name, checked_actor(actor))
+    logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
     return paused
 
 
-def _told_of_resuming(kind: str, name: str, actor: str, was_paused: bool) -> bool:
+def resume(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[bool]:
+    kind, name = _checked(queue_name, task)
+    who = checked_actor(actor)
+    was_paused = bool((yield from Write(queue.dialect.ask, RESUME, kind, name)))
     if was_paused:
-        logger.info("%s was resumed by %s", one_line(what_is_paused(kind, name)), one_line(actor))
+        logger.info("resumed %s, by %s", one_line(what_is_paused(kind, name)), one_line(who))
     return was_paused
+
+
+def paused(queue: Queue) -> Operation[list[Paused]]:
+    return (yield from Read(queue.dialect.ask(PAUSED)))
+
+
+def _checked(queue: object, task: object) -> tuple[str, str]:
+    """Return the kind and the name of what is to be paused or resumed."""
+    if (queue is None) == (task is None):
+        raise InvalidOption("queue", "must be the name of a queue; for a task, pass task=… instead")
+    kind, name = ("queue", queue) if queue is not None else ("task", task)
+    if task == EVERY_QUEUE:
+        raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
+    if problem := name_problem(name):
+        raise InvalidOption(kind, problem)
+    return kind, str(name)

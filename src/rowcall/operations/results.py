@@ -1,103 +1,82 @@
-"""What came of a job, for those who wait for it."""
+"""Wait for the end of a job, and return what its handler returned."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
+from concurrent.futures import Future
 from datetime import timedelta
-from typing import TypeVar, overload
 
+from rowcall.base.clock import Clock
 from rowcall.domain.errors import JobCancelled, JobFailed, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
-from rowcall.operations.inspect import checked_id
-from rowcall.operations.result_waiting import WaitingRoom
-from rowcall.queue import Queue
+from rowcall.operations import blobs
+from rowcall.operations.arguments import checked_chain_id, checked_id
+from rowcall.operations.end_waiter import EndWaiter
+from rowcall.operations.steps import Read
+from rowcall.queue import Operation, Queue, Step
 from rowcall.store.flows import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
 
-T = TypeVar("T")
+
+def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | None) -> Operation[object]:
+    deadline = Deadline(queue.clock, timeout)
+    while (found := (yield from Read(_current(queue, job), snapshot=True))).status not in FINISHED:
+        seconds = deadline.remaining(found)
+        with end_waiter(queue).waiting(found.id) as end:
+            if not (yield from WaitFor(end, seconds)):
+                deadline.is_over = True
+    return _result_of((yield from blobs.resolve(queue, found)))
 
 
-class Results(Queue):
-    _waiting_room: WaitingRoom | None = None
+class WaitFor(Step[bool]):
+    """Wait for a future, at most so long; return whether it is done."""
 
-    @overload
-    def result(self, job: Job[T], *, timeout: float | timedelta | None = None) -> T: ...
-    @overload
-    def result(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
-    def result(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
-        """What the handler returned, once it has; of a chain, what its last step did.
+    __slots__ = ("_future", "_seconds")
 
-        None as `timeout` waits for as long as it takes.
+    def __init__(self, future: Future[None], seconds: float | None) -> None:
+        self._future = future
+        self._seconds = seconds
 
-        `JobFailed` or `JobCancelled` if it ended so, `TimeoutError` if it has not ended in time, `JobNotFound` if there
-        is no such job, or none any more.
+    def run(self, queue: Queue) -> bool:
+        try:
+            self._future.result(self._seconds)
+        except TimeoutError:
+            return False
+        return True
 
-        >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
-        """
-        patience = Patience(timeout)
-        while (found := self.read_together(lambda: self._awaited(job))).status not in FINISHED:
-            seconds = patience.remaining(found)
-            with self._room().waiting(found.id) as ticket:
-                try:
-                    ticket.result(seconds)
-                except TimeoutError:
-                    patience.is_over = True
-        return result_of(self.blobs.shown(found))
-
-    @overload
-    async def aresult(self, job: Job[T], *, timeout: float | timedelta | None = None) -> T: ...
-    @overload
-    async def aresult(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
-    async def aresult(self, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> object:
-        """`result` for async code. Any number may wait at once."""
-        patience = Patience(timeout)
-        while (found := await self.aread_together(lambda: self._awaited(job))).status not in FINISHED:
-            seconds = patience.remaining(found)
-            with self._room().waiting(found.id) as ticket:
-                try:
-                    await asyncio.wait_for(asyncio.wrap_future(ticket), seconds)
-                except TimeoutError:
-                    patience.is_over = True
-        return result_of(await self.blobs.ashown(found))
-
-    def close(self) -> None:
-        room, self._waiting_room = self._waiting_room, None
-        if room is not None and room.pid == os.getpid():
-            room.close()
-        super().close()
-
-    def _awaited(self, job: Job | Chain | int) -> Plan[Job]:
-        """The job whose end is waited for, as it is now."""
-        if isinstance(job, Chain):
-            return chains.awaited(self.dialect, checked_id(job.id))
-        return inspect.get(self.dialect, checked_id(job.id if isinstance(job, Job) else job))
-
-    def _room(self) -> WaitingRoom:
-        with self.database.setup_lock:
-            if self._waiting_room is None or self._waiting_room.pid != os.getpid():  # its thread is the parent's
-                self._waiting_room = WaitingRoom(self)
-            return self._waiting_room
+    async def arun(self, queue: Queue) -> bool:
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(self._future), self._seconds)
+        except TimeoutError:
+            return False
+        return True
 
 
-class Patience:
-    """How much longer to wait. When it is over, the job is looked at once more."""
+class Deadline:
+    """How much longer to wait. When it is over, the job is read once more."""
 
-    def __init__(self, timeout: float | timedelta | None) -> None:
+    def __init__(self, clock: Clock, timeout: float | timedelta | None) -> None:
+        self._clock = clock
         self._seconds = None if timeout is None else seconds_of("timeout", timeout)
-        self._deadline = None if self._seconds is None else time.monotonic() + self._seconds
+        self._at = None if self._seconds is None else clock.timer() + self._seconds
         self.is_over = self._seconds == 0
 
     def remaining(self, job: Job) -> float | None:
         if self.is_over:
             raise TimeoutError(f"job {job.id} has not ended within {self._seconds:g} s: it is {job.status}")
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return None if self._at is None else max(0.0, self._at - self._clock.timer())
 
 
-def result_of(job: Job) -> object:
-    """What a finished job ended with: the result, or an error that says why there is none."""
+def _current(queue: Queue, job: Job | Chain | int) -> Plan[Job]:
+    """Read the job whose end is waited for: of a chain, its last step."""
+    if isinstance(job, Chain):
+        return chains.awaited(queue.dialect, checked_chain_id(job))
+    return inspect.get(queue.dialect, checked_id(job))
+
+
+def _result_of(job: Job) -> object:
     match job.status:
         case Status.SUCCEEDED:
             return job.result
@@ -105,3 +84,12 @@ def result_of(job: Job) -> object:
             raise JobCancelled(job.id, job.error_detail)
         case _:
             raise JobFailed(job.id, job.error_code or "", job.error_detail)
+
+
+def end_waiter(queue: Queue) -> EndWaiter:
+    """Return what all who wait in this process share; made at the first use."""
+    with queue.database.setup_lock:
+        waiter = queue.end_waiter
+        if not isinstance(waiter, EndWaiter) or waiter.pid != os.getpid():  # its thread is the parent's
+            waiter = queue.end_waiter = EndWaiter(queue)
+        return waiter

@@ -1,4 +1,4 @@
-"""The five questions of whoever is on call."""
+"""Answer the questions of whoever is on call: how much, how fast, what is stuck, what fails, what is kept."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from datetime import timedelta
 
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
+from rowcall.operations.arguments import checked_limit
 from rowcall.operations.retention import rules_of
-from rowcall.queue import Queue
+from rowcall.operations.steps import Read
+from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
 from rowcall.store.statement import Plan
 
@@ -16,63 +18,30 @@ LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
 
-class Observing(Queue):
-    def stats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
-        """How many jobs there are in each state, how long the oldest waits, how fast they come and go.
-
-        Rates and percentiles are about the last `window` seconds, from a full minute on.
-        """
-        window_ms = _window_ms(window)
-        return self.read_together(lambda: questions.stats(self.dialect, window_ms, self.now_ms()))
-
-    async def astats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
-        window_ms = _window_ms(window)
-        return await self.aread_together(lambda: questions.stats(self.dialect, window_ms, self.now_ms()))
-
-    def stuck(self, *, limit: int = 20) -> list[InProgress]:
-        """Running jobs, longest without a sign of life first."""
-        _check_limit(limit)
-        return self.read_together(lambda: questions.stuck(self.dialect, limit, self.now_ms()))
-
-    async def astuck(self, *, limit: int = 20) -> list[InProgress]:
-        _check_limit(limit)
-        return await self.aread_together(lambda: questions.stuck(self.dialect, limit, self.now_ms()))
-
-    def retries(self) -> Retries:
-        """How many jobs have used how many attempts, in all and by type."""
-        return self.read_together(lambda: questions.retries(self.dialect))
-
-    async def aretries(self) -> Retries:
-        return await self.aread_together(lambda: questions.retries(self.dialect))
-
-    def top_errors(self, *, limit: int = 20) -> list[ErrorGroup]:
-        """Failed jobs by error code, most frequent first."""
-        _check_limit(limit)
-        return self.read_together(lambda: questions.top_errors(self.dialect, limit))
-
-    async def atop_errors(self, *, limit: int = 20) -> list[ErrorGroup]:
-        _check_limit(limit)
-        return await self.aread_together(lambda: questions.top_errors(self.dialect, limit))
-
-    def retention(self) -> RetentionReport:
-        """What is kept, for how long, and what the next prune deletes."""
-        return self.read_together(self._retention)
-
-    async def aretention(self) -> RetentionReport:
-        return await self.aread_together(self._retention)
-
-    def _retention(self) -> Plan[RetentionReport]:
-        rules = yield from rules_of(self)
-        return (yield from questions.retention(self.dialect, rules, self.now_ms()))
-
-
-def _window_ms(window: float | timedelta) -> int:
+def stats(queue: Queue, window: float | timedelta) -> Operation[Stats]:
     seconds = seconds_of("window", window)
     if not 1 <= seconds <= LONGEST_WINDOW_SECONDS:
-        raise InvalidOption("window", f"wants from 1 second to the 30 days of history there are, not {window!r}")
-    return round(seconds * 1000)
+        raise InvalidOption("window", f"must be from 1 second to 30 days, for which history is kept, got {window!r}")
+    return (yield from Read(questions.stats(queue.dialect, round(seconds * 1000), queue.now_ms()), snapshot=True))
 
 
-def _check_limit(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_SHOWN:
-        raise InvalidOption("limit", f"wants a whole number from 1 to {MOST_SHOWN}, not {limit!r}")
+def stuck(queue: Queue, limit: int) -> Operation[list[InProgress]]:
+    plan = questions.stuck(queue.dialect, checked_limit(limit, MOST_SHOWN), queue.now_ms())
+    return (yield from Read(plan, snapshot=True))
+
+
+def retries(queue: Queue) -> Operation[Retries]:
+    return (yield from Read(questions.retries(queue.dialect), snapshot=True))
+
+
+def top_errors(queue: Queue, limit: int) -> Operation[list[ErrorGroup]]:
+    return (yield from Read(questions.top_errors(queue.dialect, checked_limit(limit, MOST_SHOWN)), snapshot=True))
+
+
+def retention(queue: Queue) -> Operation[RetentionReport]:
+    return (yield from Read(_retention(queue), snapshot=True))
+
+
+def _retention(queue: Queue) -> Plan[RetentionReport]:
+    rules = yield from rules_of(queue)
+    return (yield from questions.retention(queue.dialect, rules, queue.now_ms()))

@@ -9,6 +9,7 @@ from rowcall.base.text import span
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
+from rowcall.operations.steps import Read
 from rowcall.queue import Queue
 from rowcall.store.counts.queries import NOW
 
@@ -38,7 +39,7 @@ def described(worker: WorkerInfo, now: datetime) -> str:
 
 def database_time(queue: Queue) -> datetime:
     """Return the time by the database's clock, which set the times in its rows."""
-    return time_of(queue.read(queue.dialect.ask(NOW, queue.now_ms()))[0])
+    return time_of(queue.run(Read(queue.dialect.ask(NOW, queue.now_ms())))[0])
 
 
 def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:

@@ -183,15 +183,21 @@ class Attempt:
 
     def complete(self, result: object, connection: object) -> None:
         assert self._completion is not None
+        completion = self._completion
         given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
         with self.completing() as done:
-            self._completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+            completion.queue.run(
+                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+            )
 
     async def acomplete(self, result: object, connection: object) -> None:
         assert self._completion is not None
+        completion = self._completion
         given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
         with self.completing() as done:
-            await self._completion.acomplete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+            await completion.queue.arun(
+                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+            )
 
     @contextlib.contextmanager
     def completing(self) -> Iterator[Callable[[], None]]:

@@ -10,10 +10,12 @@ from rowcall.declare.limits import with_limits
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import SUCCESS
-from rowcall.operations.blobs import on_loan
-from rowcall.operations.enqueue import Enqueueing
-from rowcall.operations.enqueue_related import torn
+from rowcall.operations import blobs
+from rowcall.operations.caller import OnCallerConnection, open_target, several_statements
+from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
+from rowcall.operations.steps import Read
+from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
@@ -22,16 +24,14 @@ from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
 from rowcall.worker.upkeep.progress import Progress
 
-_GOING_ON = "to complete a job that continues with another takes"
-
 
 class Completion:
     """Shared by all attempts of a worker."""
 
-    def __init__(self, core: Enqueueing) -> None:
-        self._core = core
-        self.progress = Progress(core)
-        self.blobs = core.blobs
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.progress = Progress(queue)
+        self.blobs = queue.blobs
         self.refused: set[int] = set()
         """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 
@@ -44,51 +44,36 @@ class Completion:
         connection: object,
         then: Then | None,
         completed: Callable[[], None],
-    ) -> None:
+    ) -> Operation[None]:
         """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
-        loan, dialect = self._core.lend(connection)
-        if then is not None and not loan.run(dialect.holds_together()):
-            raise torn(_GOING_ON)
-        stored = self.blobs.stored(ready.type, result)
-        loan.run(_reporting(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
-
-    async def acomplete(
-        self,
-        ready: Ready,
-        result: str | None,
-        waited_ms: int,
-        age_ms: int,
-        connection: object,
-        then: Then | None,
-        completed: Callable[[], None],
-    ) -> None:
-        loan, dialect = await self._core.alend(connection)
-        if then is not None and not await loan.arun(dialect.holds_together()):
-            raise torn(_GOING_ON)
-        stored = await self.blobs.astored(ready.type, result)
-        await loan.arun(_reporting(self._plan(dialect, ready, stored, waited_ms, age_ms, then), completed))
+        target, dialect = yield from open_target(self.queue, connection)
+        if then is not None and not (yield from OnCallerConnection(target, dialect.holds_together())):
+            raise several_statements("completing a job that continues with another takes")
+        stored = yield from blobs.store(self.queue, ready.type, result)
+        plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then)
+        yield from OnCallerConnection(target, _reporting(plan, completed))
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """Return the next step of a chain, as it will be written."""
-        bound = self._core.bound(task, arguments, options)
+        bound = bind(self.queue, task, arguments, options)
         job = with_limits(step_job(bound), bound.payload)
         if job.after:
             raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
-        if self._core.tracing is not None:
-            job = msgspec.structs.replace(job, trace_context=self._core.tracing.carried())
+        if self.queue.tracing is not None:
+            job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
         begins = ready.chain_id is None
         chain_id, index = (ready.id, 0) if begins else (ready.chain_id, ready.chain_index or 0)
         job = msgspec.structs.replace(with_limits(job, bound.payload), chain_id=chain_id, chain_index=index + 1)
         return Then(job, self.blobs.stored(job.type, bound.payload), begins)
 
     def blockers(self, ready: Ready) -> list[object]:
-        found = self._core.read(self._core.dialect.ask(BLOCKER_RESULTS, ready.id))
+        found = self.queue.run(Read(self.queue.dialect.ask(BLOCKER_RESULTS, ready.id)))
         return [self.blobs.value(one.result) if one.status == Status.SUCCEEDED else None for one in found]
 
     def previous(self, ready: Ready) -> object:
         if ready.chain_id is None or not ready.chain_index:
             return None
-        found = self._core.read(self._core.dialect.ask(PREVIOUS_RESULT, ready.chain_id, ready.chain_index))
+        found = self.queue.run(Read(self.queue.dialect.ask(PREVIOUS_RESULT, ready.chain_id, ready.chain_index)))
         return self.blobs.value(found[0] if found else None)
 
     def _plan(
@@ -96,9 +81,9 @@ class Completion:
     ) -> Plan[None]:
         books = Books()
         books.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
-        now_ms = self._core.now_ms()
+        now_ms = self.queue.now_ms()
         plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms, then)
-        return on_loan(dialect, [result, then.payload if then is not None else None], plan)
+        return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 
 def _reporting(plan: Plan[None], completed: Callable[[], None]) -> Plan[None]:

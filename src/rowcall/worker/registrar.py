@@ -12,6 +12,7 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
 from rowcall.drivers.side_files import make_folder
+from rowcall.operations.steps import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire
@@ -75,7 +76,7 @@ class Registrar:
         )
         registered_at = core.clock.monotonic()
         try:
-            core.write(lambda: register(core.dialect, registration, core.now_ms()))
+            core.run(Write(lambda: register(core.dialect, registration, core.now_ms())))
         except BaseException:
             if file is not None:
                 file.close()
@@ -89,7 +90,7 @@ class Registrar:
         if not self.name:
             return
         try:
-            self._core.write(lambda: retire(self._core.dialect, self.name))
+            self._core.run(Write(lambda: retire(self._core.dialect, self.name)))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
 

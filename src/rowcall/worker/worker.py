@@ -14,9 +14,10 @@ from rowcall.domain.job import Stats, Summary
 from rowcall.domain.lifecycle import Move, Released
 from rowcall.drivers.finishing import finish_in_thread
 from rowcall.observe.endpoint import Endpoint
-from rowcall.operations.enqueue import Enqueueing
 from rowcall.operations.limits import publish_limits
 from rowcall.operations.schedules import publish_schedules
+from rowcall.operations.steps import Write
+from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
@@ -42,7 +43,7 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, core: Enqueueing, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
+    def __init__(self, core: Queue, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
         self._core = core
         self.clock = core.clock
         self._settings = settings
@@ -149,7 +150,7 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
-            self._core.write(lambda: fold(self._core.dialect, everything=False, now_ms=self._core.now_ms()))
+            self._core.run(Write(lambda: fold(self._core.dialect, everything=False, now_ms=self._core.now_ms())))
         return Summary(
             succeeded=counts[Move.SUCCEED],
             failed=counts[Move.FAIL],

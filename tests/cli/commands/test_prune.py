@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Retention, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.retention import retention_to_text
 from rowcall.operations.retention import prune_now
+from rowcall.operations.steps import Write
 from rowcall.store.counts.queries import PUT_SETTING
 from tests.cli.answers import answer_of
 from tests.cli.conftest import Run
@@ -54,7 +56,7 @@ def test_a_prune_that_is_interrupted_has_done_what_it_told(old: Rowcall) -> None
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prune_now(old, interrupt)
+        prune_now(queue_of(old), interrupt)
     assert len(told_of) == 1
     assert old.stats().total == 16 - told_of[0]
     assert old.prune().jobs > 0
@@ -65,7 +67,9 @@ def test_prune_on_a_server(run: Run, server_queue: Rowcall) -> None:
     server_queue.cancel(done.id)
     assert answer_of(run, "prune", "app:jobs", "--dry-run")["jobs"] == 0
     rule = retention_to_text(Retention(cancelled=0))
-    server_queue.write(lambda: server_queue.dialect.ask(PUT_SETTING, "retention of task of_another_app", rule))
+    queue_of(server_queue).run(
+        Write(lambda: queue_of(server_queue).dialect.ask(PUT_SETTING, "retention of task of_another_app", rule))
+    )
     assert answer_of(run, "retention", "app:jobs")["prunable"] == 1
     assert answer_of(run, "prune", "app:jobs")["by_status"] == {"succeeded": 0, "failed": 0, "cancelled": 1}
     assert answer_of(run, "vacuum", "app:jobs")["size_bytes"] > 0

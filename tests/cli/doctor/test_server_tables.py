@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from rowcall import Limit, Rowcall
+from rowcall.app import queue_of
 from rowcall.cli.doctor import server_connection, server_sql, server_tables
 from rowcall.domain.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
@@ -266,7 +267,7 @@ def test_jobs_that_fit_no_worker(examine: Examine, server_queue: Rowcall) -> Non
 
     server_queue.enqueue("hello", {"name": "ann"})
     assert "versions" not in examine().level
-    with Rowcall(server_queue.config.server.url) as newer:  # type: ignore[union-attr]
+    with Rowcall(queue_of(server_queue).config.server.url) as newer:  # type: ignore[union-attr]
         newer.enqueue("hello", {"name": "ann", "loud": True})
     server_queue.drain()
     said = r"1 job waits for a worker that accepts .*; .* refused job 2 \(hello\): unexpected argument 'loud'"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rowcall import BlobUnreadable, Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
 from tests.crash.storm.records import Problems
 from tests.observe import slow
@@ -49,7 +50,7 @@ def blobs_left(jobs: Rowcall, place: Place, stored: set[str]) -> Problems:
             if reference is not None:
                 needed.add((reference.digest, int(job_id)))
                 try:
-                    jobs.blobs.fetched(text)
+                    queue_of(jobs).blobs.fetched(text)
                 except BlobUnreadable as error:
                     yield f"a blob of job {job_id} cannot be read: {error}"
     noted = {(str(digest), int(job_id)) for digest, job_id in place.ask("select digest, job_id from rowcall_blob_ref")}

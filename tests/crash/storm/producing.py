@@ -11,7 +11,7 @@ from typing import Literal
 from rowcall import DuplicateJob, InvalidOption, Job, StoreUnavailable
 from rowcall.domain.errors import DataRefused
 from rowcall.domain.job import Chain
-from rowcall.operations.flows import Bound
+from rowcall.operations.enqueue import Bound
 from tests.crash.storm import tasks
 from tests.crash.storm.effects import DATABASE_AWAY, Undone, effect, effect_async, transaction
 from tests.crash.storm.tasks import jobs, notes

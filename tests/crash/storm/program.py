@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rowcall.app import queue_of
 from rowcall.worker.process.signals import work
 from tests.crash.storm.effects import effect
 from tests.crash.storm.producing import Producer
@@ -30,7 +31,7 @@ def repeat(step: Callable[[], None], folder: Path, times: int | None = None) -> 
 def main(role: str, seed: str, folder: str, count: str) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
     faulthandler.register(signal.SIGUSR1)  # for whoever wants to know where it is stuck
-    assert effect.name in jobs.tasks
+    assert effect.name in queue_of(jobs).tasks
     with jobs:
         jobs.stats()  # connects
         match role:

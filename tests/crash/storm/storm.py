@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.blobs import collect_blobs
 from rowcall.testing.waiting import eventually
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.faults import Faults, Target
@@ -78,7 +80,7 @@ class Storm:
         )
         self._fleet.end()
         jobs.prune()
-        jobs.blobs.collect(0)
+        collect_blobs(queue_of(jobs), 0)
 
     def _drain(self, place: Place, worker: Child) -> None:
         """However long it takes: it is stuck when no handler has begun or ended for long."""
@@ -117,4 +119,4 @@ class Storm:
         return Outcome(problems, summary)
 
     def _stored(self, jobs: Rowcall) -> set[str]:
-        return set(jobs.blobs._store.digests(-1))
+        return set(queue_of(jobs).blobs.store.digests(-1))

@@ -7,6 +7,8 @@ import contextlib
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Job, LeaseLost
+from rowcall.app import queue_of
+from rowcall.operations.caller import open_target
 from tests.drivers.caller.callers.base import Caller, Undo
 from tests.drivers.caller.handlers import codes_of, handled
 from tests.drivers.caller.queue_site import Case
@@ -198,7 +200,8 @@ def test_the_other_method_is_named(main_case: Case) -> None:
             with pytest.raises(InvalidOption, match=r"is async: .*acomplete"):
                 ctx.complete("never", connection=mine.connection)
         else:
-            case.jobs.lend(mine.connection)  # the first use prepares, which needs a loop: this thread has none
+            # the first use prepares, which needs an event loop: this thread has none
+            queue_of(case.jobs).run(open_target(queue_of(case.jobs), mine.connection))
             with pytest.raises(InvalidOption, match=r"is not async: .*complete"):
                 await ctx.acomplete("never", connection=mine.connection)
         await mine.begin()

@@ -21,7 +21,9 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.domain.errors import DataRefused
+from rowcall.operations.enqueue import enqueue
 from rowcall.store.new_job import NewJob
 from rowcall.task import Task
 from rowcall.testing.postgres_database import database_of
@@ -440,7 +442,7 @@ def test_a_connection_whose_statements_are_cancelled(send: Send, mine: Connectio
 
 def test_values_that_only_the_table_refuses(jobs: Rowcall, mine: Connection) -> None:
     with pytest.raises(DataRefused, match="the caller's connection refuses the values"):
-        jobs.put(NewJob(type="task", queue="q" * 300), "{}", connection=mine)
+        queue_of(jobs).run(enqueue(queue_of(jobs), NewJob(type="task", queue="q" * 300), "{}", mine))
 
 
 def test_async_code_is_told_to_call_the_sync_method(jobs: Rowcall, send: Send, mine: Connection) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Literal, cast
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Job, Rowcall, SchemaMismatch, StoreUnavailable
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import enqueue
 from rowcall.store.new_job import NewJob
 from rowcall.task import Task
 
@@ -190,7 +192,7 @@ def refused(mine: sqlite3.Connection, send: Task[[str], None], jobs: Rowcall) ->
         lambda: send_on_mine.enqueue_many([{"to": "a"}, {"to": 5}]),
         lambda: send.using(connection=mine, delay=-1).enqueue("a"),
         lambda: jobs.enqueue("x", {"a": object()}, connection=mine),
-        lambda: jobs.lend(mine)[0].run(jobs.dialect.insert(NewJob(type="", queue="q"), "{}", None)),
+        lambda: queue_of(jobs).run(enqueue(queue_of(jobs), NewJob(type="", queue="q"), "{}", mine)),
     ]
 
 

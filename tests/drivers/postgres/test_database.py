@@ -12,10 +12,12 @@ from contextlib import contextmanager
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.database import MOST_TRIES, PostgresDatabase
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
@@ -137,8 +139,9 @@ def threads() -> Iterator[Executor]:
 
 
 def database_of_queue(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
-    assert isinstance(jobs.database, PostgresDatabase)
-    return jobs.database
+    database = queue_of(jobs).database
+    assert isinstance(database, PostgresDatabase)
+    return database
 
 
 def ours(mine: Connection) -> int:
@@ -351,9 +354,9 @@ def test_a_plan_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
-        jobs.write(half_way)
+        queue_of(jobs).run(Write(half_way))
     with pytest.raises(RuntimeError, match="half way"):
-        asyncio.run(jobs.awrite(half_way))
+        asyncio.run(queue_of(jobs).arun(Write(half_way)))
     assert jobs.list().jobs == []
     assert jobs.enqueue("task").type == "task"
 
@@ -365,7 +368,7 @@ def test_a_statement_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
 
     for _ in range(3):
         with pytest.raises(DataRefused, match="division by zero"):
-            jobs.write(half_way)
+            queue_of(jobs).run(Write(half_way))
     assert jobs.list().jobs == []
 
 
@@ -401,7 +404,7 @@ def test_a_conflict_is_tried_again(jobs: Rowcall, sqlstate: str) -> None:
             yield from execute(Statement(text, (), no_row))
         return len(tries)
 
-    assert jobs.write(conflicting) == 3
+    assert queue_of(jobs).run(Write(conflicting)) == 3
     assert [job.type for job in jobs.list().jobs] == ["once"]
 
 
@@ -413,7 +416,7 @@ def test_a_conflict_that_does_not_end_is_said(jobs: Rowcall, monkeypatch: pytest
         yield from execute(Statement("do $$ begin raise sqlstate '40001'; end $$", (), no_row))
 
     with pytest.raises(Conflict, match="call again"):
-        jobs.write(conflicting)
+        queue_of(jobs).run(Write(conflicting))
     assert len(tries) == MOST_TRIES
 
 
@@ -427,7 +430,7 @@ def test_a_connection_that_is_lost_before_the_commit_is_made_anew(jobs: Rowcall)
             yield from execute(Statement("select pg_terminate_backend(pg_backend_pid())", (), no_row))
         return len(tries)
 
-    assert jobs.write(cut) == 2
+    assert queue_of(jobs).run(Write(cut)) == 2
     assert [job.type for job in jobs.list().jobs] == ["once"]
 
 
@@ -475,7 +478,7 @@ def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
             held.wait()
             assert go_on.wait(20)
 
-        holding = [threads.submit(jobs.write, hold) for _ in range(2)]
+        holding = [threads.submit(queue_of(jobs).run, Write(hold)) for _ in range(2)]
         held.wait()
         with pytest.raises(StoreUnavailable, match=r"all 2 connections of this process were busy for 0\.5 s"):
             jobs.get(job.id)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import Conflict, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.drivers.postgres import connection
@@ -386,6 +387,6 @@ def test_no_error_shows_a_password(url: str) -> None:
     with Rowcall(url) as jobs, pytest.raises(RowcallError) as caught:
         jobs.enqueue("task")
     assert SECRET not in str(caught.value)
-    assert SECRET not in jobs.database.name
+    assert SECRET not in queue_of(jobs).database.name
     chained = caught.value.__cause__ if not caught.value.__suppress_context__ else None
     assert SECRET not in str(chained)

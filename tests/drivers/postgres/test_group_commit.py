@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.domain.errors import DataRefused
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.jobs.enqueue import Member
@@ -53,8 +54,9 @@ def threads() -> Iterator[Executor]:
 
 
 def database(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
-    assert isinstance(jobs.database, PostgresDatabase)
-    return jobs.database
+    database = queue_of(jobs).database
+    assert isinstance(database, PostgresDatabase)
+    return database
 
 
 def commits(mine: Connection) -> int:

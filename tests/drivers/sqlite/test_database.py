@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.drivers.sqlite.database import MOST_IDLE_READERS, SqliteDatabase
+from rowcall.operations.steps import Write
 from rowcall.store.statement import Plan, Statement, execute, no_row
 from tests.support import PythonProcess
 
@@ -61,9 +63,10 @@ print("done", flush=True)
 
 LEAVE_NOTHING_IN_MEMORY = """
 from rowcall import Rowcall
+from rowcall.app import queue_of
 jobs = Rowcall("sqlite:///:memory:")
 jobs.enqueue("task")
-print(jobs.database.path)
+print(queue_of(jobs).database.path)
 """
 
 
@@ -158,8 +161,9 @@ def test_many_readers_at_once_leave_few_connections(tmp_path: Path) -> None:
             return jobs.get(job.id).id
 
         assert [future.result(20) for future in [threads.submit(read) for _ in range(20)]] == [job.id] * 20
-        assert isinstance(jobs.database, SqliteDatabase)
-        assert len(jobs.database._readers) <= MOST_IDLE_READERS
+        database = queue_of(jobs).database
+        assert isinstance(database, SqliteDatabase)
+        assert len(database._readers) <= MOST_IDLE_READERS
 
 
 def test_a_plan_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
@@ -170,7 +174,7 @@ def test_a_plan_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db") as jobs:
         jobs.migrate()
         with pytest.raises(RuntimeError, match="half way"):
-            jobs.write(half_way)
+            queue_of(jobs).run(Write(half_way))
         assert jobs.list().jobs == []
         assert jobs.enqueue("task").id == 1
 

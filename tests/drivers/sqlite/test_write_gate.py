@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config
 from rowcall.drivers.sqlite.write_gate import WriteGate
-from rowcall.operations.enqueue import Enqueueing
+from rowcall.operations.enqueue import enqueue_by_name
+from rowcall.queue import Queue
 from tests.support import PythonProcess, eventually
 
 PATIENT = 20.0
@@ -179,11 +179,15 @@ def test_the_kernel_frees_the_gate_of_a_killed_holder(gates: list[WriteGate], fo
 
 @pytest.mark.concurrency
 def test_a_stopped_holder_does_not_stop_the_world(tmp_path: Path) -> None:
-    jobs = Enqueueing(Config(path=str(tmp_path / "app.db"), gate_seconds=0.2), SystemClock())
-    jobs.enqueue("before")
-    with PythonProcess("-c", HOLD, jobs.database.side_folder) as holder:
+    queue = Queue(lambda: Config(path=str(tmp_path / "app.db"), gate_seconds=0.2))
+
+    def enqueued(name: str) -> int:
+        return queue.run(enqueue_by_name(queue, name, None, {})).id
+
+    enqueued("before")
+    with PythonProcess("-c", HOLD, queue.database.side_folder) as holder:
         holder.wait_for("inside")
         holder.send(signal.SIGSTOP)
-        assert [jobs.enqueue("during").id for _ in range(20)] == list(range(2, 22))
-    assert jobs.enqueue("after").id == 22
-    jobs.close()
+        assert [enqueued("during") for _ in range(20)] == list(range(2, 22))
+    assert enqueued("after") == 22
+    queue.close()

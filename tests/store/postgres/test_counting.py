@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.store.counts.queries import TAKE_TALLIES
 from rowcall.testing.clock import FakeClock
@@ -31,7 +33,9 @@ def complete_some(jobs: Rowcall, count: int) -> None:
 
 
 def fold(jobs: Rowcall) -> int:
-    return jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
+    return queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    )
 
 
 def finished(jobs: Rowcall) -> dict[str, int]:
@@ -41,7 +45,7 @@ def finished(jobs: Rowcall) -> dict[str, int]:
 def test_what_another_is_folding_is_left_to_it_and_counted_by_all(jobs: Rowcall, postgres_url: str) -> None:
     complete_some(jobs, 5)
     with psycopg.connect(postgres_url) as other, psycopg.RawCursor(other) as cursor:
-        take = next(jobs.dialect.ask(TAKE_TALLIES, LATER_MS, 2))
+        take = next(queue_of(jobs).dialect.ask(TAKE_TALLIES, LATER_MS, 2))
         assert len(cursor.execute(take.sql.encode(), take.parameters).fetchall()) == 2
         assert fold(jobs) == 3
         assert finished(jobs) == {"succeeded": 5}

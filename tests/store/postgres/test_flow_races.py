@@ -11,7 +11,10 @@ import psycopg
 import pytest
 
 from rowcall import Job, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import SUCCESS, Move, Transition
+from rowcall.operations.enqueue import bind
+from rowcall.operations.steps import Write
 from rowcall.store.control.actions import cancel, delete
 from rowcall.store.flows.blockers import sweep
 from rowcall.store.flows.enqueue import Order, place_orders
@@ -35,8 +38,9 @@ def jobs(postgres_server_url: str) -> Iterator[Rowcall]:
 
 @pytest.fixture
 def url(jobs: Rowcall) -> str:
-    assert jobs.config.server is not None
-    return jobs.config.server.url
+    server = queue_of(jobs).config.server
+    assert server is not None
+    return server.url
 
 
 def running(jobs: Rowcall) -> Job:
@@ -46,17 +50,17 @@ def running(jobs: Rowcall) -> Job:
 
 
 def settling(jobs: Rowcall, job: Job, transition: Transition = SUCCESS) -> Plan[Any]:
-    return settle(jobs.dialect, [Ended(job.id, job.lease, transition)], None, None)
+    return settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, transition)], None, None)
 
 
 def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[Any]:
     after = tuple(Awaited(Blocker(job.id, of_chain)) for job in blockers)
     order = Order(job=NewJob(type="waiting", queue="waiting", after=after), payload="{}")
-    return place_orders(jobs.dialect, [order], None)
+    return place_orders(queue_of(jobs).dialect, [order], None)
 
 
 def swept(jobs: Rowcall) -> None:
-    jobs.write(lambda: sweep(jobs.dialect, None))
+    queue_of(jobs).run(Write(lambda: sweep(queue_of(jobs).dialect, None)))
 
 
 def written(stepper: Stepper) -> int:
@@ -114,7 +118,7 @@ def test_a_sweep_that_comes_between(jobs: Rowcall, url: str) -> None:
         with Stepper(url, enqueueing(jobs, blocker)) as writer:
             writer.finish()
             job_id = written(writer)
-        with Stepper(url, sweep(jobs.dialect, None)) as sweeper:
+        with Stepper(url, sweep(queue_of(jobs).dialect, None)) as sweeper:
             sweeper.step(before)
             settling_one = Stepper(url, settling(jobs, blocker))
             with settling_one:
@@ -156,8 +160,8 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
             writer.finish()
             job_id = written(writer)
         swept(jobs)
-        both = settle(jobs.dialect, [Ended(job.id, job.lease, SUCCESS) for job in (one, other)], None, None)
-        with Stepper(url, both) as settler, Stepper(url, act(jobs.dialect, job_id, *arguments)) as actor:
+        both = settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, SUCCESS) for job in (one, other)], None, None)
+        with Stepper(url, both) as settler, Stepper(url, act(queue_of(jobs).dialect, job_id, *arguments)) as actor:
             settler.step(before)
             acted = Beside(actor.finish)
             settler.finish()
@@ -171,10 +175,10 @@ def test_a_chain_that_goes_on_while_a_job_is_written_after_it(jobs: Rowcall, url
         assert job.chain_index is not None
         step = NewJob(type="step", queue="blockers", chain_id=job.chain_id, chain_index=job.chain_index + 1)
         ended = Ended(job.id, job.lease, SUCCESS, then=Then(step, "{}", begins=False))
-        return settle(jobs.dialect, [ended], None, None)
+        return settle(queue_of(jobs).dialect, [ended], None, None)
 
     def first_step() -> Job:
-        jobs.start_chain([jobs.bound("blocker", (), {})])
+        jobs.start_chain([bind(queue_of(jobs), "blocker", (), {})])
         (job,) = jobs.claim("hand", queues=["default"])
         return job
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.drivers.postgres.connection import _PLANNER
+from rowcall.operations.steps import Read
 from rowcall.store.control.actions import rerun_locked
 from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
 from rowcall.store.jobs.marks import mark_started
@@ -232,7 +234,7 @@ def test_reads_of_a_process_have_the_same_settings_as_its_worker(postgres_url: s
     with Rowcall(postgres_url) as jobs:
         for setting in _PLANNER:
             shown = Statement(f"select current_setting('{setting}')", (), lambda row: row)
-            assert jobs.read(fetch(shown)) == [("off",)], setting
+            assert queue_of(jobs).run(Read(fetch(shown))) == [("off",)], setting
 
 
 def test_a_scan_of_the_table_would_be_seen(explainer: Explainer) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, InvalidOption, Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.isolation import child_process
@@ -26,7 +27,7 @@ from tests.worker.support import Place, claimed, comes_to, ended, outcomes
 
 def enqueue(jobs: Rowcall, function: Callable[..., object], **arguments: object) -> Job:
     name = function.__name__
-    if name not in jobs.tasks:
+    if name not in queue_of(jobs).tasks:
         jobs.task(isolation="process", max_attempts=1, retry=Backoff.constant(600))(function)
     return jobs.enqueue(name, arguments)
 
@@ -281,7 +282,7 @@ def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
 def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> None:
     for _ in range(2):
         enqueue(jobs, isolated.where_async)
-    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
     pids = []
     for run in claimed(jobs, 2):
         dispatcher.accept([run], [])
@@ -423,7 +424,7 @@ def test_a_function_that_no_child_could_find_is_refused(jobs: Rowcall) -> None:
         jobs.task(isolation="process")(local)
     with pytest.raises(InvalidOption, match="top of a module"):
         jobs.task(isolation="process", name="nameless")(lambda: None)
-    assert jobs.tasks == {}
+    assert queue_of(jobs).tasks == {}
 
 
 @pytest.mark.parametrize(

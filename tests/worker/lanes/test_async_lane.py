@@ -9,7 +9,9 @@ from contextvars import ContextVar
 import pytest
 
 from rowcall import Backoff, Context, Rowcall, current
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Released
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import async_lane
@@ -178,8 +180,15 @@ def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall)
 
 
 def claimed_attempt(jobs: Rowcall) -> Attempt:
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
+    taken = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
+    )
     (ready,) = taken.started
     return Attempt(
-        ready, jobs.tasks[ready.type], Identity("by hand", None), taken.work.now_ms, jobs.clock, buffered=False
+        ready,
+        queue_of(jobs).tasks[ready.type],
+        Identity("by hand", None),
+        taken.work.now_ms,
+        queue_of(jobs).clock,
+        buffered=False,
     )

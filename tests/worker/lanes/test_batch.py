@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from rowcall import InvalidOption, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import CancelRequested, Released
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
@@ -18,7 +20,7 @@ from tests.worker.support import Place, claimed
 
 @pytest.fixture
 def dispatcher(jobs: Rowcall) -> Dispatcher:
-    return Dispatcher(1, lambda: None, jobs.clock, None, tasks=jobs.tasks)
+    return Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
 
 
 def ended_of(dispatcher: Dispatcher, count: int) -> list[Attempt]:
@@ -130,12 +132,12 @@ def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowc
 
     take.enqueue_many([{"item": number} for number in range(25)])
     appetite = Appetite(worker="w", slots=2, buffer=50, batches={"take": 10})
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, None))
+    taken = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, None)))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (2, 18, [])
     assert jobs.stats().by_status["running"] == 20
     assert {jobs.get(ready.id).started_at for ready in taken.riding} == {None}  # lost now, they have used no attempt
     again = Appetite(worker="w", slots=0, batches={"take": 10}, rides={"take": 3})
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, again, None))
+    taken = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, again, None)))
     assert (len(taken.started), len(taken.riding), taken.buffered) == (0, 3, [])
 
 

@@ -12,7 +12,10 @@ from contextlib import closing
 import pytest
 
 from rowcall import Context, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import CancelRequested, Lost, Move
+from rowcall.operations.steps import Write
+from rowcall.queue import Operation
 from rowcall.store.control.queries import INTERRUPTED
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.store.statement import Plan, Query
@@ -29,14 +32,14 @@ from tests.worker.support import Place, ended, some_beats
 def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The questions whether attempts are to go on, by the ids of their jobs."""
     ids: list[int] = []
-    ask = jobs.dialect.ask
+    ask = queue_of(jobs).dialect.ask
 
     def noted(query: Query[object], *values: Sequence[tuple[int, int]]) -> Plan[list[object]]:
         if query is INTERRUPTED:
             ids.extend(job_id for job_id, _ in values[0])
         return ask(query, *values)
 
-    monkeypatch.setattr(jobs.dialect, "ask", noted)
+    monkeypatch.setattr(queue_of(jobs).dialect, "ask", noted)
     monkeypatch.setattr(cancel_requests, "CHECK_SECONDS", 0.02)
     return ids
 
@@ -75,13 +78,22 @@ def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop
 
     for number in (1, 2):
         held.enqueue(number)
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
+    taken = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
+    )
     first, second = (
-        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.work.now_ms, jobs.clock, buffered=buffered)
+        Attempt(
+            ready,
+            queue_of(jobs).tasks["held"],
+            Identity("me", None),
+            taken.work.now_ms,
+            queue_of(jobs).clock,
+            buffered=buffered,
+        )
         for ready, buffered in zip(taken.started, (False, True), strict=True)
     )
     rung = threading.Event()
-    dispatcher = Dispatcher(1, rung.set, jobs.clock, None, limited_queues=True)
+    dispatcher = Dispatcher(1, rung.set, queue_of(jobs).clock, None, limited_queues=True)
     dispatcher.accept([first], [second])
     dispatcher.cancel(second, because)
     assert rung.is_set()
@@ -105,15 +117,24 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
 
     for number in (1, 2):
         held.enqueue(number)
-    taken = jobs.write(lambda: claim_by_hand(jobs.dialect, Appetite(worker="me", slots=1, buffer=1), None))
+    taken = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="me", slots=1, buffer=1), None))
+    )
     first, second = (
-        Attempt(ready, jobs.tasks["held"], Identity("me", None), taken.work.now_ms, jobs.clock, buffered=buffered)
+        Attempt(
+            ready,
+            queue_of(jobs).tasks["held"],
+            Identity("me", None),
+            taken.work.now_ms,
+            queue_of(jobs).clock,
+            buffered=buffered,
+        )
         for ready, buffered in zip((*taken.started, *taken.buffered), (False, True), strict=True)
     )
-    dispatcher = Dispatcher(1, lambda: None, jobs.clock, None)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept([first], [second])
     jobs.complete(jobs.get(second.ready.id))
-    cancel_requests.CancelRequests(jobs, dispatcher).check()
+    cancel_requests.CancelRequests(queue_of(jobs), dispatcher).check()
     assert dispatcher.take_ended() == [second]
     assert not first.cancelled
     let_go.set()
@@ -128,10 +149,10 @@ def test_who_completes_on_a_connection_in_autocommit_mode_is_not_stopped(
     """Its lease has moved for all to see before the call returns."""
     complete = Completion.complete
 
-    def complete_and_check(*arguments: object) -> None:
-        complete(*arguments)  # type: ignore[arg-type]
+    def complete_and_check(*arguments: object) -> Operation[None]:
+        yield from complete(*arguments)  # type: ignore[arg-type]
         assert worker._dispatcher is not None
-        cancel_requests.CancelRequests(jobs, worker._dispatcher).check()
+        cancel_requests.CancelRequests(queue_of(jobs), worker._dispatcher).check()
 
     monkeypatch.setattr(Completion, "complete", complete_and_check)
 

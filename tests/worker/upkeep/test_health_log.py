@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.jobs import recover
 from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Registration
 from rowcall.testing import FakeClock
@@ -28,7 +30,7 @@ def register(jobs: Rowcall, queues: str) -> None:
     worker = Registration(
         name="w", host="h", pid=1, queues=queues, concurrency=1, version="0", lease_ms=15_000, lock_path=None
     )
-    jobs.write(lambda: recover.register(jobs.dialect, worker, jobs.now_ms()))
+    queue_of(jobs).run(Write(lambda: recover.register(queue_of(jobs).dialect, worker, queue_of(jobs).now_ms())))
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -42,12 +44,14 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
     with Rowcall(url, clock=clock) as jobs:
         jobs.enqueue("task", queue="mail")
         register(jobs, "other=3,more")
-        connection, of_worker = jobs.database.connect(), HealthLog(jobs)
+        connection, of_worker = queue_of(jobs).database.connect(), HealthLog(queue_of(jobs))
         try:
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
-            jobs.write(lambda: jobs.dialect.ask(HEARTBEAT_OF_WORKER, jobs.now_ms(), "w"))
+            queue_of(jobs).run(
+                Write(lambda: queue_of(jobs).dialect.ask(HEARTBEAT_OF_WORKER, queue_of(jobs).now_ms(), "w"))
+            )
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail", "long wait mail"]
             (line,) = said(caplog)
             assert line.startswith("jobs of mail have been due for 11 min.")
@@ -63,9 +67,9 @@ def test_a_worker_that_serves_all_or_the_queue_leaves_nothing_to_say(url: str) -
         with Rowcall(url, table_prefix=f"q{len(queues)}_", clock=FakeClock()) as jobs:
             jobs.enqueue("task", queue="mail")
             register(jobs, queues)
-            connection = jobs.database.connect()
+            connection = queue_of(jobs).database.connect()
             try:
-                assert HealthLog(jobs).check(connection) == []
+                assert HealthLog(queue_of(jobs)).check(connection) == []
             finally:
                 connection.close()
 
@@ -76,9 +80,9 @@ def test_a_transaction_that_holds_the_horizon_is_named(postgres_url: str, monkey
         jobs.migrate()
         pid = other.execute("select pg_backend_pid(), txid_current()").fetchone()
         assert pid is not None
-        connection = jobs.database.connect()
+        connection = queue_of(jobs).database.connect()
         try:
-            (found,) = [one for one in HealthLog(jobs).check(connection) if one.kind == "horizon"]
+            (found,) = [one for one in HealthLog(queue_of(jobs)).check(connection) if one.kind == "horizon"]
             assert f"process {pid[0]}" in found.what
         finally:
             connection.close()
@@ -87,12 +91,12 @@ def test_a_transaction_that_holds_the_horizon_is_named(postgres_url: str, monkey
 def test_a_clock_of_another_machine_is_compared(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Rowcall(postgres_url) as jobs:
         jobs.migrate()
-        connection = jobs.database.connect()
+        connection = queue_of(jobs).database.connect()
         try:
-            assert HealthLog(jobs).check(connection) == []
-            wall = jobs.clock.wall
-            monkeypatch.setattr(jobs.clock, "wall", lambda: wall() + 60)
-            (found,) = HealthLog(jobs).check(connection)
+            assert HealthLog(queue_of(jobs)).check(connection) == []
+            wall = queue_of(jobs).clock.wall
+            monkeypatch.setattr(queue_of(jobs).clock, "wall", lambda: wall() + 60)
+            (found,) = HealthLog(queue_of(jobs)).check(connection)
             assert found.kind == "clock"
             assert "60 s behind" in found.what
         finally:
@@ -104,8 +108,8 @@ def test_the_log_and_the_disk_of_a_file_are_looked_at(tmp_path: Path, monkeypatc
     monkeypatch.setattr("rowcall.observe.health.LITTLE_SPACE_BYTES", 2**62)
     with Rowcall(tmp_path / "q.db") as jobs:
         jobs.migrate()
-        connection = jobs.database.connect()
+        connection = queue_of(jobs).database.connect()
         try:
-            assert [one.kind for one in HealthLog(jobs).check(connection)] == ["wal", "disk"]
+            assert [one.kind for one in HealthLog(queue_of(jobs)).check(connection)] == ["wal", "disk"]
         finally:
             connection.close()

@@ -11,6 +11,9 @@ import psycopg
 import pytest
 
 from rowcall import Context, Limit, Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.by_hand import Claimer, _claim_some
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.statement import Plan, Row
@@ -75,7 +78,7 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     # ended by somebody who knows nothing of limits
     execute("update rowcall_job set status = 'succeeded', lease = lease + 1 where status = 'running'")
     assert jobs.claim("w") == []
-    held_jobs = HeldJobs(jobs)
+    held_jobs = HeldJobs(queue_of(jobs))
     assert held_jobs.check() == 1
     assert held_jobs.check() == 0
     assert len(jobs.claim("w", limit=3)) == 1
@@ -95,7 +98,7 @@ def test_jobs_that_nobody_takes_do_not_keep_others_held(jobs: Rowcall, clock: Fa
     running = jobs.claim("w", limit=1, queues=["unserved"])
     jobs.claim("w", limit=100)
     jobs.complete(running[0])
-    held_jobs = HeldJobs(jobs)
+    held_jobs = HeldJobs(queue_of(jobs))
     for _ in range(6):
         held_jobs.check()
         clock.advance(PAUSE_SECONDS)
@@ -128,7 +131,9 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
     def plan() -> Plan[Taken]:
         nonlocal statements, rows
         inner = claim_by_hand(
-            jobs.dialect, Appetite(worker="w", slots=slots, lease_ms=60_000, limits=jobs.limits.declared), jobs.now_ms()
+            queue_of(jobs).dialect,
+            Appetite(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).limits.declared),
+            queue_of(jobs).now_ms(),
         )
         answer: list[Row] | None = None
         while True:
@@ -141,7 +146,7 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
             statements += 1
             rows += len(answer)
 
-    jobs.write(plan)
+    queue_of(jobs).run(Write(plan))
     return statements, rows
 
 
@@ -188,7 +193,7 @@ def _steps_of_a_claim(jobs: Rowcall, path: Path) -> int:
 
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.set_progress_handler(count, 10)
-        plan = claim_by_hand(jobs.dialect, Appetite(worker="w", slots=5, lease_ms=60_000), None)
+        plan = claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=5, lease_ms=60_000), None)
         file.execute("begin immediate")
         answer: list[Row] | None = None
         claimed = 0
@@ -213,7 +218,8 @@ def test_a_crowd_before_a_full_limit_is_held_in_few_rounds(jobs: Rowcall, execut
         execute("insert into rowcall_job (type, status) select 'charge', 'pending' from rowcall_job")
     last = jobs.enqueue("plain")
     rounds = 1
-    while not (taken := jobs.write(lambda: jobs._claim("w", 1, 60, None))).started:
+    claimer = Claimer("w", 1, 60_000, None)
+    while not (taken := queue_of(jobs).run(Write(_claim_some, queue_of(jobs), claimer, 1))[0]).started:
         assert taken.more
         rounds += 1
     assert taken.started[0].id == last.id

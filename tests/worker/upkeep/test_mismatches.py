@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.statement import Statement, execute, no_row
 from rowcall.testing import eventually
 from rowcall.worker.loop.rounds import Loop
@@ -61,7 +63,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 def hold_all(jobs: Rowcall) -> None:
     held = Statement("update rowcall_job set held = 'mismatch', held_until = run_at + 600000", (), no_row)
-    jobs.write(lambda: execute(held))
+    queue_of(jobs).run(Write(lambda: execute(held)))
 
 
 def test_a_child_with_newer_code_runs_what_its_worker_does_not_know(jobs: Rowcall, module: Module) -> None:
@@ -142,7 +144,7 @@ def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall, monkeypatc
 
     job = jobs.enqueue("greet", {"name": "ann"})
     refused, offered = {job.id, 700}, list[int]()  # the last is not committed yet
-    held = Mismatches(jobs, settings(), refused, offered.extend)
+    held = Mismatches(queue_of(jobs), settings(), refused, offered.extend)
     hold_all(jobs)
     held.check()
     assert (refused, offered, held.expected) == ({job.id, 700}, [], True)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.statement import Plan
@@ -80,7 +82,7 @@ def test_a_word_about_an_attempt_that_is_over_changes_nothing(jobs: Rowcall) -> 
     jobs.drain()
     kept[0].progress(0.5)
     assert jobs.get(job.id).progress is None
-    jobs.write(lambda: mark_progress(jobs.dialect, [(job.id, 1, 0.5, None)], None))
+    queue_of(jobs).run(Write(lambda: mark_progress(queue_of(jobs).dialect, [(job.id, 1, 0.5, None)], None)))
     assert jobs.get(job.id).progress is None
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from rowcall import Retention, Rowcall, Status, StoreUnavailable
+from rowcall.app import queue_of
 from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
 from rowcall.operations.retention import rules_of
+from rowcall.operations.steps import Read, Write
 from rowcall.store.counts.queries import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock
@@ -48,12 +50,14 @@ def complete_one(jobs: Rowcall) -> None:
 
 
 def rows_in(jobs: Rowcall, table: str) -> object:
-    (count,) = jobs.read(fetch(Statement(f"select count(*) from rowcall_{table}", (), lambda row: row[0])))
+    (count,) = queue_of(jobs).run(
+        Read(fetch(Statement(f"select count(*) from rowcall_{table}", (), lambda row: row[0])))
+    )
     return count
 
 
 def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
-    pruning = Pruning(jobs)
+    pruning = Pruning(queue_of(jobs))
     complete_one(jobs)
     pruning.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history")) == (1, 0)  # its minute is not over
@@ -73,7 +77,7 @@ def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
 
 def recording(jobs: Rowcall, name: str, pruned: list[str]) -> Callable[..., Plan[list[object]]]:
     """Return an `ask` that notes who asks what a prune asks first."""
-    ask = jobs.dialect.ask
+    ask = queue_of(jobs).dialect.ask
 
     def noted(query: Query[object], *values: object) -> Plan[list[object]]:
         if query is FINISHED_GROUPS:
@@ -89,12 +93,12 @@ def test_of_two_only_one_does_a_duty(
     pruned: list[str] = []
     with Rowcall(url, clock=clock) as other:
         for queue, name in ((jobs, "first"), (other, "second")):
-            monkeypatch.setattr(queue.dialect, "ask", recording(queue, name, pruned))
+            monkeypatch.setattr(queue_of(queue).dialect, "ask", recording(queue, name, pruned))
         for _ in range(3):
-            Pruning(jobs).round()
-            Pruning(other).round()
+            Pruning(queue_of(jobs)).round()
+            Pruning(queue_of(other)).round()
             clock.advance(PRUNE_EVERY_MS / 1000 - 1)
-            Pruning(other).round()
+            Pruning(queue_of(other)).round()
             clock.advance(1)
     assert pruned == ["first", "first", "first"]
     assert FOLD_EVERY_MS < PRUNE_EVERY_MS
@@ -104,11 +108,11 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(jobs: Rowcall, cloc
     for _ in range(3):
         complete_one(jobs)
     clock.advance(2 * DAY)
-    Pruning(jobs).round(stopping=lambda: True)
+    Pruning(queue_of(jobs)).round(stopping=lambda: True)
     assert jobs.stats().by_status["succeeded"] == 3
     assert rows_in(jobs, "tally") == 3
     clock.advance(60)
-    Pruning(jobs).round()
+    Pruning(queue_of(jobs)).round()
     assert jobs.stats().total == 0
 
 
@@ -116,9 +120,9 @@ def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, url: str) -> No
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
-    Pruning(jobs).round()
+    Pruning(queue_of(jobs)).round()
     with Rowcall(url) as other:
-        settings = dict(other.read(other.dialect.ask(SETTINGS)))
+        settings = dict(queue_of(other).run(Read(queue_of(other).dialect.ask(SETTINGS))))
     assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
     assert retention_from_text(settings["retention"]) == Retention(succeeded=DAY)
 
@@ -127,25 +131,36 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     jobs: Rowcall, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     complete_one(jobs)
-    jobs.write(lambda: jobs.dialect.ask(PUT_SETTING, "retention of task send", "for ever"))
+    queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(PUT_SETTING, "retention of task send", "for ever")))
     clock.advance(2 * DAY)
-    Pruning(jobs).round()
+    Pruning(queue_of(jobs)).round()
     assert jobs.stats().total == 0
-    assert "it holds no rule of retention" in caplog.text
+    assert "it is not a retention rule" in caplog.text
 
 
 def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_whoever_declares_the_task(url: str) -> None:
     with Rowcall(url, retention=Retention(succeeded=60)) as first:
         first.task(name="send", retention=Retention(succeeded=1))(nothing)
-        Pruning(first).round()
+        Pruning(queue_of(first)).round()
     with Rowcall(url) as stranger:
-        assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "send") == 1
-        assert stranger.read(rules_of(stranger)).keep_seconds(Status.SUCCEEDED, "default", "other") == 60
+        assert (
+            queue_of(stranger).run(Read(rules_of(queue_of(stranger)))).keep_seconds(Status.SUCCEEDED, "default", "send")
+            == 1
+        )
+        assert (
+            queue_of(stranger)
+            .run(Read(rules_of(queue_of(stranger))))
+            .keep_seconds(Status.SUCCEEDED, "default", "other")
+            == 60
+        )
     with Rowcall(url) as second:
         second.task(name="send")(nothing)
-        assert second.read(rules_of(second)).keep_seconds(Status.SUCCEEDED, "default", "send") == 30 * 86_400
-        Pruning(second).round()
-        assert "retention of task send" not in dict(second.read(second.dialect.ask(SETTINGS)))
+        assert (
+            queue_of(second).run(Read(rules_of(queue_of(second)))).keep_seconds(Status.SUCCEEDED, "default", "send")
+            == 30 * 86_400
+        )
+        Pruning(queue_of(second)).round()
+        assert "retention of task send" not in dict(queue_of(second).run(Read(queue_of(second).dialect.ask(SETTINGS))))
 
 
 def test_a_janitor_outlives_a_database_that_is_away(
@@ -153,7 +168,7 @@ def test_a_janitor_outlives_a_database_that_is_away(
 ) -> None:
     monkeypatch.setattr(pruning_module, "ROUND_SECONDS", 0.01)
     away = threading.Event()
-    connect, connected = jobs.database.connect, threading.Event()
+    connect, connected = queue_of(jobs).database.connect, threading.Event()
 
     def connect_unless_away() -> Connection:
         if not away.is_set():
@@ -162,8 +177,10 @@ def test_a_janitor_outlives_a_database_that_is_away(
         connected.set()
         return connect()
 
-    monkeypatch.setattr(jobs.database, "connect", connect_unless_away)
-    thread = Background("pruning", Pruning(jobs).run, jobs.clock, outage=Outage(jobs.clock))
+    monkeypatch.setattr(queue_of(jobs).database, "connect", connect_unless_away)
+    thread = Background(
+        "pruning", Pruning(queue_of(jobs)).run, queue_of(jobs).clock, outage=Outage(queue_of(jobs).clock)
+    )
     thread.start()
     assert connected.wait(20)
     thread.stop()
@@ -172,17 +189,17 @@ def test_a_janitor_outlives_a_database_that_is_away(
 
 
 def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    pruning = Pruning(jobs)
+    pruning = Pruning(queue_of(jobs))
     pruning.round()
     asked: list[object] = []
-    read = jobs.database.read
+    read = queue_of(jobs).database.read
 
-    def noted(plan: Plan[object]) -> object:
+    def noted(plan: Plan[object], *, snapshot: bool) -> object:
         asked.append(plan)
-        return read(plan)
+        return read(plan, snapshot=snapshot)
 
-    monkeypatch.setattr(jobs.database, "read", noted)
-    monkeypatch.setattr(jobs.database, "connect", lambda: pytest.fail("a connection was made"))
-    monkeypatch.setattr(jobs.database, "write", lambda *_: pytest.fail("something was written"))
+    monkeypatch.setattr(queue_of(jobs).database, "read", noted)
+    monkeypatch.setattr(queue_of(jobs).database, "connect", lambda: pytest.fail("a connection was made"))
+    monkeypatch.setattr(queue_of(jobs).database, "write", lambda *_: pytest.fail("something was written"))
     pruning.round()
     assert len(asked) == 1

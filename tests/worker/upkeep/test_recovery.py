@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.upkeep.recovery import Recovery
 from tests.worker.support import Place, comes_to, ended, outcomes, some_beats
@@ -92,7 +93,7 @@ def test_a_job_that_was_only_buffered_never_pays(place: Place, jobs: Rowcall) ->
             "select count(*) from rowcall_job where status = 'running' and started_at is null"
         ).fetchone()
     assert buffered > 0
-    watcher = Recovery(jobs)
+    watcher = Recovery(queue_of(jobs))
     assert watcher.check() == held
     assert (jobs.get(slow.id).status, jobs.get(slow.id).attempt) == ("pending", 1)
     assert outcomes(jobs, slow) == ["lost"]
@@ -110,7 +111,7 @@ def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(plac
     killers = [jobs.enqueue("kill_the_worker", {"name": f"k{number}"}, priority=1) for number in range(3)]
     with place.worker(concurrency=1) as process:
         eventually(lambda: not process.alive)
-    Recovery(jobs).check()
+    Recovery(queue_of(jobs)).check()
     paid = [jobs.get(job.id).attempt for job in killers]
     assert sorted(paid) == [0, 0, 1]
     events = [event.event for event in jobs.timeline(killers[paid.index(1)].id)]
@@ -198,7 +199,7 @@ def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
         place.wait_for_line("start x")
         place.stop(process)
         with Rowcall(place.database, clock=clock) as other:
-            watcher = Recovery(other)
+            watcher = Recovery(queue_of(other))
             clock.advance_monotonic(1000)
             assert watcher.check() == 0  # first seen now
             clock.advance_monotonic(14.9)
@@ -215,7 +216,7 @@ def test_a_beat_in_between_starts_the_patience_anew(jobs: Rowcall, place: Place)
     clock = FakeClock()
     jobs.migrate()
     with place.worker(lease=0.5), Rowcall(place.database, clock=clock) as other:
-        watcher = Recovery(other)
+        watcher = Recovery(queue_of(other))
         for _ in range(5):
             assert watcher.check() == 0
             some_beats(jobs, 1)
@@ -230,7 +231,7 @@ def test_two_who_recover_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None
         for number in range(20):
             place.wait_for_line(f"start x{number}")
         process.kill()
-    watchers = [Recovery(jobs) for _ in range(4)]
+    watchers = [Recovery(queue_of(jobs)) for _ in range(4)]
     found: list[int] = []
     threads = [threading.Thread(target=lambda watcher=watcher: found.append(watcher.check())) for watcher in watchers]
     for thread in threads:
@@ -238,7 +239,7 @@ def test_two_who_recover_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None
     for thread in threads:
         thread.join()
     while jobs.workers():
-        found.append(Recovery(jobs).check())  # each may have taken another one's look for a sign of life
+        found.append(Recovery(queue_of(jobs)).check())  # each may have taken another one's look for a sign of life
     assert sum(found) == 20
     for job in made:
         assert (jobs.get(job.id).attempt, outcomes(jobs, job)) == (1, ["lost"])
@@ -251,7 +252,7 @@ def test_jobs_of_a_worker_that_is_not_registered_are_found(jobs: Rowcall, place:
         process.kill()
     with closing(sqlite3.connect(place.database)) as connection, connection:
         connection.execute("delete from rowcall_worker")
-    assert Recovery(jobs).check() == 1
+    assert Recovery(queue_of(jobs)).check() == 1
     assert comes_to(jobs, job, "pending").attempt == 1
 
 

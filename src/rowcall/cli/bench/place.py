@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from rowcall.app import Rowcall
-from rowcall.cli.target import queue_of, url_of
+from rowcall.app import Rowcall, queue_of
+from rowcall.cli.target import url_of
 from rowcall.operations.scratch_tables import drop_tables
 
 DEFAULT_PREFIX = "rowcall_"

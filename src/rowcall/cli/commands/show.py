@@ -15,7 +15,7 @@ from rowcall.cli.present.console import show
 from rowcall.cli.present.tables import table, table_of
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
-from rowcall.operations.inspect import stored_job
+from rowcall.operations.inspect import get_row
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
 
@@ -39,7 +39,7 @@ def command(target: Target, words: list[int]) -> Answer:
     if more:
         raise click.UsageError("give one job id")
     failures = target.queue.failures
-    job = scrubbed(failures, stored_job(target.queue, job_id))
+    job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
     blockers = target.jobs.blockers(job_id)
     timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.cli.load import load
 from rowcall.cli.present import log
-from rowcall.cli.target import queue_of
 from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.drivers.database import MakePlan
 from rowcall.store.statement import Plan
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 def statements_of(jobs: Rowcall) -> Iterator[list[str]]:
     """The statements of all writes of this queue within the block."""
     seen: list[str] = []
-    write = jobs.database.write
+    write = queue_of(jobs).database.write
 
     def counted(plan: Plan[T]) -> Plan[T]:
         try:
@@ -32,8 +33,8 @@ def statements_of(jobs: Rowcall) -> Iterator[list[str]]:
     def counting(make_plan: MakePlan[T], *, once: bool = False) -> T:
         return write(lambda: counted(make_plan()), once=once)
 
-    jobs.database.write = counting  # type: ignore[method-assign]
+    queue_of(jobs).database.write = counting  # type: ignore[method-assign]
     try:
         yield seen
     finally:
-        del jobs.database.write
+        del queue_of(jobs).database.write

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from rowcall import Context, Job, Rowcall
 from rowcall.domain.job import Chain
-from rowcall.operations.flows import Bound, Flow, Node
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.flows import Flow, Node
 from rowcall.task import AsyncContextTask, ContextTask
 from rowcall.testing.conformance.notes import Note, Notes
 from rowcall.testing.conformance.store import Store

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.declare.policy import policy_of
 from rowcall.domain.lifecycle import Outcome, Tries, decide
+from rowcall.operations.steps import Write
 from rowcall.store.counts.tallies import Books
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
 from rowcall.store.jobs.marks import mark_started
@@ -34,7 +36,7 @@ class StoreWorker:
             lease_ms=round(lease_seconds * 1000),
             lock_path=None,
         )
-        jobs.write(lambda: register(jobs.dialect, registration, jobs.now_ms()))
+        queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
 
     def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Taken:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
@@ -45,7 +47,7 @@ class StoreWorker:
                 slots=slots,
                 buffer=buffer,
                 queues=None if queues is None else dict.fromkeys(queues),
-                limits=self._jobs.limits.declared,
+                limits=queue_of(self._jobs).limits.declared,
             ),
         )
 
@@ -62,18 +64,28 @@ class StoreWorker:
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
-        self._jobs.write(lambda: mark_started(self._jobs.dialect, [(ready.id, ready.lease, 0)], self._jobs.now_ms()))
+        queue_of(self._jobs).run(
+            Write(
+                lambda: mark_started(
+                    queue_of(self._jobs).dialect, [(ready.id, ready.lease, 0)], queue_of(self._jobs).now_ms()
+                )
+            )
+        )
 
     def beat(self) -> bool:
-        ask = self._jobs.dialect.ask
-        return bool(self._jobs.write(lambda: ask(HEARTBEAT_OF_WORKER, self._jobs.now_ms(), self.name)))
+        ask = queue_of(self._jobs).dialect.ask
+        return bool(
+            queue_of(self._jobs).run(Write(lambda: ask(HEARTBEAT_OF_WORKER, queue_of(self._jobs).now_ms(), self.name)))
+        )
 
     def _round(self, ended: list[Ended], appetite: Appetite, books: Books | None = None) -> Taken:
         jobs = self._jobs
         account = None if books is None else lambda settled: books.tallies()
-        return jobs.write(lambda: round_of_work(jobs.dialect, ended, account, appetite, jobs.now_ms()))
+        return queue_of(jobs).run(
+            Write(lambda: round_of_work(queue_of(jobs).dialect, ended, account, appetite, queue_of(jobs).now_ms()))
+        )
 
 
 def watcher(jobs: Rowcall) -> Recovery:
     """Recovers lost workers. It must have seen the same heartbeat twice, a lease apart, before it declares one lost."""
-    return Recovery(jobs)
+    return Recovery(queue_of(jobs))

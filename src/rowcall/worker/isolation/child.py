@@ -26,7 +26,7 @@ from rowcall.declare.isolation import SCRIPT_MODULE, Home
 from rowcall.declare.options import Options
 from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.operations.enqueue import Enqueueing
+from rowcall.queue import Queue
 from rowcall.task import BaseTask
 from rowcall.worker.attempt import BAD_RESULT_CODE, HANDLER_RETURNED
 from rowcall.worker.isolation import bootstrap
@@ -124,7 +124,7 @@ class Child:
         task: Declaration | None = None
         try:
             task = find_task(call.home, call.task)
-            attempt = ChildAttempt(call, task.queue if isinstance(task.queue, Enqueueing) else None, report)
+            attempt = ChildAttempt(call, task.queue if isinstance(task.queue, Queue) else None, report)
             try:
                 self._attempt = attempt
                 with memory_limited(call.memory_limit):

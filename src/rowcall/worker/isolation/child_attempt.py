@@ -13,8 +13,9 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json, untyped_to_json
 from rowcall.operations.by_hand import job_of
-from rowcall.operations.enqueue import Enqueueing
-from rowcall.operations.flows import Bound, step_job
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.flows import step_job
+from rowcall.queue import Queue
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.exceptions import rebuilt
@@ -22,7 +23,7 @@ from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, C
 
 
 class ChildAttempt:
-    def __init__(self, call: Call, core: Enqueueing | None, send: Callable[[AttemptMessage], None]) -> None:
+    def __init__(self, call: Call, core: Queue | None, send: Callable[[AttemptMessage], None]) -> None:
         self.ready = call.ready
         self.cancelled = False
         self.saw_cancelled = False
@@ -57,12 +58,16 @@ class ChildAttempt:
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
         with self._completing() as done:
-            completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+            completion.queue.run(
+                completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+            )
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), result_to_json(self.ready.type, result)
         with self._completing() as done:
-            await completion.acomplete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+            await completion.queue.arun(
+                completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+            )
 
     @contextlib.contextmanager
     def _completing(self) -> Iterator[Callable[[], None]]:

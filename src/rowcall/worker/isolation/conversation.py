@@ -10,7 +10,7 @@ from rowcall.context import logger
 from rowcall.declare.isolation import home_of
 from rowcall.domain.lifecycle import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
-from rowcall.operations.flows import Bound
+from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.isolation.child_process import ChildProcess

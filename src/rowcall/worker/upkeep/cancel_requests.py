@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.lifecycle import CancelRequested, Lost
+from rowcall.operations.steps import Read
 from rowcall.queue import Queue
 from rowcall.store.control.queries import INTERRUPTED
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -38,7 +39,7 @@ class CancelRequests:
         }
         if not attempts:
             return
-        for one in self._core.read(self._core.dialect.ask(INTERRUPTED, list(attempts))):
+        for one in self._core.run(Read(self._core.dialect.ask(INTERRUPTED, list(attempts)))):
             attempt = attempts[one.id, one.lease]
             if attempt.settled:
                 continue  # it has ended since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowcall.context import logger
+from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 
@@ -34,13 +35,13 @@ class HeldJobs:
 
     def _free_some(self) -> int:
         core = self._core
-        found = core.read(find_room(core.dialect, self._after, core.now_ms()))
+        found = core.run(Read(find_room(core.dialect, self._after, core.now_ms())))
         self._again = {key: count for key, count in self._again.items() if found.after or key in found.slots}
         self._after = found.after or ""
         if not found.slots:
             return 0
         slots = {key: self._more_each_time(key, count) for key, count in found.slots.items()}
-        freed = core.write(lambda: core.dialect.unhold(slots))
+        freed = core.run(Write(lambda: core.dialect.unhold(slots)))
         if freed:
             logger.debug("freed %d jobs that were held although their limits have room", freed)
         return freed

@@ -9,6 +9,7 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
+from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.store.jobs.queries import EXTEND_MISMATCHED, MISMATCHED, Mismatch
@@ -60,7 +61,7 @@ class Mismatches:
         while more:
             if stopping():
                 return
-            ((now_ms, jobs),) = core.read(core.dialect.ask(MISMATCHED, core.now_ms(), after, PAGE))
+            ((now_ms, jobs),) = core.run(Read(core.dialect.ask(MISMATCHED, core.now_ms(), after, PAGE)))
             for job in jobs:
                 seen.add(job.id)
                 if self._fits(job):
@@ -73,10 +74,12 @@ class Mismatches:
         self._drop_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
-            core.write(partial(core.dialect.ask, EXTEND_MISMATCHED, core.now_ms(), ids, extension_ms))
+            core.run(Write(partial(core.dialect.ask, EXTEND_MISMATCHED, core.now_ms(), ids, extension_ms)))
         if fitting:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
-        failed = sum(core.write(partial(fail_overdue, core.dialect, ids, core.now_ms())) for ids in _pages(overdue))
+        failed = sum(
+            core.run(Write(partial(fail_overdue, core.dialect, ids, core.now_ms()))) for ids in _pages(overdue)
+        )
         if failed:
             logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from rowcall.operations.steps import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.jobs.queries import Ready
@@ -42,4 +43,4 @@ class Progress:
         if reports:
             rows = [(job_id, *report) for job_id, report in sorted(reports.items())]
             core = self._core
-            core.write(lambda: mark_progress(core.dialect, rows, core.now_ms()))
+            core.run(Write(lambda: mark_progress(core.dialect, rows, core.now_ms())))

@@ -10,7 +10,8 @@ from rowcall.base.clock import jittered
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.operations.blobs import collect_blobs
-from rowcall.operations.retention import Pruner, publish_rules, tidy_up
+from rowcall.operations.retention import Pruner, clean_up, publish_rules
+from rowcall.operations.steps import Read
 from rowcall.queue import Queue
 from rowcall.store.counts import folding
 from rowcall.store.counts.queries import ONCE_EVERY, UPKEEP_STATE, UpkeepState
@@ -51,7 +52,7 @@ class Pruning:
     def round(self, stopping: Stopping = never) -> None:
         """Make one cheap read; open a connection only if there is something to do."""
         core = self._core
-        (state,) = core.read(core.dialect.ask(UPKEEP_STATE, core.now_ms()))
+        (state,) = core.run(Read(core.dialect.ask(UPKEEP_STATE, core.now_ms())))
         publish_rules(core, state.settings)
         duties = [duty for duty in self._duties(state.any_tally) if _is_due(duty, state)]
         is_health_due = core.clock.monotonic() - self._health_logged_at >= HEALTH_SECONDS
@@ -69,7 +70,7 @@ class Pruning:
         return [
             *([Duty("fold", FOLD_EVERY_MS, self._fold)] if any_tally else []),
             Duty("prune", PRUNE_EVERY_MS if self._pruned else TIDY_EVERY_MS, self._prune),
-            Duty("tidy", TIDY_EVERY_MS, lambda connection, stopping: tidy_up(self._core, connection, stopping)),
+            Duty("tidy", TIDY_EVERY_MS, lambda connection, stopping: clean_up(self._core, connection, stopping)),
             Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._core, stopping=stopping)),
         ]
 

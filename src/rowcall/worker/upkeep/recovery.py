@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from rowcall.context import logger
 from rowcall.drivers import liveness_file
+from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import SURVEY, Peer
 from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
@@ -76,7 +77,7 @@ class Recovery:
         if self._heartbeat is not None and now - self._surveyed_at > 2 * (self._survey_seconds + CHECK_SECONDS):
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
-        (survey,) = core.read(core.dialect.ask(SURVEY, core.now_ms()))
+        (survey,) = core.run(Read(core.dialect.ask(SURVEY, core.now_ms())))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
         # a dead worker's file that no row names is another queue's, or its worker was never registered
@@ -85,9 +86,9 @@ class Recovery:
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
-            recovered += core.write(lambda: recover_expired(core.dialect, core.now_ms()))
+            recovered += core.run(Write(lambda: recover_expired(core.dialect, core.now_ms())))
         if survey.any_orphan:
-            recovered += core.write(lambda: recover_orphans(core.dialect, core.now_ms()))
+            recovered += core.run(Write(lambda: recover_orphans(core.dialect, core.now_ms())))
         self.held_jobs.check()
         if self._mismatches is not None:
             self._mismatches.check(stopping)
@@ -117,9 +118,15 @@ class Recovery:
         heartbeat = None if liveness_file.is_dead(path) else peer.beat
         total, done = 0, False
         while not done:
-            recovered, done = core.write(
-                lambda: recover_worker(
-                    core.dialect, peer.name, _ages_ms(started, core.clock.monotonic()), core.now_ms(), beat=heartbeat
+            recovered, done = core.run(
+                Write(
+                    lambda: recover_worker(
+                        core.dialect,
+                        peer.name,
+                        _ages_ms(started, core.clock.monotonic()),
+                        core.now_ms(),
+                        beat=heartbeat,
+                    )
                 )
             )
             total += recovered

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import DuplicateTask, InvalidOption, Limit, Rowcall, Status
+from rowcall.app import queue_of
 
 
 class TestAliases:
@@ -76,7 +77,7 @@ class TestAliases:
             @jobs.task(name=name, aliases=aliases)
             def other() -> None: ...
 
-        assert jobs.tasks.keys() == {"new", "old"}
+        assert queue_of(jobs).tasks.keys() == {"new", "old"}
 
     @pytest.mark.parametrize("aliases", ["old", [""], [7], ["a", "a"], ["work"], 7], ids=str)
     def test_wrong_aliases_are_refused(self, jobs: Rowcall, aliases: list[str]) -> None:

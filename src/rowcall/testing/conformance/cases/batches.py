@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -193,9 +195,16 @@ class TestBatches:
 
         take.enqueue(1)
         appetite = Appetite(
-            worker="hand", slots=0, buffer=10, batches={"take": 10}, limits=jobs.limits.declared, lease_ms=1000
+            worker="hand",
+            slots=0,
+            buffer=10,
+            batches={"take": 10},
+            limits=queue_of(jobs).limits.declared,
+            lease_ms=1000,
         )
-        taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, jobs.now_ms()))
+        taken = queue_of(jobs).run(
+            Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, queue_of(jobs).now_ms()))
+        )
         assert (taken.started, taken.buffered, taken.riding) == ([], [], [])
         assert store.execute("select * from rowcall_slot") == []
 

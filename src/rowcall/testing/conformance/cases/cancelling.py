@@ -294,13 +294,13 @@ class TestCancelByFilter:
     @pytest.mark.parametrize(
         ("chosen", "said"),
         [
-            ({}, "says cancel everything"),
-            ({"limit": 5}, "says cancel everything"),
-            ({"status": "succeeded"}, "wants one of blocked, scheduled, pending, running"),
+            ({}, "this matches every job"),
+            ({"limit": 5}, "this matches every job"),
+            ({"status": "succeeded"}, "must be one of blocked, scheduled, pending, running"),
             ({"queue": ""}, "must have 1 to 200 characters"),
-            ({"queue": "mail", "limit": 0}, "wants a whole number above 0"),
+            ({"queue": "mail", "limit": 0}, "must be a whole number above 0"),
             ({"key": "order-1"}, "belongs to a task"),
-            ({"job_id": 1, "queue": "mail"}, "cannot be given together with the id"),
+            ({"job": 1, "queue": "mail"}, "cannot be combined with a job"),
         ],
         ids=str,
     )

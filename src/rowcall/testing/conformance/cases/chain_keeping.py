@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Chain, InvalidOption, Job, JobNotFound, Rowcall, Status, StillNeeded, WrongState
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
 from rowcall.testing.conformance.cases.chains import two_steps
 from rowcall.testing.conformance.store import Store
 
 
 def chain_of(jobs: Rowcall, *names: str) -> Chain:
-    return jobs.start_chain([jobs.bound(name, (), {}) for name in names])
+    return jobs.start_chain([bind(queue_of(jobs), name, (), {}) for name in names])
 
 
 class TestListingChains:

@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker
@@ -112,7 +114,7 @@ class TestClaim:
     def test_one_that_is_not_registered_is_given_nothing(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "one")
-        jobs.write(lambda: jobs.dialect.ask(REMOVE_WORKER, "one"))
+        queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(REMOVE_WORKER, "one")))
         taken = worker.claim()
         assert not taken.work.registered
         assert taken.started == []

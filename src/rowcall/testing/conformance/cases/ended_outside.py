@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, Job, Rowcall
-from rowcall.operations.flows import Bound
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue
@@ -46,7 +48,7 @@ class Outsider:
     def recover(self, job: Job) -> None:
         self._jobs.pause("default")
         worker = self._jobs.get(job.id).worker or ""
-        self._jobs.write(lambda: recover_worker(self._jobs.dialect, worker, None, None))
+        queue_of(self._jobs).run(Write(lambda: recover_worker(queue_of(self._jobs).dialect, worker, None, None)))
 
     def delete(self, job: Job) -> None:
         self._store.execute(f"delete from rowcall_job where id = {job.id}")

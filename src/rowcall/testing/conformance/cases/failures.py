@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rowcall import Cancel, Fail, Job, Retry, Rowcall
+from rowcall.app import queue_of
 from rowcall.testing.conformance.store import Store, all_rows
 
 SECRET = "sk_live_" + "0123456789" * 3
@@ -190,7 +191,7 @@ def _declare_ways_to_fail(jobs: Rowcall) -> list[str]:
     @jobs.task
     def picky(number: int) -> None: ...
 
-    return sorted(set(jobs.tasks) - {"picky"})
+    return sorted(set(queue_of(jobs).tasks) - {"picky"})
 
 
 def _forget_payloads(store: Store) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
@@ -94,7 +96,7 @@ class TestFlowProcesses:
             start_program("work")
         eventually(lambda: len(real.workers()) == 2, message="two workers")
         edges: dict[int, list[int]] = {}
-        part = real.bound("quick", (), {})
+        part = bind(queue_of(real), "quick", (), {})
         for _ in range(20):
             flow = real.flow()
             root = flow.add(part)

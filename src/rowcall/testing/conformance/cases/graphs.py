@@ -8,6 +8,8 @@ from itertools import permutations
 import pytest
 
 from rowcall import Chain, Context, InvalidOption, Job, Node, Retention, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.counted import statements_of
 from rowcall.testing.conformance.fixtures import OpenQueue
@@ -107,15 +109,15 @@ class TestGraphs:
         bad = jobs.enqueue("bad")
         jobs.cancel(bad.id)
         with jobs.flow() as flow:
-            first = flow.add(jobs.bound("first", (), {}), after=bad)
-            below = flow.add_chain([jobs.bound("below", (), {})] * 2, after=first)
+            first = flow.add(bind(queue_of(jobs), "first", (), {}), after=bad)
+            below = flow.add_chain([bind(queue_of(jobs), "below", (), {})] * 2, after=first)
         written = [node.job for node in (first, below)]
         assert [job and job.status for job in written] == [Status.CANCELLED, Status.CANCELLED]
 
     def test_a_block_that_fails_writes_nothing(self, jobs: Rowcall) -> None:
         def build() -> None:
             with jobs.flow() as flow:
-                flow.add(jobs.bound("part", (), {}))
+                flow.add(bind(queue_of(jobs), "part", (), {}))
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -124,8 +126,8 @@ class TestGraphs:
 
     def test_a_graph_with_a_missing_blocker_is_not_written_at_all(self, jobs: Rowcall) -> None:
         flow = jobs.flow()
-        flow.add(jobs.bound("part", (), {}))
-        flow.add(jobs.bound("part", (), {}), after=12345)
+        flow.add(bind(queue_of(jobs), "part", (), {}))
+        flow.add(bind(queue_of(jobs), "part", (), {}), after=12345)
         with pytest.raises(InvalidOption, match="no such job 12345"):
             flow.enqueue()
         assert jobs.list().jobs == []
@@ -143,7 +145,7 @@ class TestGraphs:
 
     def _written(self, jobs: Rowcall, size: int) -> list[str]:
         """A root, many after it, each second of which waits for its neighbour as well, and one after them all."""
-        part = jobs.bound("part", (), {})
+        part = bind(queue_of(jobs), "part", (), {})
         flow = jobs.flow()
         root = flow.add(part)
         previous = None
@@ -158,11 +160,11 @@ class TestGraphs:
         return seen
 
     def test_unblocking_takes_as_many_statements_for_many_as_for_one(self, jobs: Rowcall) -> None:
-        part = jobs.bound("part", (), {})
+        part = bind(queue_of(jobs), "part", (), {})
         taken = []
         for size in (1, 300):
             flow = jobs.flow()
-            root = flow.add(jobs.bound("root", (), {}))
+            root = flow.add(bind(queue_of(jobs), "root", (), {}))
             leaves = [flow.add(part, after=root) for _ in range(size)]
             flow.enqueue()
             claimed = next(job for job in jobs.claim("hand", limit=400) if job.type == "root")
@@ -226,7 +228,7 @@ class TestNeeded:
         assert brief.list().jobs == []
 
     def test_a_chain_is_kept_as_long_as_its_youngest_step(self, brief: Rowcall, clock: FakeClock) -> None:
-        part = brief.bound("part", (), {})
+        part = bind(queue_of(brief), "part", (), {})
         chain = brief.start_chain([part, part, part])
         for _ in range(3):
             brief.complete(brief.claim("hand")[0], "done")
@@ -240,7 +242,7 @@ class TestNeeded:
         assert brief.list().jobs == []
 
     def test_a_chain_that_goes_on_is_kept_whole(self, brief: Rowcall, clock: FakeClock) -> None:
-        part = brief.bound("part", (), {})
+        part = bind(queue_of(brief), "part", (), {})
         chain = brief.start_chain([part, part])
         brief.complete(brief.claim("hand")[0], "first")
         clock.advance(DAY * 30)
@@ -248,7 +250,7 @@ class TestNeeded:
         assert brief.chain(chain.id).steps[0].result == "first"
 
     def test_a_chain_that_somebody_waits_for_is_kept(self, brief: Rowcall, clock: FakeClock) -> None:
-        part = brief.bound("part", (), {})
+        part = bind(queue_of(brief), "part", (), {})
         chain = brief.start_chain([part, part])
         other = brief.enqueue("other", delay=DAY * 30)
         brief.enqueue("send", after=[chain, other])

@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from rowcall import Retention, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.operations.retention import publish_rules
+from rowcall.operations.steps import Write
 from rowcall.store.counts.queries import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
@@ -81,8 +83,8 @@ class TestRetention:
         finish(knows, "audit", Status.SUCCEEDED)
         finish(knows, "audit", Status.FAILED)
         finish(knows, "send", Status.SUCCEEDED)
-        publish_rules(knows)
-        publish_rules(knows)
+        publish_rules(queue_of(knows))
+        publish_rules(queue_of(knows))
         clock.advance(7200)
         assert stranger.prune().by_status == {"succeeded": 1, "failed": 0, "cancelled": 0}
         assert {job.type for job in stranger.list().jobs} == {"audit"}
@@ -96,7 +98,7 @@ class TestRetention:
         other, elsewhere = open_queue(clock=clock), open_queue(clock=clock, retention=Retention(succeeded=DAY))
         finish(told, "send", Status.SUCCEEDED)
         assert [kept.keep for kept in other.retention().kept] == [30 * 86_400]
-        publish_rules(told)
+        publish_rules(queue_of(told))
         assert [kept.keep for kept in other.retention().kept] == [60]
         assert [kept.keep for kept in elsewhere.retention().kept] == [86_400]
         finish(told, "send", Status.SUCCEEDED, queue="mail")
@@ -136,7 +138,11 @@ class TestRetention:
         first, second = open_queue(clock=clock), open_queue(clock=clock)
 
         def taken(jobs: Rowcall, duty: str = "sweep") -> bool:
-            return bool(jobs.write(lambda: jobs.dialect.ask(ONCE_EVERY, jobs.now_ms(), duty, 20_000)))
+            return bool(
+                queue_of(jobs).run(
+                    Write(lambda: queue_of(jobs).dialect.ask(ONCE_EVERY, queue_of(jobs).now_ms(), duty, 20_000))
+                )
+            )
 
         assert [taken(first), taken(second), taken(first)] == [True, False, False]
         assert taken(second, "dust")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Rowcall, RowcallError, Snooze, Status, WrongState
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import (
     TABLE,
     Mismatched,
@@ -24,6 +25,7 @@ from rowcall.domain.lifecycle import (
     sources,
     target,
 )
+from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
 from rowcall.store.jobs.mismatches import fail_overdue
@@ -52,7 +54,7 @@ class Walk(NamedTuple):
         return self.jobs.get(self.job_id)
 
     def run(self, plan: Callable[[int | None], Generator[Statement[object], list[Row], T]]) -> T:
-        return self.jobs.write(lambda: plan(self.jobs.now_ms()))
+        return queue_of(self.jobs).run(Write(lambda: plan(queue_of(self.jobs).now_ms())))
 
     def settle(self, outcome: Outcome) -> None:
         """End the latest attempt, as its worker does; a job that does not run was lost to that worker meanwhile."""
@@ -60,7 +62,7 @@ class Walk(NamedTuple):
         if job.status is not Status.RUNNING:
             job = msgspec.structs.replace(job, lease=job.lease - 1)
         transition = decide(Tries(job.attempt, job.max_attempts), outcome)
-        self.run(lambda now_ms: settle_one(self.jobs.dialect, job, transition, now_ms))
+        self.run(lambda now_ms: settle_one(queue_of(self.jobs).dialect, job, transition, now_ms))
 
     def claim(self) -> list[Job]:
         return self.jobs.claim("hand", queues=[self.job.queue], lease=LEASE)
@@ -88,32 +90,32 @@ class Walk(NamedTuple):
         if self.job.status in sources(Move.REBLOCK):
             self.jobs.retry(self.job_id)
         else:
-            self.run(lambda now_ms: block_again(self.jobs.dialect, [self.job_id], now_ms))
+            self.run(lambda now_ms: block_again(queue_of(self.jobs).dialect, [self.job_id], now_ms))
 
     def expire(self) -> None:
         self.clock.advance(DELAY / 2)
         self.jobs.claim("hand", queues=["no such queue"])
 
     def complete_chain(self) -> None:
-        self.run(lambda now_ms: self.jobs.dialect.ask(MARK_CHAINS, [(self.job_id, self.job_id, 0)]))
+        self.run(lambda now_ms: queue_of(self.jobs).dialect.ask(MARK_CHAINS, [(self.job_id, self.job_id, 0)]))
         self.jobs.complete_chain(self.job_id)
 
     def unblock(self) -> None:
         self.end_blocker(Move.SUCCEED)
-        self.run(lambda now_ms: unblock(self.jobs.dialect, [self.job_id], now_ms))
+        self.run(lambda now_ms: unblock(queue_of(self.jobs).dialect, [self.job_id], now_ms))
 
     def break_blocked(self) -> None:
         self.end_blocker(Move.FAIL)
         end = BlockedEnd(self.job_id, target(Status.BLOCKED, Move.BREAK), "A:B", "why")
-        self.run(lambda now_ms: end_blocked(self.jobs.dialect, [end], now_ms))
+        self.run(lambda now_ms: end_blocked(queue_of(self.jobs).dialect, [end], now_ms))
 
     def stage(self) -> None:
         self.clock.advance(DELAY + 1)
-        self.run(lambda now_ms: self.jobs.dialect.change(STAGE, now_ms, 100))
+        self.run(lambda now_ms: queue_of(self.jobs).dialect.change(STAGE, now_ms, 100))
 
     def refuse(self) -> None:
         self.clock.advance(MISMATCH.grace_seconds + 1)
-        self.run(lambda now_ms: fail_overdue(self.jobs.dialect, [self.job_id], now_ms))
+        self.run(lambda now_ms: fail_overdue(queue_of(self.jobs).dialect, [self.job_id], now_ms))
 
 
 class Way(NamedTuple):

@@ -12,6 +12,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Limit, Retention, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.hands import StoreWorker, watcher
@@ -241,7 +242,7 @@ class TestLimits:
         assert sorted(charged(jobs.claim("w", limit=9))) == ["a", "a", "b", "b"]  # type: ignore[type-var]
 
     def test_a_limit_that_is_changed_rules_at_once_everywhere(self, jobs: Rowcall, open_queue: OpenQueue) -> None:
-        clock = jobs.clock
+        clock = queue_of(jobs).clock
         declare(jobs, Limit("one", concurrency=4))
         enqueue(jobs, "abcdefghij")
         claimed = jobs.claim("w", limit=4)

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Succeeded
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.recover import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated
@@ -236,7 +238,7 @@ class TestSlotsOfWorkers:
             "insert into rowcall_slot (limit_key, job_id, lease, worker)"
             f" select limit_key, job_id, lease + 1, worker from rowcall_slot where job_id = {ready.id}"
         )
-        freed = jobs.write(lambda: jobs.dialect.free_slots([(ready.id, ready.lease)]))
+        freed = queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.free_slots([(ready.id, ready.lease)])))
         assert len(freed) == 1
         assert store.execute("select job_id, lease from rowcall_slot") == [(ready.id, ready.lease + 1)]
 
@@ -247,14 +249,14 @@ class TestSlotsOfWorkers:
             f" select limit_key, job_id, lease + 1, worker from rowcall_slot where job_id = {ready.id}"
         )
         attempts = [(ready.id, ready.lease), (ready.id, ready.lease), (ready.id, ready.lease + 1)]
-        assert len(jobs.write(lambda: jobs.dialect.free_slots(attempts))) == 2
+        assert len(queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.free_slots(attempts)))) == 2
         assert store.execute("select job_id from rowcall_slot") == []
 
     def test_it_is_free_when_the_worker_has_left(self, jobs: Rowcall, store: Store) -> None:
         ready = StoreWorker(jobs, "worker").start_one()
         jobs.complete(jobs.get(ready.id))
         assert jobs.dequeue("other") is None
-        jobs.write(lambda: retire(jobs.dialect, "worker"))
+        queue_of(jobs).run(Write(lambda: retire(queue_of(jobs).dialect, "worker")))
         assert jobs.dequeue("other") is not None
 
     def test_it_is_free_when_the_worker_was_declared_lost(self, jobs: Rowcall, clock: FakeClock) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Rowcall, Status, StillNeeded
+from rowcall.app import queue_of
+from rowcall.operations.enqueue import bind
+from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import mend
 from rowcall.testing.conformance.store import Store
 
 
 def mended(jobs: Rowcall) -> int:
-    return jobs.write(lambda: mend(jobs.dialect, jobs.now_ms()))
+    return queue_of(jobs).run(Write(lambda: mend(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
 
 
 def statuses(jobs: Rowcall, *job_ids: int) -> list[str]:
@@ -50,7 +53,7 @@ class TestSentAgain:
         blocker = jobs.enqueue("a", delay=600)
         waiting = jobs.enqueue("b", after=[blocker], expires_in=1 if how == "expired" else 9_000)
         if how == "expired":
-            jobs.clock.advance(2)  # type: ignore[attr-defined]
+            queue_of(jobs).clock.advance(2)  # type: ignore[union-attr]
             assert jobs.claim("hand") == []
         else:
             jobs.cancel(waiting.id)
@@ -78,13 +81,13 @@ class TestSentAgain:
         assert jobs.stats().by_status["succeeded"] == 225
 
     def test_a_cancelled_chain_begins_where_it_was_left(self, jobs: Rowcall) -> None:
-        chain = jobs.start_chain([jobs.bound(name, (), {}) for name in "abc"])
+        chain = jobs.start_chain([bind(queue_of(jobs), name, (), {}) for name in "abc"])
         jobs.cancel_chain(chain.id)
         jobs.retry(chain.id)
         assert [str(step.status) for step in jobs.chain(chain.id).steps] == ["pending", "blocked", "blocked"]
 
     def test_the_last_step_of_a_chain_that_others_wait_for_is_not_deleted(self, jobs: Rowcall) -> None:
-        chain = jobs.start_chain([jobs.bound("a", (), {}), jobs.bound("b", (), {})])
+        chain = jobs.start_chain([bind(queue_of(jobs), "a", (), {}), bind(queue_of(jobs), "b", (), {})])
         waiting = jobs.enqueue("c", after=[chain])
         (first,) = jobs.claim("hand")
         jobs.complete(first)

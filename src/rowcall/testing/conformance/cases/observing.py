@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 
 from rowcall import Job, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
@@ -20,12 +22,14 @@ class Undone(Exception): ...
 
 
 def fold(jobs: Rowcall) -> int:
-    return jobs.write(lambda: folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms()))
+    return queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    )
 
 
 def thin_out_and_forget(jobs: Rowcall) -> None:
     for step in (folding.thin_out, folding.forget):
-        while jobs.write(lambda step=step: step(jobs.dialect, jobs.now_ms())):  # type: ignore[misc]
+        while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):  # type: ignore[misc]
             pass
 
 
@@ -91,11 +95,11 @@ class TestCounts:
             jobs.complete(jobs.claim("hand")[0])
 
         def fold_and_fail() -> Plan[int]:
-            yield from folding.fold(jobs.dialect, everything=True, now_ms=jobs.now_ms())
+            yield from folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms())
             raise Undone
 
         with pytest.raises(Undone):
-            jobs.write(fold_and_fail)
+            queue_of(jobs).run(Write(fold_and_fail))
         assert jobs.stats().by_status["succeeded"] == 3
         assert (fold(jobs), fold(jobs)) == (3, 0)
         assert jobs.stats().pace.succeeded == 3
@@ -105,10 +109,10 @@ class TestCounts:
     ) -> None:
         jobs.enqueue("send")
         jobs.complete(jobs.claim("hand")[0])
-        over = lambda: folding.fold(jobs.dialect, everything=False, now_ms=jobs.now_ms())  # noqa: E731
-        assert jobs.write(over) == 0
+        over = lambda: folding.fold(queue_of(jobs).dialect, everything=False, now_ms=queue_of(jobs).now_ms())  # noqa: E731
+        assert queue_of(jobs).run(Write(over)) == 0
         clock.advance(60)
-        assert jobs.write(over) == 1
+        assert queue_of(jobs).run(Write(over)) == 1
         check_counts(jobs)
 
     def test_the_oldest_that_waits(self, jobs: Rowcall, clock: FakeClock) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from rowcall import Job, Limit, Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.hands import StoreWorker
@@ -140,7 +142,9 @@ class TestOrder:
 
         def claim(slots: int, buffer: int) -> tuple[list[int], list[int], bool]:
             appetite = Appetite(worker="w", slots=slots, buffer=buffer, batches={"take": 10}, lease_ms=60_000)
-            taken = jobs.write(lambda: claim_by_hand(jobs.dialect, appetite, jobs.now_ms()))
+            taken = queue_of(jobs).run(
+                Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, queue_of(jobs).now_ms()))
+            )
             return ids(taken.started), ids(taken.buffered), taken.slot_wanted
 
         assert claim(slots=0, buffer=10) == ([], [first], True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from rowcall import Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Succeeded
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.clock import FakeClock
@@ -92,7 +94,9 @@ class TestLostWorkers:
         claimed_at = clock.now()
         clock.advance(1)
         begun = {(ready.id, ready.lease): 250 for ready in taken.buffered}
-        jobs.write(lambda: recover_worker(jobs.dialect, "victim", begun, jobs.now_ms()))
+        queue_of(jobs).run(
+            Write(lambda: recover_worker(queue_of(jobs).dialect, "victim", begun, queue_of(jobs).now_ms()))
+        )
         started_at = claimed_at + timedelta(seconds=0.75)
         assert [(event.event, event.at, event.actor) for event in jobs.timeline(job_id)][1:] == [
             ("CLAIMED", claimed_at, "victim"),
@@ -128,7 +132,7 @@ class TestLostWorkers:
     def test_jobs_of_a_worker_that_nobody_knows_are_recovered(self, jobs: Rowcall) -> None:
         job_id = jobs.enqueue("send").id
         StoreWorker(jobs, "gone").claim()
-        jobs.write(lambda: jobs.dialect.ask(REMOVE_WORKER, "gone"))
+        queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(REMOVE_WORKER, "gone")))
         assert watcher(jobs).check() == 1
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.PENDING, 1)
 

@@ -20,6 +20,8 @@ from rowcall import (
     Rowcall,
     StoreUnavailable,
 )
+from rowcall.app import queue_of
+from rowcall.operations.results import end_waiter
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
@@ -39,8 +41,9 @@ def fail_for_good(jobs: Rowcall) -> None:
 
 
 def expire(jobs: Rowcall) -> None:
-    assert isinstance(jobs.clock, FakeClock)
-    jobs.clock.advance(601)
+    clock = queue_of(jobs).clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(601)
     assert jobs.dequeue("hand") is None
 
 
@@ -263,5 +266,4 @@ class TestResults:
 
 def room_of(jobs: Rowcall, job_id: int) -> int:
     """How many wait for that job in this process."""
-    room = jobs._waiting_room
-    return 0 if room is None else len(room._tickets.get(job_id, ()))
+    return len(end_waiter(queue_of(jobs))._tickets.get(job_id, ()))

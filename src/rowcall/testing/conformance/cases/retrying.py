@@ -88,14 +88,14 @@ class TestRetryByFilter:
     @pytest.mark.parametrize(
         ("chosen", "said"),
         [
-            ({}, "says retry everything"),
-            ({"rate": 5}, "says retry everything"),
-            ({"status": "pending"}, "wants one of succeeded, failed, cancelled"),
-            ({"queue": "mail", "rate": 0}, "wants jobs per second"),
-            ({"queue": "mail", "rate": "5"}, "wants jobs per second"),
+            ({}, "this matches every job"),
+            ({"rate": 5}, "this matches every job"),
+            ({"status": "pending"}, "must be one of succeeded, failed, cancelled"),
+            ({"queue": "mail", "rate": 0}, "must be a number of jobs per second"),
+            ({"queue": "mail", "rate": "5"}, "must be a number of jobs per second"),
             ({"error_code": ""}, "a code such as"),
-            ({"error_codes": "A:B"}, "is no filter"),
-            ({"job_id": 1, "queue": "mail"}, "cannot be given together with the id"),
+            ({"error_codes": "A:B"}, "unknown filter"),
+            ({"job": 1, "queue": "mail"}, "cannot be combined with a job"),
         ],
         ids=str,
     )

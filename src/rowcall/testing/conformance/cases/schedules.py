@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from rowcall import InvalidOption, Job, Rowcall, ScheduleNotFound, Status
+from rowcall.app import queue_of
 from rowcall.domain.schedule import CatchUp
 from rowcall.operations.schedules import publish_schedules
 from rowcall.store.schedules.ticks import TICKS_AT_ONCE
@@ -216,7 +217,7 @@ class TestDeclaredSchedules:
     ) -> None:
         task = jobs.task(name="digest", key="digest", on_duplicate=on_duplicate)(lambda: None)
         jobs.schedule(every=60, catch_up="all")(task)
-        publish_schedules(jobs)
+        publish_schedules(queue_of(jobs))
         clock.advance(60)
         (running,) = jobs.claim("hand", limit=10)
         assert running.key == "digest"
@@ -244,7 +245,7 @@ class TestDeclaredSchedules:
         task = jobs.task(name="digest", **options)(lambda: None)  # type: ignore[call-overload]
         jobs.schedule(every=60)(task)
         jobs.schedule(every=60, name="urgent", queue="express", priority=9)(task)
-        publish_schedules(jobs)
+        publish_schedules(queue_of(jobs))
         clock.advance(90)
         urgent, usual = sorted(jobs.claim("hand", limit=10), key=lambda job: job.queue)
         assert (usual.queue, usual.priority, usual.max_attempts, usual.tags) == ("mail", 3, 2, ("a", "b"))

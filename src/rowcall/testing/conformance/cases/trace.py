@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Released, Reported
+from rowcall.operations.enqueue import enqueue, enqueue_many
 from rowcall.store.new_job import NewJob
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import StoreWorker
@@ -17,16 +19,17 @@ def sent(kind: str = "send", *, traced: bool = True) -> NewJob:
 
 class TestTraceContext:
     def test_a_claim_gives_what_the_enqueue_wrote(self, jobs: Rowcall) -> None:
-        jobs.put(sent(), "{}")
-        jobs.put(sent(traced=False), "{}")
-        jobs.put_many(sent(), ["{}", "{}"])
-        jobs.put_many(sent("other"), ["{}"])  # several types take another way
+        queue = queue_of(jobs)
+        queue.run(enqueue(queue, sent(), "{}"))
+        queue.run(enqueue(queue, sent(traced=False), "{}"))
+        queue.run(enqueue_many(queue, sent(), ["{}", "{}"]))
+        queue.run(enqueue_many(queue, sent("other"), ["{}"]))  # several types take another way
         taken = StoreWorker(jobs, "worker").claim(slots=3, buffer=2)
         found = [ready.trace_context for ready in (*taken.started, *taken.buffered)]
         assert found == [CONTEXT, None, CONTEXT, CONTEXT, CONTEXT]
 
     def test_it_is_kept_however_an_attempt_ends(self, jobs: Rowcall, clock: FakeClock) -> None:
-        job = jobs.put(sent(), "{}")
+        job = queue_of(jobs).run(enqueue(queue_of(jobs), sent(), "{}"))
         worker = StoreWorker(jobs, "worker")
         assert worker.settle(worker.start_one(), Reported("A:B", "first"))
         clock.advance(3600)
@@ -35,7 +38,7 @@ class TestTraceContext:
         assert jobs.get(job.id).attempt == 2
 
     def test_it_is_kept_when_somebody_runs_the_job_again(self, jobs: Rowcall) -> None:
-        job = jobs.put(sent(), "{}")
+        job = queue_of(jobs).run(enqueue(queue_of(jobs), sent(), "{}"))
         jobs.cancel(job.id)
         jobs.retry(job.id)
         assert StoreWorker(jobs, "worker").start_one().trace_context == CONTEXT

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from rowcall import DuplicateJob, Job, Limit
+from rowcall.app import queue_of
 from rowcall.domain.errors import StepTaken
 from rowcall.domain.job import Chain, Status
 from rowcall.domain.lifecycle import Succeeded
-from rowcall.operations.flows import Bound
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.steps import Read
 from rowcall.store.jobs.settle import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch
@@ -271,7 +273,7 @@ class FlowMachine(QueueMachine):
 
     def _open_edges(self) -> list[tuple[int, int, bool]]:
         query = "select job_id, blocker_id, of_chain from rowcall_edge where state = 'open'"
-        edges: list[tuple[int, int, bool]] = self.jobs.read(fetch(Statement(query, (), _edge)))
+        edges: list[tuple[int, int, bool]] = queue_of(self.jobs).run(Read(fetch(Statement(query, (), _edge))))
         return edges
 
 

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall, WrongState
+from rowcall.app import queue_of
 from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.lifecycle import Released
+from rowcall.operations.steps import Read
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.hands import LEASE_SECONDS, StoreWorker, watcher
@@ -337,7 +339,9 @@ class QueueMachine(RuleBasedStateMachine):
         return list(stored)
 
     def _count(self, table: str) -> int:
-        numbers: list[int] = self.jobs.read(fetch(Statement(f"select count(*) from {table}", (), _number)))
+        numbers: list[int] = queue_of(self.jobs).run(
+            Read(fetch(Statement(f"select count(*) from {table}", (), _number)))
+        )
         return numbers[0]
 
     def _leases_never_fall(self, stored: dict[int, Job]) -> None:

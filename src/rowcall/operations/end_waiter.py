@@ -1,4 +1,4 @@
-"""All who wait in this process for the end of a job share one thread, which watches for them."""
+"""One thread per process waits for the end of jobs, for all callers of `result`."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ import contextlib
 import functools
 import os
 import threading
-import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING
 
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError, StoreUnavailable
-from rowcall.operations.end_watch import Outlook, outlook_for
+from rowcall.operations.end_notifications import EndNotifications, end_notifications
+from rowcall.queue import Queue
 from rowcall.store.results.waiting import ends
 from rowcall.wake.waker import Waker
 
-if TYPE_CHECKING:
-    from rowcall.queue import Queue
-
-# the floor beneath the hints: how often to look all the same
-FIRST_FLOOR_SECONDS, LAST_FLOOR_SECONDS, FLOOR_GROWTH = 0.05, 1.0, 1.5
-# of a job whose row somebody is at, who may know of nobody who waits
+# how often to check without any notification
+FIRST_CHECK_SECONDS, LAST_CHECK_SECONDS, CHECK_GROWTH = 0.05, 1.0, 1.5
+# for a job whose row is locked by a transaction that may not know that anyone waits
 FIRST_DOUBT_SECONDS = 0.002
 LINGER_SECONDS = 5.0
-LAST_LOOK_SECONDS = 2.0
+CLOSE_SECONDS = 2.0
 
 Ticket = Future[None]
 
 
-class WaitingRoom:
-    """`waiting(job_id)` gives a future that is done when the job has ended, most likely, and is to be looked at."""
+class EndWaiter:
+    """`waiting(job_id)` yields a future that is done when the job has probably ended, and should be read."""
 
-    def __init__(self, core: Queue) -> None:
-        self._core = core
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}
         self._waker: Waker | None = None
@@ -68,70 +64,70 @@ class WaitingRoom:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-        self._dismiss(StoreUnavailable("the queue was closed while somebody waited for the end of a job"))
+        self._dismiss(StoreUnavailable("the queue was closed while a caller waited for the end of a job"))
         waker, thread = self._waker, self._thread
         if waker is not None and thread is not None:
             waker.wake()
-            thread.join(LAST_LOOK_SECONDS)
+            thread.join(CLOSE_SECONDS)
 
     def _run(self, waker: Waker) -> None:
         try:
-            outlook = outlook_for(self._core, waker)
+            notifications = end_notifications(self._queue, waker)
             try:
-                self._watch(outlook, waker)
+                self._watch(notifications, waker)
             finally:
-                outlook.close()
+                notifications.close()
         except RowcallError as error:
             self._leave(waker, even_if_wanted=True)
             self._dismiss(error)
         except BaseException as error:
-            logger.exception("waiting for the end of jobs failed because of an error of its own")
+            logger.exception("waiting for the end of jobs failed with an unexpected error")
             self._leave(waker, even_if_wanted=True)
             self._dismiss(error)
         finally:
             waker.close()
 
-    def _watch(self, outlook: Outlook, waker: Waker) -> None:
+    def _watch(self, notifications: EndNotifications, waker: Waker) -> None:
         known: set[int] = set()
-        told: Collection[int] | None = ()
-        pause, wanted_at = FIRST_FLOOR_SECONDS, time.monotonic()
+        notified: Collection[int] | None = ()
+        pause, wanted_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
         while True:
             with self._lock:
                 wanted = set(self._tickets)
             joined, left = wanted - known, known - wanted
             try:
-                outlook.announce(joined, left, wanted)
+                notifications.announce(joined, left, wanted)
                 known = wanted
-                ended, unsure = self._look(wanted if told is None else joined | (wanted & set(told)))
-            except StoreUnavailable:  # it may be there again soon, and those who wait have a time limit of their own
+                ended, unsure = self._check(wanted if notified is None else joined | (wanted & set(notified)))
+            except StoreUnavailable:  # it may be back soon, and callers have their own timeouts
                 ended, unsure = set(), set()
             except RowcallError as error:
                 self._dismiss(error)
                 continue
-            if told is None or told:
-                outlook.looked(in_vain=not ended)
+            if notified is None or notified:
+                notifications.checked(ended=bool(ended))
             self._resolve(ended)
             if ended:
-                told = ()
-                continue  # nobody need be told of those any more
+                notified = ()
+                continue  # their notifications are no longer needed
             if wanted:
-                wanted_at = time.monotonic()
-            elif (self._closed or time.monotonic() - wanted_at > LINGER_SECONDS) and self._leave(waker):
+                wanted_at = self._queue.clock.timer()
+            elif (self._closed or self._queue.clock.timer() - wanted_at > LINGER_SECONDS) and self._leave(waker):
                 return
             if joined:
-                pause = FIRST_DOUBT_SECONDS if unsure else FIRST_FLOOR_SECONDS
-            told = outlook.wait(pause if wanted else LINGER_SECONDS)
-            pause = min(pause * FLOOR_GROWTH, LAST_FLOOR_SECONDS)
+                pause = FIRST_DOUBT_SECONDS if unsure else FIRST_CHECK_SECONDS
+            notified = notifications.wait(pause if wanted else LINGER_SECONDS)
+            pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
-    def _look(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
-        core = self._core
-        return core.database.read(ends(core.dialect, job_ids)) if job_ids else (set(), set())
+    def _check(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
+        queue = self._queue
+        return queue.database.read(ends(queue.dialect, job_ids)) if job_ids else (set(), set())
 
     def _resolve(self, job_ids: Collection[int]) -> None:
         with self._lock:
             tickets = [ticket for job_id in job_ids for ticket in self._tickets.pop(job_id, ())]
         for ticket in tickets:
-            with contextlib.suppress(InvalidStateError):  # whoever held it has gone
+            with contextlib.suppress(InvalidStateError):  # its caller has gone
                 ticket.set_result(None)
 
     def _dismiss(self, error: BaseException) -> None:
@@ -143,7 +139,7 @@ class WaitingRoom:
                 ticket.set_exception(error)
 
     def _leave(self, waker: Waker, *, even_if_wanted: bool = False) -> bool:
-        """Whether nobody came at the last moment; whoever comes later starts another thread."""
+        """Return whether no caller came at the last moment; a later one starts another thread."""
         with self._lock:
             if self._tickets and not even_if_wanted:
                 return False
