@@ -14,10 +14,10 @@ from rowcall.app import queue_of
 from rowcall.domain.limits import (
     LONGEST_KEY,
     LONGEST_NAME,
-    LimitOf,
     Numbers,
-    entries_from_text,
-    entries_to_text,
+    TaskLimit,
+    job_limits_from_text,
+    job_limits_to_text,
     key_of,
     name_of,
 )
@@ -154,11 +154,11 @@ def test_however_a_database_writes_a_value_its_key_is_the_same() -> None:
 
 
 def test_what_a_row_says_is_read_back_and_nonsense_is_not() -> None:
-    bound = LimitOf(Limit("a", concurrency=1, rate=2, per=3, by="who"), missing="me")
-    entries = [bound.entry({"who": 5}), bound.entry({}), bound.entry(None)]
+    bound = TaskLimit(Limit("a", concurrency=1, rate=2, per=3, by="who"), missing="me")
+    entries = [bound.for_job({"who": 5}), bound.for_job({}), bound.for_job(None)]
     assert [entry.key for entry in entries] == ['["a",5]', '["a","me"]', '["a"]']
-    assert entries_from_text(entries_to_text(entries)) == entries
+    assert job_limits_from_text(job_limits_to_text(entries)) == entries
     assert entries[0].numbers == Numbers(1, 2, 3000)
     long = msgspec.json.encode([["x" * 5000, "a", 1, None, None]]).decode()
     for nonsense in ("", "{", "[1]", '[["a"]]', '[["a","a",0]]', '[["a\\u0000","a",1]]', '[["a","a","1"]]', long):
-        assert entries_from_text(nonsense) is None
+        assert job_limits_from_text(nonsense) is None

@@ -15,7 +15,7 @@ from rowcall.declare.limits import KnownLimits, bound_to
 from rowcall.declare.options import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.errors import InvalidArguments, InvalidOption
-from rowcall.domain.limits import Limit, LimitOf
+from rowcall.domain.limits import Limit, TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, parameters_of, takes_context
 
 
@@ -47,7 +47,7 @@ class Declaration:
         self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
         self.limits = bound_to(options.limits or (), name, self.arguments)
 
-    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[LimitOf, ...] | None:
+    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[TaskLimit, ...] | None:
         """Return the limits of a job: those given with it, else those of the task, else None."""
         if given is None:
             return self.limits or None

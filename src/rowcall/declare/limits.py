@@ -8,7 +8,7 @@ import msgspec
 
 from rowcall.declare import option_checks as check
 from rowcall.domain.errors import InvalidOption
-from rowcall.domain.limits import Limit, LimitOf, Numbers, checked_limits, entries_to_text
+from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.store.limits.admission import DeclaredLimits
 from rowcall.store.new_job import NewJob
@@ -22,11 +22,11 @@ class KnownLimits:
     def __init__(self) -> None:
         self._by_name: dict[str, Limit] = {}
         self._given: dict[str, Limit] = {}
-        self._of_task: dict[str, tuple[LimitOf, ...]] = {}
-        self._of_queue: dict[str, tuple[LimitOf, ...]] = {}
+        self._of_task: dict[str, tuple[TaskLimit, ...]] = {}
+        self._of_queue: dict[str, tuple[TaskLimit, ...]] = {}
         self.declared = DeclaredLimits(self._of_task, self._of_queue)
 
-    def declare_task(self, task: str, limits: tuple[LimitOf, ...]) -> None:
+    def declare_task(self, task: str, limits: tuple[TaskLimit, ...]) -> None:
         self._declare([bound.limit for bound in limits])
         self._of_task[task] = limits
 
@@ -38,7 +38,7 @@ class KnownLimits:
                     f"{limit.name!r}: a limit of a queue cannot have by={limit.by!r}; it counts all jobs of the queue",
                 )
         self._declare(limits)
-        self._of_queue[queue] = tuple(LimitOf(limit) for limit in limits)
+        self._of_queue[queue] = tuple(TaskLimit(limit) for limit in limits)
 
     def check(self, limits: Sequence[Limit]) -> None:
         """Refuse a limit that differs from one with the same name."""
@@ -61,29 +61,29 @@ class KnownLimits:
         return {name: limit.numbers for name, limit in sorted(self._by_name.items())}
 
 
-def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[LimitOf, ...]:
+def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[TaskLimit, ...]:
     """Return the limits of a task, or raise `InvalidOption` if one counts by an argument that the task lacks."""
     bound = []
     for limit in limits:
         if limit.by is None:
-            bound.append(LimitOf(limit))
+            bound.append(TaskLimit(limit))
             continue
         if limit.by not in arguments.names and not arguments.takes_any:
             names = ", ".join(arguments.names) or "none"
             raise InvalidOption(
                 "limit", f"{limit.name!r}: by={limit.by!r} is not an argument of {task} (arguments: {names})"
             )
-        bound.append(LimitOf(limit, arguments.value_if_missing(limit.by)))
+        bound.append(TaskLimit(limit, arguments.value_if_missing(limit.by)))
     return tuple(bound)
 
 
-def limited(job: NewJob, limits: tuple[LimitOf, ...] | None) -> NewJob:
+def limited(job: NewJob, limits: tuple[TaskLimit, ...] | None) -> NewJob:
     return job if limits is None else msgspec.structs.replace(job, limited_by=limits)
 
 
 def limits_text(job: NewJob, payload: Mapping[str, object]) -> str | None:
     """Return the text of the column `limits`."""
-    return None if job.limited_by is None else entries_to_text(one.entry(payload) for one in job.limited_by)
+    return None if job.limited_by is None else job_limits_to_text(one.for_job(payload) for one in job.limited_by)
 
 
 def with_limits(job: NewJob, payload: str) -> NewJob:

@@ -1,4 +1,4 @@
-"""The interface of tracing, from an enqueue to its attempts. `rowcall.observe` implements it."""
+"""The protocol of tracing, which follows a job from its enqueue to its attempts. `rowcall.observe` implements it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sending(Protocol):
 
     @property
     def job(self) -> NewJob:
-        """The job with the trace context that its row will hold."""
+        """Return the job with the trace context for its row."""
 
     def written(self, job: Job) -> Job: ...
 
@@ -27,18 +27,18 @@ class Processing(Protocol):
     @property
     def log_fields(self) -> dict[str, object]: ...
     def end(self, transition: Transition | None) -> None:
-        """End the span, even if the handler still runs; `None` if the outcome is not known yet."""
+        """End the span, even if the handler still runs; None if the outcome is not known yet."""
 
     def leave(self) -> None:
-        """Its handler has ended, here."""
+        """Leave the span: the handler has ended in this thread or task."""
 
 
 class Tracing(Protocol):
     def sending(self, job: NewJob, count: int | None = None) -> AbstractContextManager[Sending]:
-        """Around one enqueue, or around one of `count` jobs at once."""
+        """Return a span around an enqueue of one job, or of `count` jobs."""
 
     def processing(self, ready: Ready, worker: str) -> Processing:
-        """Before a handler is called, in its own thread or task."""
+        """Return the span of an attempt. Called before the handler, in its thread or task."""
 
     def carried(self) -> str | None:
         """The trace context of what runs here, for rows that come of it."""

@@ -101,7 +101,7 @@ def sources(move: Move) -> list[Status]:
 
 
 def target(source: Status, move: Move) -> Status:
-    """Where a move leads; `KeyError` for a move the table does not allow."""
+    """Return the state after a move, or raise `KeyError` if the table does not allow it."""
     found = _targets[source, move]
     if found is None:
         raise KeyError((source, move))
@@ -109,7 +109,7 @@ def target(source: Status, move: Move) -> Status:
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """What a decision needs to know of the job: `attempt` counts the one that is ending."""
+    """What a decision needs of the job: `attempt` includes the attempt that is ending."""
 
     attempt: int
     max_attempts: int
@@ -120,7 +120,7 @@ class Succeeded(msgspec.Struct, frozen=True):
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The handler ended with an exception; code and detail are what will be stored of it."""
+    """The handler raised an exception; `code` and `detail` are stored."""
 
     error: BaseException
     code: str
@@ -133,7 +133,7 @@ class TimedOut(msgspec.Struct, frozen=True):
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """Arguments or a result that no further attempt could change."""
+    """Wrong arguments or a wrong result, which another attempt would not correct."""
 
     code: str
     detail: str
@@ -141,14 +141,14 @@ class Unfit(msgspec.Struct, frozen=True):
 
 
 class Mismatched(msgspec.Struct, frozen=True):
-    """Arguments that do not fit this worker's declaration of the task, and may fit another worker's."""
+    """Arguments that do not match this worker's declaration of the task, but may match another worker's."""
 
     detail: str
     grace_seconds: float
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A failure by hand: `jobs.fail(job, code, detail)`."""
+    """A failure that was reported with `jobs.fail(job, code, detail)`."""
 
     code: str
     detail: str
@@ -161,13 +161,13 @@ class Released(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Its worker died, or its lease ran out."""
+    """The worker died, or the lease expired."""
 
     started: bool = True
 
 
 class CancelRequested(msgspec.Struct, frozen=True):
-    """A cancel was requested while it ran."""
+    """A cancel request came while the job was running."""
 
     reason: str | None = None
 
@@ -176,7 +176,7 @@ Outcome = Succeeded | Raised | TimedOut | Unfit | Mismatched | Reported | Releas
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """One named move, with everything that will be written about it."""
+    """A move, with everything that is written about it."""
 
     move: Move
     status: Status
@@ -202,7 +202,7 @@ OUTCOMES = {
     Move.RELEASE: "released",
     Move.CANCEL: "cancelled",
 }
-"""How the end of an attempt is called wherever attempts are counted."""
+"""The names of outcomes, wherever attempts are counted."""
 
 LOST_CODE = "WORKER:LOST"
 TIMEOUT_CODE = "TIMEOUT:HANDLER"
@@ -224,7 +224,7 @@ SUCCESS = Transition(*_end(Move.SUCCEED), "succeeded")
 
 
 def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0) -> Transition:
-    """What becomes of a running job whose attempt ended like this.
+    """Return the transition of a running job whose attempt ended with this outcome.
 
     >>> decide(Tries(attempt=1, max_attempts=5), Reported("TIMEOUT:UPSTREAM_API", "30 s")).delay_seconds
     30.0
@@ -320,7 +320,7 @@ def _retry_or_fail(
 
 
 def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float:
-    """A policy's pause in seconds, kept within a year; an answer that is no number counts as the default policy's."""
+    """Return the delay of a policy in seconds, at most a year. NaN counts as the default policy's delay."""
     if isinstance(policy, Backoff):
         return policy.delay_seconds(attempt, chance=chance)
     seconds = float(policy(attempt, error))

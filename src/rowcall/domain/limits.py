@@ -91,7 +91,7 @@ class Numbers(msgspec.Struct, frozen=True, array_like=True):
 _Whole = Annotated[int, msgspec.Meta(ge=1, le=1000 * 10**10)]
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class JobLimit(msgspec.Struct, frozen=True, array_like=True):
     """A limit in the row of a job."""
 
     key: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY)]
@@ -105,24 +105,24 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return Numbers(self.concurrency, self.rate, self.per_ms)
 
 
-class LimitOf(msgspec.Struct, frozen=True):
+class TaskLimit(msgspec.Struct, frozen=True):
     """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it."""
 
     limit: Limit
     missing: object = None
 
-    def entry(self, payload: Mapping[str, object] | None) -> Entry:
-        """Return the entry of a job with that payload; None is an unknown payload."""
+    def for_job(self, payload: Mapping[str, object] | None) -> JobLimit:
+        """Return the limit of a job with that payload; None is an unknown payload."""
         limit, numbers = self.limit, self.limit.numbers
         if limit.by is None or payload is None:
             key = key_of(limit.name)
         else:
             key = key_of(limit.name, payload.get(limit.by, self.missing))
-        return Entry(key, limit.name, numbers.concurrency, numbers.rate, numbers.per_ms)
+        return JobLimit(key, limit.name, numbers.concurrency, numbers.rate, numbers.per_ms)
 
 
 _NO_VALUE = object()
-_entries = msgspec.json.Decoder(list[Entry])
+_entries = msgspec.json.Decoder(list[JobLimit])
 _parts = msgspec.json.Decoder(list[object])
 _sorting = msgspec.json.Encoder(order="sorted")
 
@@ -154,11 +154,11 @@ def held_by(key: str) -> str:
     return HELD_PREFIX + key
 
 
-def entries_to_text(entries: Iterable[Entry]) -> str:
+def job_limits_to_text(entries: Iterable[JobLimit]) -> str:
     return msgspec.json.encode(list(entries)).decode()
 
 
-def entries_from_text(text: str) -> list[Entry] | None:
+def job_limits_from_text(text: str) -> list[JobLimit] | None:
     """Return the entries, or None if the text has another form. Raises `RecursionError` if it is nested too deeply."""
     try:
         entries = _entries.decode(text)

@@ -11,7 +11,7 @@ from rowcall.declare.limits import limited, limits_text, limits_texts
 from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
-from rowcall.domain.limits import LimitOf
+from rowcall.domain.limits import TaskLimit
 from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.operations import blobs
@@ -69,7 +69,7 @@ def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None
         return Bound(limited(job, declared.limits_for(given.limits, queue.limits)), payload)
     job = new_job(task, _UNDECLARED, given, queue.options.default_queue)
     queue.limits.check(given.limits or ())
-    limits = None if given.limits is None else tuple(LimitOf(limit) for limit in given.limits)
+    limits = None if given.limits is None else tuple(TaskLimit(limit) for limit in given.limits)
     return Bound(limited(job, limits), untyped_to_json(task, {} if arguments is None else arguments))
 
 

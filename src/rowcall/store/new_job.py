@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.domain.limits import LimitOf
+from rowcall.domain.limits import TaskLimit
 from rowcall.store.statement import Parameter
 
 KeyOf = Callable[..., str]
@@ -54,7 +54,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     trace_context: str | None = None
     key: str | None = None
     limits: str | None = None
-    limited_by: tuple[LimitOf, ...] | None = None
+    limited_by: tuple[TaskLimit, ...] | None = None
     """What `limits` is made of once there is a payload; None where that is left to whoever claims the job."""
     unique: Unique | None = None
     key_of: KeyOf | None = None

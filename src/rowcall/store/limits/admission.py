@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.limits import Entry, LimitOf, Numbers, entries_from_text, held_by
+from rowcall.domain.limits import JobLimit, Numbers, TaskLimit, held_by, job_limits_from_text
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import Ready
@@ -40,8 +40,8 @@ REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 class DeclaredLimits(msgspec.Struct, frozen=True):
     """The limits that this process declares, by task and by queue."""
 
-    of_task: Mapping[str, tuple[LimitOf, ...]] = {}
-    of_queue: Mapping[str, tuple[LimitOf, ...]] = {}
+    of_task: Mapping[str, tuple[TaskLimit, ...]] = {}
+    of_queue: Mapping[str, tuple[TaskLimit, ...]] = {}
 
     def concern(self, ready: Iterable[Ready]) -> bool:
         """Return whether any of these jobs may run under a limit."""
@@ -50,20 +50,20 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
             return any(job.limits is not None or job.type in of_task or job.queue in of_queue for job in ready)
         return any(job.limits is not None for job in ready)
 
-    def of(self, job: Ready) -> list[Entry]:
+    def of(self, job: Ready) -> list[JobLimit]:
         """Return the limits in its row, else those of its task; and the limits of its queue."""
-        entries = None if job.limits is None else entries_from_text(job.limits)
+        entries = None if job.limits is None else job_limits_from_text(job.limits)
         if entries is None:
-            entries = entries_of(self.of_task.get(job.type, ()), job.payload)
+            entries = job_limits(self.of_task.get(job.type, ()), job.payload)
         if of_queue := self.of_queue.get(job.queue):
-            entries += entries_of(of_queue, job.payload)
+            entries += job_limits(of_queue, job.payload)
         return entries if len(entries) == 1 else list({entry.key: entry for entry in entries}.values())
 
 
-def entries_of(bounds: Sequence[LimitOf], payload: str) -> list[Entry]:
+def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
     by_value = any(bound.limit.by is not None for bound in bounds) and reference_of(payload) is None
     arguments = payload_from_row(payload) if by_value else None
-    return [bound.entry(arguments) for bound in bounds]
+    return [bound.for_job(arguments) for bound in bounds]
 
 
 class Room:
@@ -194,14 +194,14 @@ class Admission:
             if self.held - before < len(ahead) or not ahead:
                 return
 
-    def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[Entry]]]:
+    def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[JobLimit]]]:
         """Lock and count the keys of these jobs that are not known yet; a job that cannot be read has no keys."""
         try:
             wishes = {job.id: self.declared.of(job) for job in ready}
         except Exception:  # one of them cannot be read: find out which
             read = {job.id: unread.read(job, "the column limits", self.declared.of) for job in ready}
             wishes = {job_id: wish for job_id, wish in read.items() if wish is not None}
-        entries: dict[str, Entry] = {}
+        entries: dict[str, JobLimit] = {}
         strictest: dict[str, Numbers] = {}
         for wish in wishes.values():
             for entry in wish:
@@ -245,7 +245,7 @@ class Admission:
         if old:
             yield from dialect.ask(DROP_STARTS, list(old.items()))
 
-    def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[Entry]]) -> Plan[None]:
+    def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[JobLimit]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
         taken = {
             entry.key: self._rooms[entry.key].used

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import Numbers, entries_from_text, held_by, name_of
+from rowcall.domain.limits import Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import Room, load_starts
 from rowcall.store.limits.keys import drop_openings, lock_limits, most_keys, put_openings
@@ -112,7 +112,7 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
 def _numbers_in(held: Held) -> Numbers:
     """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
     try:
-        entries = entries_from_text(held.limits) if held.limits is not None else None
+        entries = job_limits_from_text(held.limits) if held.limits is not None else None
     except Exception:  # it fails when it is claimed
         entries = None
     return next((entry.numbers for entry in entries or () if entry.key == held.key), Numbers())
