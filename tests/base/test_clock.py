@@ -48,7 +48,7 @@ def test_the_system_clock_leaves_the_queues_time_to_the_database() -> None:
     assert 0.0 <= clock.chance() < 1.0
 
 
-def test_a_wait_says_whether_the_event_is_set() -> None:
+def test_a_wait_returns_whether_the_event_is_set() -> None:
     clock, event = SystemClock(), threading.Event()
     assert not clock.wait(event, 0.001)
     event.set()

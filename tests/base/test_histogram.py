@@ -30,7 +30,7 @@ def test_buckets_follow_on_each_other_without_a_gap() -> None:
         assert bucket_of(bounds_of(bucket)[0]) == bucket
 
 
-def test_what_cannot_be_counts_as_the_nearest_that_can() -> None:
+def test_impossible_durations_count_as_the_nearest_possible() -> None:
     assert bucket_of(-5) == bucket_of(0) == 0
     first, after = bounds_of(bucket_of(LONGEST_MS))
     assert first == LONGEST_MS < after
@@ -44,7 +44,7 @@ def test_a_percentile_is_six_percent_off_at_most(durations: list[int], share: fl
     assert abs(found - exact) <= exact / 16
 
 
-def test_of_nothing_there_is_no_percentile() -> None:
+def test_an_empty_histogram_has_no_percentile() -> None:
     assert percentile_ms({}, 0.5) is None
     assert percentile_ms({3: 0}, 0.5) is None
 

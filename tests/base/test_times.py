@@ -27,15 +27,15 @@ def test_times_are_in_utc_whatever_zone_they_were_given_in() -> None:
 
 
 @pytest.mark.parametrize("at_ms", [253_402_300_799_999, 2**62, 2**63 - 1])
-def test_what_lies_beyond_the_year_9999_is_shown_as_its_end(at_ms: int) -> None:
+def test_a_time_after_9999_is_shown_as_its_end(at_ms: int) -> None:
     assert time_of(at_ms) == LATEST
 
 
 @pytest.mark.parametrize("at_ms", [-1, -(2**62), -(2**63)])
-def test_what_lies_before_1970_is_shown_as_its_begin(at_ms: int) -> None:
+def test_a_time_before_1970_is_shown_as_its_beginning(at_ms: int) -> None:
     assert time_of(at_ms) == EPOCH
 
 
-def test_no_time_is_no_time() -> None:
+def test_none_stays_none() -> None:
     assert time_or_none(None) is None
     assert time_or_none(0) == datetime(1970, 1, 1, tzinfo=UTC)

@@ -31,11 +31,11 @@ from rowcall.base.urls import is_clear, looks_secret, redacted, shown
         ("host=db-1 password=hunter2", "***"),
     ],
 )
-def test_only_what_is_surely_no_secret_is_shown(url: str, wanted: str) -> None:
+def test_only_parts_that_are_not_secret_are_shown(url: str, wanted: str) -> None:
     assert shown(url) == wanted
 
 
-def test_a_text_about_a_url_keeps_what_is_shown_of_it() -> None:
+def test_a_text_about_a_url_keeps_the_parts_that_are_shown() -> None:
     url = "postgresql://bob:a%40hunter2@db-1:5432/shop"
     said = 'host "hunter2@db-1", port 5432, user "bob": password "a@hunter2" or "a%40hunter2" or A failed at a time'
     assert redacted(said, url) == (
@@ -44,7 +44,7 @@ def test_a_text_about_a_url_keeps_what_is_shown_of_it() -> None:
 
 
 @pytest.mark.parametrize(("text", "secret"), [("app:jobs", False), ("bob:x@db-1", True), ("a password=x", True)])
-def test_what_may_hold_a_password(text: str, secret: bool) -> None:
+def test_texts_that_may_contain_a_password(text: str, secret: bool) -> None:
     assert looks_secret(text) == secret
 
 

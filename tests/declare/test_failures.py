@@ -42,7 +42,7 @@ def test_a_fixed_code_holds_for_the_classes_below_until_they_have_their_own(jobs
     assert queue_of(jobs).failures.code_of(KeyError()) == "INTERNAL:KeyError"
 
 
-def test_a_function_is_asked_and_stays_what_it_is(jobs: Rowcall) -> None:
+def test_a_function_returns_the_code_and_stays_a_function(jobs: Rowcall) -> None:
     @jobs.error_code(Busy)
     def busy_code(error: Busy) -> str:
         return f"BUSY:{error.where}"
@@ -58,7 +58,7 @@ def test_one_s_own_come_before_the_tables(jobs: Rowcall) -> None:
     assert queue_of(jobs).failures.code_of(KeyboardInterrupt()) == "INTERNAL:KeyboardInterrupt"
 
 
-def test_what_rowcall_raises_of_a_locked_file_counts_as_that(tmp_path: Path) -> None:
+def test_the_error_of_a_locked_file_has_the_code_of_a_lock(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db", busy_timeout=0) as jobs:
         jobs.migrate()
         with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as holder:
@@ -74,7 +74,7 @@ def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", ["", "DEC LINED", "A::C", "A: B", "A:" + "B" * 99, 5, b"A:B"])
-def test_a_fixed_code_that_is_none_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
+def test_an_invalid_code_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
     with pytest.raises(InvalidOption, match=r"^error_code must be a code such as"):
         jobs.error_code(Declined, code)
     assert queue_of(jobs).failures.code_of(Declined()) == "INTERNAL:Declined"
@@ -88,7 +88,7 @@ def test_a_fixed_code_that_is_none_is_refused_where_it_is_declared(jobs: Rowcall
         (Fail, "cannot have a code"),
     ],
 )
-def test_what_has_no_code_is_refused(jobs: Rowcall, kind: Any, said: str) -> None:
+def test_other_classes_are_refused(jobs: Rowcall, kind: Any, said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
         jobs.error_code(kind)
     with pytest.raises(InvalidOption, match=said):
@@ -114,7 +114,7 @@ def rude(error: BaseException) -> str:
 @pytest.mark.parametrize(
     "function", [lambda error: 1 / 0, rude, lambda error: None, lambda error: "not a code", lambda error: 404]
 )
-def test_a_function_that_breaks_is_passed_over_and_told_once(
+def test_a_function_that_fails_is_ignored_and_logged_once(
     jobs: Rowcall, function: Callable[[BaseException], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs.error_code(Busy)(function)
@@ -144,7 +144,7 @@ def test_a_scrubber_that_breaks_lets_nothing_through(
     assert "secret" not in caplog.text
 
 
-def test_a_subclass_with_words_of_its_own_is_scrubbed_too() -> None:
+def test_a_subclass_with_its_own_text_is_scrubbed_too() -> None:
     class Stolen(Fail):
         def __init__(self) -> None:
             super().__init__("CARD:STOLEN")

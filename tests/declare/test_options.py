@@ -95,7 +95,7 @@ def test_without_options(jobs: Rowcall, ways: Ways) -> None:
         ({"priority": None, "delay": None, "tags": None, "connection": None}, "priority", 0),
     ],
 )
-def test_an_option_is_written_and_read_alike(
+def test_an_option_is_read_back_as_written(
     jobs: Rowcall, ways: Ways, given: Mapping[str, Any], field: str, wanted: object
 ) -> None:
     for enqueue in ways:
@@ -104,7 +104,7 @@ def test_an_option_is_written_and_read_alike(
         assert jobs.get(job.id) == job
 
 
-def test_a_retry_policy_goes_into_the_row(jobs: Rowcall, ways: Ways) -> None:
+def test_a_retry_policy_is_stored_in_the_row(jobs: Rowcall, ways: Ways) -> None:
     policy = Backoff.exponential(2, cap=60, give_up_on=ValueError)
     for enqueue in ways:
         job = enqueue({"retry": policy})
@@ -113,7 +113,7 @@ def test_a_retry_policy_goes_into_the_row(jobs: Rowcall, ways: Ways) -> None:
         assert jobs.get(job.id) == job
 
 
-def test_what_a_task_declares_is_the_default_and_what_is_given_wins(jobs: Rowcall) -> None:
+def test_options_of_a_job_override_those_of_its_task(jobs: Rowcall) -> None:
     @jobs.task(queue="media", priority=3, delay=60, max_attempts=2, expires_in=600, tags=["a"], timeout=5)
     def declared() -> None: ...
 
@@ -144,14 +144,14 @@ def test_an_unknown_option_is_refused_and_the_known_ones_are_named(jobs: Rowcall
 
 
 @pytest.mark.parametrize(("option", "value"), [("run_at", NOON), ("expires_at", NOON), ("connection", object())])
-def test_an_option_of_an_enqueue_does_not_go_into_a_declaration(jobs: Rowcall, option: str, value: object) -> None:
+def test_an_option_of_an_enqueue_is_not_an_option_of_a_task(jobs: Rowcall, option: str, value: object) -> None:
     with pytest.raises(
         InvalidOption, match=rf"^{option} is an option of using\({option}=…\) and jobs.enqueue\(…\), not of a task$"
     ):
         jobs.task(**{option: value})(lambda: None)  # type: ignore[call-overload]
 
 
-def test_a_name_does_not_go_into_an_enqueue(ways: Ways) -> None:
+def test_a_name_is_not_an_option_of_an_enqueue(ways: Ways) -> None:
     for enqueue in ways:
         with pytest.raises(InvalidOption, match=r"^name is an option of task\(name=…\), not of a single job$"):
             enqueue({"name": "x"})
@@ -199,7 +199,7 @@ def test_a_name_does_not_go_into_an_enqueue(ways: Ways) -> None:
         ({"expires_in": 1, "expires_at": NOON}, "expires_at", "cannot be combined with expires_in"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_and_nothing_is_written(
+def test_a_wrong_value_is_refused_and_nothing_is_written(
     jobs: Rowcall, ways: Ways, given: Mapping[str, Any], option: str, said: str
 ) -> None:
     for enqueue in ways:

@@ -114,7 +114,7 @@ def test_wrong_calls_are_refused(item: object, args: tuple[object, ...], kwargs:
 
 
 @pytest.mark.parametrize(("item", "text"), [(Document, '{"number": "x"}'), (Model, "{}"), (dict, "5"), (int, "{}")])
-def test_a_stored_payload_that_does_not_fit_is_told(item: object, text: str) -> None:
+def test_a_stored_payload_that_does_not_match_is_refused(item: object, text: str) -> None:
     with pytest.raises(PayloadUnfit) as unfit:
         arguments(item).from_json(text)
     assert unfit.value.code == "INVALID_INPUT:SCHEMA_MISMATCH"

@@ -39,7 +39,7 @@ def test_urls_and_paths_name_files(url: str | Path, path: str) -> None:
     assert place_of(url) == path
 
 
-def test_without_a_url_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", "sqlite:////srv/jobs.db")
     assert place_of(None) == "/srv/jobs.db"
     assert queue_of(Rowcall()).config.path == "/srv/jobs.db"
@@ -68,7 +68,7 @@ def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, valu
         (7, "must be a URL or a pathlib.Path, got int"),
     ],
 )
-def test_a_url_of_an_unknown_kind_is_refused_with_advice(url: object, advice: str) -> None:
+def test_a_url_of_an_unknown_database_is_refused_with_advice(url: object, advice: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         Rowcall(url)  # type: ignore[arg-type]
     assert caught.value.option == "url"
@@ -117,7 +117,7 @@ def test_a_wrong_option_is_refused_by_name(option: str, value: object) -> None:
     assert caught.value.option == option
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_one_error_lists_all_problems() -> None:
     with pytest.raises(InvalidOption) as caught:
         Rowcall("mysql://x", table_prefix="", durability="off", default_queue="", busy_timeout=-1)
     for name in ("url", "table_prefix", "durability", "default_queue", "busy_timeout"):
@@ -129,7 +129,7 @@ def test_a_configuration_is_frozen() -> None:
         configured().path = "other"  # type: ignore[misc]
 
 
-def test_what_was_given_is_what_is_configured() -> None:
+def test_options_are_stored_as_given() -> None:
     config = configured(
         table_prefix="q_",
         durability="normal",
@@ -160,7 +160,7 @@ def test_the_time_to_wait_for_a_worker_that_fits(given: float | timedelta, secon
 
 
 @pytest.mark.parametrize("given", [-1, "soon", float("nan"), True])
-def test_a_time_that_is_none_is_refused(given: object) -> None:
+def test_a_wrong_duration_is_refused(given: object) -> None:
     with pytest.raises(InvalidOption, match="mismatch_grace"):
         configured(mismatch_grace=given)
 

@@ -215,7 +215,7 @@ def test_http_clients_without_a_server(get: Callable[[str], None], closed: str) 
     assert code_of(raised_by(lambda: get(f"{closed}/"))) == "DEPENDENCY:CONNECTION"
 
 
-def test_urllib_by_status_and_by_what_it_met(site: str, closed: str) -> None:
+def test_urllib_errors_by_status_and_by_cause(site: str, closed: str) -> None:
     with closing(raised_by(lambda: urllib.request.urlopen(f"{site}/410"))) as gone:  # type: ignore[type-var]
         assert code_of(gone) == "HTTP:410"
     refused = raised_by(lambda: urllib.request.urlopen(closed))
@@ -234,7 +234,7 @@ def locked_file(path: Path) -> sqlite3.Connection:
     return holder
 
 
-def test_a_locked_sqlite_file_whoever_says_so(tmp_path: Path) -> None:
+def test_a_locked_sqlite_file_with_every_driver(tmp_path: Path) -> None:
     with closing(locked_file(tmp_path / "a.db")), closing(sqlite3.connect(tmp_path / "a.db", timeout=0)) as other:
         plain = raised_by(lambda: other.execute("insert into t values (1)"))
         engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'a.db'}", connect_args={"timeout": 0})
@@ -248,7 +248,7 @@ def test_a_locked_sqlite_file_whoever_says_so(tmp_path: Path) -> None:
     assert [code_of(error) for error in (plain, wrapped, djangos, ours)] == ["DEPENDENCY:DB_LOCKED"] * 4
 
 
-def test_a_locked_row_of_a_server_whichever_driver_says_so(postgres_url: str) -> None:
+def test_a_locked_row_of_a_server_with_every_driver(postgres_url: str) -> None:
     take, try_it = "lock table t in exclusive mode", "lock table t in exclusive mode nowait"
     with closing(psycopg.connect(postgres_url)) as holder:
         holder.execute("create table t (x int)")
@@ -289,7 +289,7 @@ def test_errors_that_carry_themselves_come_to_an_end() -> None:
     assert code_of(circle) == "DEPENDENCY:DB_UNAVAILABLE"
 
 
-def test_one_s_own_codes_come_first_and_within_what_carries_an_error() -> None:
+def test_codes_of_the_app_come_first_also_inside_wrappers() -> None:
     wrapped = StoreUnavailable("late")
     wrapped.__cause__ = TimeoutError()
 
@@ -311,7 +311,7 @@ def test_whatever_a_class_is_called_its_code_is_one(name: str) -> None:
 @pytest.mark.parametrize(
     "code", ["A:B", "HTTP:404", "INTERNAL:KeyError", "a.b-c_1:x", "BROKEN", "A:B:C", "A:" + "B" * (CODE_LENGTH - 2)]
 )
-def test_what_is_a_code(code: str) -> None:
+def test_valid_codes(code: str) -> None:
     assert code_problem(code) is None
     assert Fail(code).code == code
 
@@ -319,7 +319,7 @@ def test_what_is_a_code(code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["", ":", "A:", ":B", "A::B", "A B:C", "A:B\n", "A:\0", "A:\ud800", "A:" + "B" * 99, None, 5, b"A:B"]
 )
-def test_what_is_none_is_refused_where_it_is_raised(code: str) -> None:
+def test_an_invalid_code_is_refused_where_it_is_raised(code: str) -> None:
     with pytest.raises(InvalidCode, match=r'^code must be a code such as "TIMEOUT:UPSTREAM_API"'):
         Fail(code)
 

@@ -51,7 +51,7 @@ def test_every_pinned_error_is_public() -> None:
     assert [name for name in pinned.split() if not hasattr(rowcall, name)] == []
 
 
-def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
+def test_errors_have_the_usual_base_classes_of_python() -> None:
     assert issubclass(InvalidArguments, TypeError)
     assert issubclass(InvalidOption, ValueError)
     assert issubclass(UnknownTask, LookupError)
@@ -92,7 +92,7 @@ def test_errors_are_of_the_kinds_that_python_people_catch() -> None:
         (Cancel(), {"reason": ""}, "cancelled by the handler"),
     ],
 )
-def test_an_error_carries_fields_and_says_what_is_wrong(error: Exception, fields: dict[str, object], said: str) -> None:
+def test_an_error_has_fields_and_a_message(error: Exception, fields: dict[str, object], said: str) -> None:
     assert {name: getattr(error, name) for name in fields} == fields
     assert said in str(error)
 
@@ -106,7 +106,7 @@ def test_a_duration_is_seconds_or_a_timedelta(given: float | timedelta) -> None:
 @pytest.mark.parametrize(
     "given", [-1, -0.001, timedelta(seconds=-1), float("nan"), float("inf"), 1e10, timedelta.max, "5", None, True, [1]]
 )
-def test_a_duration_that_is_none_is_refused_by_name(given: object) -> None:
+def test_a_wrong_duration_is_refused_by_name(given: object) -> None:
     with pytest.raises(InvalidOption, match=r"^delay must be") as caught:
         seconds_of("delay", given)  # type: ignore[arg-type]
     assert caught.value.option == "delay"

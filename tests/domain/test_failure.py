@@ -25,7 +25,7 @@ def test_a_detail_is_the_message_or_else_the_class() -> None:
     assert detail_of(ValueError()) == "ValueError"
 
 
-def test_an_error_that_cannot_be_said_says_so() -> None:
+def test_an_error_whose_str_raises_is_still_described() -> None:
     outcome = raised(error_with_traceback(Speechless()))
     assert outcome.detail == "str(error) raised RuntimeError"
     assert "Speechless" in (outcome.traceback or "")
@@ -52,7 +52,7 @@ def test_a_long_traceback_is_bounded_and_keeps_its_last_line() -> None:
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=())), st.integers(10, 200))
-def test_what_is_stored_fits_every_database(text: str, length: int) -> None:
+def test_a_stored_text_fits_every_database(text: str, length: int) -> None:
     stored = storable(text, length)
     stored.encode()
     assert "\0" not in stored
@@ -60,12 +60,12 @@ def test_what_is_stored_fits_every_database(text: str, length: int) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=50))
-def test_what_fits_is_left_alone(text: str) -> None:
+def test_a_text_that_fits_is_not_changed(text: str) -> None:
     assert storable(text, 50) == text
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=2000))
-def test_what_a_handler_says_is_stored_within_the_same_bounds(text: str) -> None:
+def test_reasons_of_controls_have_the_same_bounds(text: str) -> None:
     for said in (Fail("A:B", text).detail, Cancel(text).reason, Retry(1, text).reason):
         assert len(said) <= DETAIL_LENGTH
         assert "\0" not in said
@@ -73,7 +73,7 @@ def test_what_a_handler_says_is_stored_within_the_same_bounds(text: str) -> None
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
-def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(before: int, after: int) -> None:
+def test_no_part_of_a_secret_remains_wherever_a_text_is_cut(before: int, after: int) -> None:
     error = error_with_traceback(ValueError("x" * before + "begin-secret-end" + "y" * after))
     kept = traceback_of(error, lambda text: text.replace("begin-secret-end", "*"), 100)
     assert kept is not None

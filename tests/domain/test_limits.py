@@ -70,7 +70,7 @@ def test_a_limit_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("given", [5, "api", [5], {"name": "api"}, object()])
-def test_what_is_no_limit_is_refused_wherever_it_is_given(jobs: Rowcall, given: object) -> None:
+def test_a_wrong_limit_is_refused_everywhere(jobs: Rowcall, given: object) -> None:
     with pytest.raises(InvalidOption, match="limit must be a Limit"):
         jobs.task(limit=given)  # type: ignore[call-overload]
     with pytest.raises(InvalidOption, match="limit must be a Limit"):
@@ -140,7 +140,7 @@ def test_one_name_twice_in_a_list_is_refused(jobs: Rowcall) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, "1", "", "é", [1, {"b": 1, "a": 2}], {"x": None}, "x" * 1000])
-def test_each_value_has_a_key_of_its_own(value: object) -> None:
+def test_each_value_has_its_own_key(value: object) -> None:
     others = [None, 1, 1.5, "1", "", "é", [1, {"b": 1, "a": 2}], {"x": None}, "x" * 1000, "x" * 1001]
     assert [other for other in others if key_of("a", other) == key_of("a", value)] == [value]
     assert len(key_of("é" * LONGEST_NAME, value)) <= LONGEST_KEY
@@ -153,7 +153,7 @@ def test_however_a_database_writes_a_value_its_key_is_the_same() -> None:
     assert key_of("a", {"b": 1, "a": 2}) == key_of("a", {"a": 2, "b": 1})
 
 
-def test_what_a_row_says_is_read_back_and_nonsense_is_not() -> None:
+def test_limits_in_a_row_are_read_back_and_nonsense_is_ignored() -> None:
     bound = TaskLimit(Limit("a", concurrency=1, rate=2, per=3, by="who"), missing="me")
     entries = [bound.for_job({"who": 5}), bound.for_job({}), bound.for_job(None)]
     assert [entry.key for entry in entries] == ['["a",5]', '["a","me"]', '["a"]']

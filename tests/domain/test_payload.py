@@ -99,7 +99,7 @@ def test_a_first_parameter_of_context_is_not_an_argument() -> None:
     assert call(with_context, 5) == ([], {"a": 5})
 
 
-def test_callables_of_every_kind_have_arguments() -> None:
+def test_every_callable_has_arguments() -> None:
     @functools.wraps(send)
     def wrapped(*args: Any, **kwargs: Any) -> None: ...
 
@@ -160,7 +160,7 @@ def endless() -> list[object]:
     ],
     ids=repr,
 )
-def test_what_json_or_a_database_cannot_hold_is_refused(value: object, said: str) -> None:
+def test_values_that_are_not_json_are_refused(value: object, said: str) -> None:
     attempts: list[Callable[[], object]] = [
         lambda: arguments_of(unannotated).to_json((value,), {}),
         lambda: untyped_to_json("task", {"a": value}),
@@ -176,11 +176,11 @@ def test_a_nul_in_a_result_is_replaced() -> None:
     assert result_to_json("task", {"a\0": ["b\0", 1, None]}) == '{"a\ufffd":["b\ufffd",1,null]}'
 
 
-def test_a_nul_written_as_words_is_no_nul() -> None:
+def test_an_escaped_backslash_before_u0000_is_not_a_nul() -> None:
     assert call(send, "\\u0000") == ([], {"to": "\\u0000"})
 
 
-def test_a_null_beside_ordinary_numbers_is_no_nan() -> None:
+def test_a_null_beside_numbers_is_not_taken_for_nan() -> None:
     assert call(unannotated, [None, 1.5, "null"]) == ([], {"a": [None, 1.5, "null"]})
 
 
@@ -229,7 +229,7 @@ def test_an_annotation_that_json_can_never_be_is_refused_by_name() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_row_that_does_not_fit_says_so_with_a_code(text: str, code: str, said: str) -> None:
+def test_a_row_that_does_not_match_has_a_code(text: str, code: str, said: str) -> None:
     with pytest.raises(PayloadUnfit) as caught:
         arguments_of(send).from_json(text)
     assert caught.value.code.startswith(code)
@@ -278,7 +278,7 @@ def test_tags_are_shown_as_texts() -> None:
     assert tags_from_row('["a", 1]') == ("a", "1")
 
 
-def test_no_result_is_no_result() -> None:
+def test_none_is_stored_as_no_result() -> None:
     assert result_to_json("task", None) is None
     assert value_from_row(None) is None
 
@@ -306,7 +306,7 @@ def test_nothing_that_runs_code_from_data_is_imported_anywhere() -> None:
 
 
 @pytest.mark.parametrize("by_place", [True, False], ids=["by place", "by name"])
-def test_not_a_number_is_refused_beside_what_cannot_be_looked_into(by_place: bool) -> None:
+def test_nan_is_refused_beside_an_opaque_value(by_place: bool) -> None:
     def send(a: object, b: object) -> None: ...
 
     values = (float("nan"), msgspec.Raw(b"null"))
@@ -315,7 +315,7 @@ def test_not_a_number_is_refused_beside_what_cannot_be_looked_into(by_place: boo
         Arguments("send", send, skip_first=False).to_json(*given)
 
 
-def test_what_is_nested_as_deep_as_can_just_be_written_is_refused_in_our_words() -> None:
+def test_the_deepest_value_that_can_be_encoded_is_refused() -> None:
     def send(a: object) -> None: ...
 
     arguments = Arguments("send", send, skip_first=False)

@@ -27,7 +27,7 @@ def test_durations_are_seconds_or_timedeltas_or_for_ever() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, timedelta(seconds=-1), float("nan"), "30 days", True, [1]])
 @pytest.mark.parametrize("status", ["succeeded", "failed", "cancelled"])
-def test_what_is_no_duration_is_refused_by_name(status: str, wrong: object) -> None:
+def test_a_wrong_duration_is_refused_by_name(status: str, wrong: object) -> None:
     with pytest.raises(InvalidOption, match=status):
         Retention(**{status: wrong})  # type: ignore[arg-type]
 
@@ -40,7 +40,7 @@ def test_queues_are_names_and_plain_rules(wrong: object) -> None:
         Retention(queues=wrong)  # type: ignore[arg-type]
 
 
-def test_a_task_goes_before_its_queue_and_that_before_the_rest() -> None:
+def test_the_rule_of_a_task_precedes_that_of_its_queue() -> None:
     rules = Rules(Retention(succeeded=1, queues={"mail": Retention(succeeded=2)}), {"audit": Retention(succeeded=None)})
     assert rules.keep_seconds(Status.SUCCEEDED, "default", "send") == 1
     assert rules.keep_seconds(Status.SUCCEEDED, "mail", "send") == 2
@@ -65,6 +65,6 @@ def test_a_rule_is_read_back_as_it_was_written(rule: Retention) -> None:
     "text",
     ["", "{}", "[1, 2]", "[1, 2, 3, 4]", '["a", 1, 2]', "null", "[", '{"succeeded":-1,"failed":1,"cancelled":1}'],
 )
-def test_what_is_no_rule_is_a_value_error(text: str) -> None:
+def test_another_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (whatever it says)
         retention_from_text(text)

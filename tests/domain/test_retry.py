@@ -43,7 +43,7 @@ def test_delays(backoff: Backoff, wanted: list[float]) -> None:
     assert delays(backoff) == wanted
 
 
-def test_full_jitter_goes_from_nothing_up_to_the_whole_delay() -> None:
+def test_full_jitter_is_from_zero_to_the_whole_delay() -> None:
     backoff = Backoff.exponential(2, cap=10)
     assert delays(backoff, chance=0.0) == [0, 0, 0, 0, 0]
     assert delays(backoff, chance=0.5) == [1, 2, 4, 5, 5]
@@ -86,11 +86,11 @@ def test_give_up_on_by_class_base_class_and_name(give_up_on: object) -> None:
 
 
 @pytest.mark.parametrize("give_up_on", [(), KeyError, "KeyError", "Outer", "inner", "other.Inner", SystemExit])
-def test_what_is_not_named_is_retried(give_up_on: object) -> None:
+def test_other_errors_are_retried(give_up_on: object) -> None:
     assert not Backoff.constant(1, give_up_on=give_up_on).gives_up_on(Outer.Inner())
 
 
-def test_a_class_of_another_module_is_told_apart_from_its_namesake() -> None:
+def test_classes_with_one_name_in_two_modules_are_distinguished() -> None:
     backoff = Backoff.constant(1, give_up_on=http.client.HTTPException)
     namesake = type("HTTPException", (Exception,), {"__module__": "elsewhere"})
     assert backoff.gives_up_on(http.client.BadStatusLine(""))
@@ -104,7 +104,7 @@ def test_every_way_takes_give_up_on() -> None:
 
 
 @pytest.mark.parametrize("give_up_on", [5, "", None, (int,), [ValueError, 5], ValueError("no")])
-def test_what_is_no_exception_cannot_be_given_up_on(give_up_on: object) -> None:
+def test_only_exceptions_can_be_given_up_on(give_up_on: object) -> None:
     with pytest.raises(InvalidOption, match=r"^give_up_on must be exception classes or their names"):
         Backoff.linear(30, give_up_on=give_up_on)
 
@@ -141,7 +141,7 @@ def test_a_policy_survives_its_row(backoff: Backoff) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "{}", '{"kind":"cubic","base_seconds":1}', "not json", '{"kind":"linear"}'])
-def test_a_row_that_holds_no_policy_is_a_value_error(text: str) -> None:
+def test_a_row_without_a_policy_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a retry policy"):
         backoff_from_text(text)
 

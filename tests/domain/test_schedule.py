@@ -29,7 +29,7 @@ def upcoming(timing: Timing, after: datetime, count: int) -> list[datetime]:
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Asia/Kathmandu", "UTC"])
 @pytest.mark.parametrize("day", [(3, 9), (3, 30), (10, 26), (11, 2)], ids=str)
-def test_where_clocks_are_set_by_the_hour_it_is_what_cronsim_has(zone: str, day: tuple[int, int]) -> None:
+def test_ticks_equal_those_of_cronsim_where_clocks_change_by_an_hour(zone: str, day: tuple[int, int]) -> None:
     after = datetime(2030, *day, tzinfo=UTC)
     for line in ("*/10 * * * *", "30 2 * * *", "15 1,2,3 * * *", "0 */2 * * *", "0,59 0-4 * * 0", "* 2 * * *"):
         walls = CronSim(line, after.astimezone(ZoneInfo(zone)))
@@ -37,7 +37,7 @@ def test_where_clocks_are_set_by_the_hour_it_is_what_cronsim_has(zone: str, day:
         assert upcoming(Timing(cron=line, zone=zone), after, len(wanted)) == wanted
 
 
-def test_a_moment_within_an_hour_that_comes_twice_is_followed_by_what_is_left() -> None:
+def test_a_time_in_a_repeated_hour_is_followed_by_the_rest_of_it() -> None:
     second_half_past_one = datetime(2030, 11, 3, 6, 30, tzinfo=UTC)
     fixed = Timing(cron="15,45 1 * * *", zone="America/New_York")
     assert upcoming(fixed, second_half_past_one, 1) == [datetime(2030, 11, 4, 6, 15, tzinfo=UTC)]
@@ -82,7 +82,7 @@ class TestCatchUp:
         assert self.due(timing, "all", NOON + 2 * DAY, most=10) == (wanted[:10], wanted[10])
 
 
-def test_skip_leaves_out_only_what_is_late() -> None:
+def test_skip_leaves_out_only_late_ticks() -> None:
     seconds = Timing(every_ms=1000, catch_up="skip")
     assert due_ticks(seconds, NOON, NOON + 2500, 100) == ([NOON, NOON + 1000, NOON + 2000], NOON + 3000)
     late = due_ticks(seconds, NOON, NOON + 5 * MINUTE, 100)
@@ -132,7 +132,7 @@ def test_the_last_of_a_line_that_seldom_comes() -> None:
         (9, "must be a string such as '0 9 .*', got 9"),
     ],
 )
-def test_a_broken_line_is_refused_with_the_place_of_the_fault(line: object, problem: str) -> None:
+def test_a_malformed_line_is_refused_with_the_wrong_field(line: object, problem: str) -> None:
     with pytest.raises(InvalidOption, match=problem) as raised:
         timing_of(line, None, None, "one")
     assert raised.value.option == "cron"
@@ -193,13 +193,15 @@ def test_a_zone_may_be_given_as_one() -> None:
         (("0 9 * * *", None, None, ["one"]), "catch_up", "must be"),
     ],
 )
-def test_what_else_is_refused(given: tuple[object, object, object, object], option: str, problem: str) -> None:
+def test_other_wrong_timings_are_refused(
+    given: tuple[object, object, object, object], option: str, problem: str
+) -> None:
     with pytest.raises(InvalidOption, match=problem) as raised:
         timing_of(*given)
     assert raised.value.option == option
 
 
-def test_where_cronsim_is_missing_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cronsim_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_cron()
     monkeypatch.setitem(sys.modules, "cronsim", None)
     assert not has_cron()

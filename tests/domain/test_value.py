@@ -58,7 +58,7 @@ def test_a_value_is_a_dict_a_json_text_and_hashable(value: Value) -> None:
     assert {value: "found"}[again] == "found"
 
 
-def test_a_field_is_found_by_name_and_no_other_name_is() -> None:
+def test_only_fields_are_found_by_name() -> None:
     assert JOB["id"] == 7
     with pytest.raises(KeyError, match="to_dict"):
         JOB["to_dict"]

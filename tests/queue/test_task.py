@@ -121,7 +121,7 @@ def test_two_queues_may_have_tasks_of_one_name(jobs: Rowcall, tmp_path: Path) ->
         ("send", "must be a function, got 'send'"),
     ],
 )
-def test_what_cannot_be_a_task(jobs: Rowcall, function: Any, said: str) -> None:
+def test_other_objects_are_refused_as_tasks(jobs: Rowcall, function: Any, said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         jobs.task(function)
     assert said in str(caught.value)
@@ -191,7 +191,7 @@ def test_a_task_cannot_be_a_task_again(jobs: Rowcall) -> None:
         jobs.task(name="again")(send)
 
 
-def test_callables_of_every_kind_can_be_tasks(jobs: Rowcall) -> None:
+def test_every_callable_can_be_a_task(jobs: Rowcall) -> None:
     async def coroutine(number: int) -> int:
         return 4 * number
 

@@ -193,5 +193,5 @@ def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_p
     assert findings.revealed == REVEALED
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (Path(rowcall.__file__).parent / "py.typed").exists()
