@@ -235,7 +235,7 @@ class TestBatches:
         assert jobs.drain().succeeded == 3
         assert [jobs.get(job.id).result for job in made] == [job.id for job in made]
         assert "a batch of 3 jobs: ctx.jobs lists them" in said[0]
-        assert "returns a list of results" in said[1]
+        assert "return a list of results" in said[1]
 
 
 def _wait_for(jobs: Rowcall, job: Job, *statuses: str) -> None:
