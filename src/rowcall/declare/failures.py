@@ -22,7 +22,7 @@ class Failures:
 
     def __init__(self, scrub: Scrub | None = None, traceback_limit: int = DEFAULT_TRACEBACK_LIMIT) -> None:
         self._codes: dict[type[BaseException], str | CodeFunction] = {}
-        self._told: set[object] = set()
+        self._logged: set[object] = set()
         self.configure(scrub, traceback_limit)
 
     def configure(self, scrub: Scrub | None, traceback_limit: int) -> None:
@@ -55,20 +55,16 @@ class Failures:
             raise InvalidOption("error_code", f"{kind.__name__} already has a code")
 
     def code_of(self, error: BaseException) -> str:
-        return code_of(error, self._own_code)
+        return code_of(error, self.own_code)
 
     def raised(self, error: BaseException) -> Raised:
         return raised(error, self.code_of(error), scrub=self.scrub, traceback_limit=self._traceback_limit)
 
-    def told(self, error: BaseException, code: str, detail: str, traceback: str) -> Raised:
+    def raised_in_child(self, error: BaseException, code: str, detail: str, traceback: str) -> Raised:
         """Return the outcome for an exception in a child process, which `error` resembles."""
         limit = self._traceback_limit
         text = storable(self.scrub(traceback), limit) if limit else None
         return Raised(scrubbed(error, self.scrub), code, self.detail(detail), text)
-
-    def own_code(self, error: BaseException) -> str | None:
-        """Return the app's code for it, or None."""
-        return self._own_code(error)
 
     def unfit(self, error: BaseException, code: str | None = None) -> Unfit:
         return Unfit(code or self.code_of(error), detail_of(error, self.scrub), self.traceback_of(error))
@@ -83,15 +79,16 @@ class Failures:
         """Return a text for the log: the traceback if tracebacks are kept, else the message."""
         return self.traceback_of(error) or f"{type(error).__name__}: {detail_of(error, self.scrub)}"
 
-    def _own_code(self, error: BaseException) -> str | None:
+    def own_code(self, error: BaseException) -> str | None:
+        """Return the app's code for it, or None."""
         if not self._codes:
             return None
         for kind in type(error).__mro__:
             if (code := self._codes.get(kind)) is not None:
-                return code if isinstance(code, str) else self._asked(kind, code, error)
+                return code if isinstance(code, str) else self._code_from(kind, code, error)
         return None
 
-    def _asked(self, kind: type[BaseException], function: CodeFunction, error: BaseException) -> str | None:
+    def _code_from(self, kind: type[BaseException], function: CodeFunction, error: BaseException) -> str | None:
         try:
             code: object = function(error)
             problem = code_problem(code)
@@ -99,8 +96,8 @@ class Failures:
             code, problem = None, f"raised {type(broken).__name__}"
         if problem is None:
             return str(code)
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._logged:
+            self._logged.add(kind)
             said = self.scrub(problem)
             logger.error("ignored the error code of %s, used the default: %s", kind.__name__, said)
         return None
@@ -114,7 +111,7 @@ class Failures:
             problem = f"it returned {type(scrubbed).__name__}, not str"
         except BaseException as broken:  # its message may contain the secret
             problem = f"it raised {type(broken).__name__}"
-        if SCRUBBING_FAILED not in self._told:
-            self._told.add(SCRUBBING_FAILED)
+        if SCRUBBING_FAILED not in self._logged:
+            self._logged.add(SCRUBBING_FAILED)
             logger.error("scrub failed, texts are replaced by %s: %s", SCRUBBING_FAILED, problem)
         return SCRUBBING_FAILED

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rowcall.declare import option_checks as check
+from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
@@ -98,5 +98,5 @@ def limits_texts(job: NewJob, payloads: Sequence[str]) -> list[str | None] | Non
 
 
 def checked_queue_limit(queue: object, limit: object) -> tuple[Limit, ...]:
-    check.queue("queue", queue)
+    checks.queue("queue", queue)
     return checked_limits(limit)

@@ -1,15 +1,16 @@
-"""What each option accepts. A check takes the option's name and a value, and returns what `Options` holds."""
+"""Checks of the options of tasks and jobs. Each returns the value for `Options`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rowcall.base.times import milliseconds_of
+from rowcall.domain.checks import one_of, sound
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
-from rowcall.domain.names import name_problem, queue_problem
+from rowcall.domain.names import name_problem
 from rowcall.domain.retention import DAY_SECONDS, Retention
 from rowcall.domain.retry import Backoff, RetryPolicy
 from rowcall.store.flows.queries import Blocker
@@ -23,20 +24,6 @@ LEAST_MEMORY_BYTES = 64 * 1024**2
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-
-
-def name(option: str, value: object) -> str:
-    return _sound(option, value, name_problem(value))
-
-
-def queue(option: str, value: object) -> str:
-    return _sound(option, value, queue_problem(value))
-
-
-def _sound(option: str, value: object, problem: str | None) -> str:
-    if problem is not None:
-        raise InvalidOption(option, problem)
-    return str(value)
 
 
 def aliases(option: str, value: object) -> tuple[str, ...]:
@@ -61,24 +48,6 @@ def _names(option: str, value: object) -> tuple[str, ...]:
         if problem := name_problem(one):
             raise InvalidOption(option, f"{one!r} {problem}")
     return names
-
-
-def whole(lowest: int, highest: int) -> Callable[[str, object], int]:
-    def check(option: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            raise InvalidOption(option, f"must be a whole number from {lowest} to {highest}, got {value!r}")
-        return value
-
-    return check
-
-
-def one_of(*known: str) -> Callable[[str, object], str]:
-    def check(option: str, value: object) -> str:
-        if value not in known:
-            raise InvalidOption(option, f"must be {', '.join(known[:-1])} or {known[-1]}, got {value!r}")
-        return str(value)
-
-    return check
 
 
 def milliseconds(option: str, value: object) -> int:
@@ -123,7 +92,7 @@ def retention(option: str, value: object) -> Retention:
 
 
 def key(option: str, value: object) -> str | KeyOf:
-    return value if callable(value) else _sound(option, value, key_problem(value))
+    return value if callable(value) else sound(option, value, key_problem(value))
 
 
 def key_problem(value: object) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 
 from rowcall.base.text import did_you_mean
 from rowcall.declare import option_checks as check
+from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
@@ -103,35 +104,35 @@ class _Option(NamedTuple):
 
     name: str
     where: Literal["task", "enqueue", "both"]
-    check: Callable[[str, object], object]
+    check: checks.Check
     field: str = ""
 
 
 _TABLE = (
-    _Option("name", "task", check.name),
+    _Option("name", "task", checks.name),
     _Option("aliases", "task", check.aliases),
-    _Option("queue", "both", check.queue),
-    _Option("priority", "both", check.whole(-(2**31), 2**31 - 1)),
+    _Option("queue", "both", checks.queue),
+    _Option("priority", "both", checks.whole(-(2**31), 2**31 - 1)),
     _Option("delay", "both", check.milliseconds, "delay_ms"),
     _Option("run_at", "enqueue", check.moment, "run_at_ms"),
-    _Option("max_attempts", "both", check.whole(1, 1_000_000)),
+    _Option("max_attempts", "both", checks.whole(1, 1_000_000)),
     _Option("retry", "both", check.retry),
     _Option("timeout", "both", check.timeout, "timeout_seconds"),
     _Option("expires_in", "both", check.milliseconds, "expires_in_ms"),
     _Option("expires_at", "enqueue", check.moment, "expires_at_ms"),
     _Option("tags", "both", check.tags),
-    _Option("connection", "enqueue", lambda option, value: value),
+    _Option("connection", "enqueue", checks.anything),
     _Option("retention", "task", check.retention),
     _Option("isolation", "task", check.isolation, "isolated"),
     _Option("memory_limit", "task", check.memory_limit),
-    _Option("batch", "task", check.whole(1, 1000)),
+    _Option("batch", "task", checks.whole(1, 1000)),
     _Option("batch_wait", "task", check.batch_wait, "batch_wait_seconds"),
     _Option("key", "both", check.key),
-    _Option("key_scope", "both", check.one_of("active", "any")),
+    _Option("key_scope", "both", checks.one_of("active", "any")),
     _Option("key_window", "both", check.window, "key_window_ms"),
-    _Option("on_duplicate", "both", check.one_of("return", "replace", "raise")),
+    _Option("on_duplicate", "both", checks.one_of("return", "replace", "raise")),
     _Option("after", "enqueue", check.after),
-    _Option("on_blocker_failure", "both", check.one_of("fail", "run", "wait")),
+    _Option("on_blocker_failure", "both", checks.one_of("fail", "run", "wait")),
     _Option("limit", "both", lambda option, value: checked_limits(value), "limits"),
 )
 TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}

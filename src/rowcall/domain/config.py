@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Unpack
 from urllib.parse import unquote
 
 import msgspec
@@ -16,10 +16,10 @@ import msgspec
 from rowcall.base.clock import Clock
 from rowcall.base.urls import looks_secret
 from rowcall.base.urls import shown as shown
+from rowcall.domain import checks
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
-from rowcall.domain.names import queue_problem
 from rowcall.domain.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
@@ -28,7 +28,6 @@ Durability = Literal["full", "normal"]
 
 _FILE = re.compile(r"(?:[A-Za-z]:(?=[\\/]))?[^:@=?#]*")
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_LIMITS = (100, 1_000_000)
 PATH_ADVICE = " or pass a pathlib.Path"
 
 DEFAULT_POOL_SIZE = 4
@@ -95,115 +94,104 @@ class QueueOptions(TypedDict, total=False):
     tracing: bool
 
 
-def configure(
-    url: str | Path | None,
-    *,
-    table_prefix: str = "rowcall_",
-    durability: str = "full",
-    default_queue: str = "default",
-    auto_migrate: bool = True,
-    busy_timeout: float = 5.0,
-    listen_url: str | None = None,
-    pool_size: int | None = None,
-    retention: Retention | None = None,
-    scrub: Scrub | None = None,
-    traceback_limit: int | None = DEFAULT_TRACEBACK_LIMIT,
-    blobs: BlobStore | None = None,
-    blob_threshold: int = DEFAULT_BLOB_THRESHOLD,
-    payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
-    mismatch_grace: float | timedelta = DEFAULT_MISMATCH_GRACE_SECONDS,
-    without_url: bool = False,
-) -> Config:
-    """Return the configuration, or raise an error that names all that is wrong.
+def configure(url: str | Path | None, *, without_url: bool = False, **options: Unpack[QueueOptions]) -> Config:
+    """Return the configuration, or raise one `InvalidOption` with all problems.
 
     `without_url` checks the other options only: the URL is not known yet.
     """
+    given: Mapping[str, object] = {**options}
     problems: list[InvalidOption] = []
-    place: str | Server = ""
+    fields: dict[str, object] = {}
+    for option, (check, field) in _OPTIONS.items():
+        try:
+            if option in given:
+                fields[field or option] = check(option, given[option])
+        except InvalidOption as error:
+            problems.append(error)
     try:
-        if not without_url:
-            place = _with_options(place_of(url), listen_url, pool_size, problems)
+        fields |= {} if without_url else _database(url, given)
     except InvalidOption as error:
-        problems.append(error)
-    if isinstance(table_prefix, str) and table_prefix.lower().startswith("sqlite_"):
-        problems.append(InvalidOption("table_prefix", "must not begin with sqlite_, which is reserved by SQLite"))
-    elif not isinstance(table_prefix, str) or not _PREFIX.fullmatch(table_prefix):
-        problems.append(InvalidOption("table_prefix", _prefix_problem(table_prefix)))
-    if durability not in ("full", "normal"):
-        problems.append(InvalidOption("durability", f'must be "full" or "normal", got {durability!r}'))
-    if problem := queue_problem(default_queue):
-        problems.append(InvalidOption("default_queue", problem))
-    if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= 3600:
-        problems.append(InvalidOption("busy_timeout", f"must be seconds from 0 to 3600, got {busy_timeout!r}"))
-    if retention is not None and not isinstance(retention, Retention):
-        problems.append(InvalidOption("retention", f"must be a Retention, got {retention!r}"))
-    if scrub is not None and (not callable(scrub) or inspect.iscoroutinefunction(scrub)):
-        problems.append(InvalidOption("scrub", f"must be a function from str to str, got {scrub!r}"))
-    if traceback_limit is not None and not _is_limit(traceback_limit):
-        problem = f"must be {_LIMITS[0]} to {_LIMITS[1]:,} characters, or 0 for none, got {traceback_limit!r}"
-        problems.append(InvalidOption("traceback_limit", problem))
-    problems += _blob_problems(blobs, blob_threshold, payload_limit)
-    mismatch_grace_seconds = 0.0
-    try:
-        mismatch_grace_seconds = seconds_of("mismatch_grace", mismatch_grace)
-    except InvalidOption as error:
-        problems.append(error)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
+        problems.insert(0, error)
+    if len(problems) > 1:
         raise InvalidOption("Rowcall", "; ".join(str(problem) for problem in problems))
-    return Config(
-        path=place if isinstance(place, str) else "",
-        server=place if isinstance(place, Server) else None,
-        table_prefix=table_prefix,
-        durability="full" if durability == "full" else "normal",
-        default_queue=default_queue,
-        auto_migrate=auto_migrate,
-        busy_timeout_seconds=float(busy_timeout),
-        retention=retention,
-        scrub=scrub,
-        traceback_limit=traceback_limit or 0,
-        blobs=blobs,
-        blob_threshold=blob_threshold,
-        payload_limit=payload_limit,
-        mismatch_grace_seconds=mismatch_grace_seconds,
-    )
+    if problems:
+        raise problems[0]
+    return Config(**fields)  # type: ignore[arg-type]
 
 
-def _blob_problems(blobs: object, blob_threshold: object, payload_limit: object) -> Iterator[InvalidOption]:
-    if blobs is not None:
-        wanted = ("put", "get", "digests", "delete")
-        missing = [name for name in wanted if not callable(getattr(blobs, name, None))]
-        if missing or isinstance(blobs, type):
-            problem = f"{type(blobs).__name__} has no {', '.join(missing)}" if missing else "got its class"
-            yield InvalidOption("blobs", f"must be a BlobStore: {problem}")
-    for option, size in (("blob_threshold", blob_threshold), ("payload_limit", payload_limit)):
-        if isinstance(size, bool) or not isinstance(size, int) or not LEAST_BYTES <= size <= MOST_BYTES:
-            yield InvalidOption(option, f"must be a number of bytes from {LEAST_BYTES} to {MOST_BYTES}, got {size!r}")
-
-
-def _is_limit(limit: object) -> bool:
-    is_whole = isinstance(limit, int) and not isinstance(limit, bool)
-    return is_whole and (limit == 0 or _LIMITS[0] <= limit <= _LIMITS[1])  # type: ignore[operator]
-
-
-def _with_options(
-    place: str | Server, listen_url: str | None, pool_size: int | None, problems: list[InvalidOption]
-) -> str | Server:
-    """Return the place with the options that only a server has."""
-    if isinstance(place, str):
-        for option, value in (("listen_url", listen_url), ("pool_size", pool_size)):
-            if value is not None:
-                problems.append(InvalidOption(option, "is an option for PostgreSQL; remove it for a SQLite file"))
-        return place
+def _database(url: str | Path | None, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields that depend on the database."""
+    database = place_of(url)
+    if isinstance(database, str):
+        for option in ("listen_url", "pool_size"):
+            if given.get(option) is not None:
+                raise InvalidOption(option, "is an option for PostgreSQL; remove it for a SQLite file")
+        return {"path": database}
+    listen_url, size = given.get("listen_url"), given.get("pool_size")
     if listen_url is not None and not _is_server_url(listen_url):
-        problems.append(InvalidOption("listen_url", "must be a postgresql:// URL that does not go through a pooler"))
-    size = DEFAULT_POOL_SIZE if pool_size is None else pool_size
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_POOLED:
-        problems.append(
-            InvalidOption("pool_size", f"must be a whole number from 1 to {MOST_POOLED}, got {pool_size!r}")
+        raise InvalidOption("listen_url", "must be a postgresql:// URL that does not go through a pooler")
+    pool_size = DEFAULT_POOL_SIZE if size is None else checks.whole(1, MOST_POOLED)("pool_size", size)
+    return {"server": msgspec.structs.replace(database, listen_url=listen_url, pool_size=pool_size)}
+
+
+def _prefix(option: str, value: object) -> str:
+    if not isinstance(value, str) or not _PREFIX.fullmatch(value.lower()):
+        raise InvalidOption(
+            option, f"must be 1 to 40 letters from a to z, digits and _, and not begin with a digit, got {value!r}"
         )
-    return Server(url=place.url, listen_url=listen_url, pool_size=size)
+    if value != value.lower():
+        raise InvalidOption(option, f"must be lower case: use {value.lower()!r}, got {value!r}")
+    if value.startswith("sqlite_"):
+        raise InvalidOption(option, f"must not begin with sqlite_, which is reserved by SQLite, got {value!r}")
+    return value
+
+
+def _busy_timeout(option: str, value: object) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= 3600:
+        raise InvalidOption(option, f"must be seconds from 0 to 3600, got {value!r}")
+    return float(value)
+
+
+def _retention(option: str, value: object) -> Retention | None:
+    if value is not None and not isinstance(value, Retention):
+        raise InvalidOption(option, f"must be a Retention, got {value!r}")
+    return value
+
+
+def _scrub(option: str, value: object) -> object:
+    if value is not None and (not callable(value) or inspect.iscoroutinefunction(value)):
+        raise InvalidOption(option, f"must be a function from str to str, got {value!r}")
+    return value
+
+
+def _traceback_limit(option: str, value: object) -> int:
+    return 0 if value is None or (value == 0 and value is not False) else _CHARACTERS(option, value)
+
+
+def _blob_store(option: str, value: object) -> object:
+    missing = [name for name in ("put", "get", "digests", "delete") if not callable(getattr(value, name, None))]
+    if value is not None and (missing or isinstance(value, type)):
+        problem = f"{type(value).__name__} has no {', '.join(missing)}" if missing else "got its class"
+        raise InvalidOption(option, f"must be a BlobStore: {problem}")
+    return value
+
+
+_CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
+_BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
+_OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of `Config` if that has another name
+    "table_prefix": (_prefix, ""),
+    "durability": (checks.one_of("full", "normal"), ""),
+    "default_queue": (checks.queue, ""),
+    "auto_migrate": (checks.anything, ""),
+    "busy_timeout": (_busy_timeout, "busy_timeout_seconds"),
+    "retention": (_retention, ""),
+    "scrub": (_scrub, ""),
+    "traceback_limit": (_traceback_limit, ""),
+    "blobs": (_blob_store, ""),
+    "blob_threshold": (_BYTES, ""),
+    "payload_limit": (_BYTES, ""),
+    "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
+}
 
 
 def _is_server_url(url: object) -> bool:
@@ -251,9 +239,3 @@ def place_of(url: str | Path | None) -> str | Server:
     if not _FILE.fullmatch(url):  # perhaps a server's with a password, so it is not shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")
-
-
-def _prefix_problem(prefix: object) -> str:
-    if isinstance(prefix, str) and _PREFIX.fullmatch(prefix.lower()):
-        return f"must be lower case: use {prefix.lower()!r}, got {prefix!r}"
-    return f"must be 1 to 40 letters from a to z, digits and _, and not begin with a digit, got {prefix!r}"

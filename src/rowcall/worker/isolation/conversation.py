@@ -104,7 +104,7 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
 def _raised(attempt: Attempt, failed: Failed) -> Raised:
     failures, error = attempt.task.failures, rebuilt(failed)
     code = None if failed.is_declared else failures.own_code(error)
-    return failures.told(error, code or failed.code, failed.detail, failed.traceback)
+    return failures.raised_in_child(error, code or failed.code, failed.detail, failed.traceback)
 
 
 def _call_of(attempt: Attempt) -> Call:
