@@ -98,6 +98,8 @@ async def read_results(ctx: Context, chain: Chain) -> None:
     assert_type(jobs.result(jobs.get(1)), Any)
     job = jobs.get(job.id)
     assert_type(job, Job[int])
+    assert_type(jobs.get(job), Job[int])
+    assert_type(await jobs.aget(job), Job[int])
     assert_type(ctx.previous, object)
     assert_type(ctx.previous_as(list[int]), list[int])
     assert_type(ctx.blockers_as(Path), list[Path | None])
