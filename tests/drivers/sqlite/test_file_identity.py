@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowcall.drivers.sqlite import file_identity
+from rowcall.drivers.sqlite.file_identity import SameFile
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(file_identity, "TRUSTED_SECONDS", 0.0)
+    path = tmp_path / "app.db"
+    path.write_text("first")
+    return path
+
+
+def test_a_file_that_is_written_stays_the_same(path: Path) -> None:
+    file = SameFile(str(path))
+    path.write_text("more")
+    assert file.is_same()
+
+
+def test_a_file_that_was_deleted(path: Path) -> None:
+    file = SameFile(str(path))
+    path.unlink()
+    assert not file.is_same()
+    assert not file.exists
+
+
+def test_a_file_that_was_replaced(path: Path) -> None:
+    file = SameFile(str(path))
+    (path.parent / "new").write_text("second")
+    (path.parent / "new").rename(path)
+    assert not file.is_same()
+    assert file.exists
+
+
+def test_the_file_system_is_not_asked_every_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_identity, "TRUSTED_SECONDS", 60.0)
+    file = SameFile(str(path))
+    path.unlink()
+    assert file.is_same()
