@@ -147,7 +147,7 @@ def troubled(app: Path, database: str) -> Iterator[Rowcall]:
 
 @pytest.fixture
 def old(queue: Rowcall, app: Path, folder: Path) -> Rowcall:
-    """Of each outcome some that ended 100 days ago, in two queues, and one of today; the app has rules of its own."""
+    """Of each outcome some that ended 100 days ago, in two queues, and one of today; the app has its own rules."""
     app.write_text(KEEPING)
     with closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
         [now] = raw.execute("select cast(strftime('%s', 'now') as integer) * 1000").fetchone()

@@ -75,7 +75,7 @@ class Terminal:
         os.write(self._master, words.encode())
 
     def interrupt(self) -> int:
-        """Ctrl-C; gives the exit code."""
+        """Press Ctrl-C, and return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.wait()
 

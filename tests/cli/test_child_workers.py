@@ -31,7 +31,7 @@ def test_an_interrupted_demo_leaves_neither_files_nor_processes(folder: Path, nu
 
 
 @pytest.mark.parametrize("options", [(), ("--processes=2",)])
-def test_workers_end_with_whoever_holds_their_leash(queue: Rowcall, folder: Path, options: tuple[str, ...]) -> None:
+def test_workers_end_with_the_holder_of_their_leash(queue: Rowcall, folder: Path, options: tuple[str, ...]) -> None:
     program = (
         "import sys, threading; from rowcall.cli.child_workers import working\n"
         "with working(*sys.argv[1:]): threading.Event().wait()"
@@ -61,7 +61,7 @@ def test_sigterm_ends_a_block_as_ctrl_c_does() -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process that is no child of ours still runs; one that nobody has reaped yet does not."""
+    """Whether another process still runs; a zombie does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -45,11 +45,11 @@ def test_an_empty_database_is_no_error(run: Run, queue: Rowcall, command: str) -
         ("prune", "no jobs to delete\n"),
     ],
 )
-def test_nothing_to_tell_is_said(run: Run, queue: Rowcall, command: str, said: str) -> None:
+def test_an_empty_answer_is_said(run: Run, queue: Rowcall, command: str, said: str) -> None:
     assert run(command, "app:jobs").stdout == said
 
 
-def test_nothing_is_told_in_json_too(run: Run, queue: Rowcall) -> None:
+def test_an_empty_answer_in_json(run: Run, queue: Rowcall) -> None:
     assert answer_of(run, "stuck", "app:jobs") == {"jobs": []}
     assert answer_of(run, "errors", "app:jobs") == {"errors": []}
     assert answer_of(run, "retries", "app:jobs") == {"by_attempts": {}, "by_type": {}}

@@ -73,7 +73,7 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_wrong_use_is_told_under_the_usage(run: Run, queue: Rowcall, words: list[str], problem: str) -> None:
+def test_wrong_use_is_reported_under_the_usage(run: Run, queue: Rowcall, words: list[str], problem: str) -> None:
     job = queue.enqueue("hello")
     result = run(words[0], "app:jobs", *words[1:])
     assert (result.exit_code, result.stdout) == (2, "")

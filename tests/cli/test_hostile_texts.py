@@ -1,4 +1,4 @@
-"""Texts of jobs that would forge a line of the log, or command the terminal of whoever looks at them."""
+"""Texts of jobs that would forge a line of the log, or control the terminal of a person who reads them."""
 
 from __future__ import annotations
 

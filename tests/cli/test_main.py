@@ -55,7 +55,7 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
         (["work", "app:jobs", "--queues", "mail=x"], "--queues: 'mail=x' must be name or name=number"),
     ],
 )
-def test_wrong_use_is_told_under_the_usage_with_exit_code_2(
+def test_wrong_use_is_reported_under_the_usage_with_exit_code_2(
     run: Run, app: Path, words: list[str], problem: str
 ) -> None:
     result = run(*words)
@@ -67,7 +67,7 @@ def test_wrong_use_is_told_under_the_usage_with_exit_code_2(
     assert result.stderr.splitlines()[-1].startswith("error: ")
 
 
-def test_an_error_of_ours_is_one_line_and_exit_code_1(run: Run, queue: Rowcall) -> None:
+def test_an_error_of_rowcall_is_one_line_and_exit_code_1(run: Run, queue: Rowcall) -> None:
     result = run("show", "app:jobs", "99")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: job 99 does not exist\n")
 

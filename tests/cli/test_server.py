@@ -230,7 +230,7 @@ def test_a_worker_of_another_host_is_alive_or_silent_but_never_gone(
         assert registered.lease_seconds < 60
 
 
-def test_signs_of_life_are_judged_by_the_database_clock(run: Run, folder: Path, postgres_url: str) -> None:
+def test_heartbeats_are_judged_by_the_database_clock(run: Run, folder: Path, postgres_url: str) -> None:
     (folder / "past.py").write_text(PAST.format(url=postgres_url))
     past = load("past:jobs")
     with closing(past), past.worker():

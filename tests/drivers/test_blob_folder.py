@@ -71,7 +71,7 @@ def test_what_is_there_is_only_touched(folder: BlobFolder, path: Path) -> None:
     assert list(folder.digests(HOUR)) == []
 
 
-def test_what_is_damaged_is_put_anew(folder: BlobFolder, path: Path) -> None:
+def test_a_damaged_blob_is_written_again(folder: BlobFolder, path: Path) -> None:
     folder.put(DIGEST, DATA)
     path.write_bytes(DATA[:-1] + b"?")
     folder.put(DIGEST, DATA)

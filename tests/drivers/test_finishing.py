@@ -29,7 +29,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 async def cancelled(work: Awaitable[object], gate: asyncio.Event, message: str | None = None) -> asyncio.Task[object]:
-    """A task that was cancelled while it finishes the work, which goes on when the gate opens."""
+    """A task that was cancelled while it finishes the work, which continues when the gate opens."""
 
     async def finished() -> object:
         return await finish(work)
@@ -116,7 +116,7 @@ def test_a_time_limit_is_an_ordinary_time_out_after_the_work(run: Run) -> None:
     run(story())
 
 
-def test_a_task_that_has_cancelled_itself_before_is_told_after_the_work(run: Run) -> None:
+def test_a_task_that_cancelled_itself_is_cancelled_after_the_work(run: Run) -> None:
     async def story() -> None:
         notes = list[str]()
 
@@ -129,7 +129,7 @@ def test_a_task_that_has_cancelled_itself_before_is_told_after_the_work(run: Run
             assert task is not None
             task.cancel("with a message")
             await finish(work())
-            notes.append("went on")
+            notes.append("continued")
 
         with pytest.raises(asyncio.CancelledError, match="with a message"):
             await asyncio.create_task(cancels_itself())
@@ -138,7 +138,7 @@ def test_a_task_that_has_cancelled_itself_before_is_told_after_the_work(run: Run
     run(story())
 
 
-def test_a_task_that_was_told_before_is_not_told_again(run: Run) -> None:
+def test_a_task_that_was_already_cancelled_is_not_cancelled_again(run: Run) -> None:
     async def story() -> None:
         async def told() -> str:
             task = asyncio.current_task()
@@ -183,13 +183,13 @@ def test_work_that_waits_for_too_long_after_a_cancellation_is_cancelled(run: Run
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert notes == ["told", "cleaned up"]
+        assert notes == ["cancelled", "cleaned up"]
 
     run(story())
 
 
 async def _finished(work: Awaitable[None], notes: list[str]) -> None:
-    await finish(work, cancelled=lambda: notes.append("told"), patience_seconds=0.001)
+    await finish(work, cancelled=lambda: notes.append("cancelled"), patience_seconds=0.001)
 
 
 def test_a_step_in_a_thread_always_happens(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""A process that forks while other threads of it use the queue: both sides go on, whatever those threads are doing."""
+"""A process that forks while other threads of it use the queue: both sides continue, whatever the threads are doing."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ with Beside(read):
     for _ in range(forks):
         join(fork(lambda: of_child.enqueue(1)))
 assert count(type="of_child") == forks
-os._exit(0)  # without the read that goes on for ever
+os._exit(0)  # without the read that runs for ever
 """
 
 
@@ -246,7 +246,7 @@ os._exit(0)  # without the read that goes on for ever
         "big block",
     ],
 )
-def test_parent_and_child_go_on(
+def test_parent_and_child_continue(
     request: pytest.FixtureRequest, tmp_path: Path, database: str, program: str, forks: str
 ) -> None:
     path = tmp_path / "app.db"

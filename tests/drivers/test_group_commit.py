@@ -100,7 +100,7 @@ def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Exe
     assert shared.submit(1) == 1
 
 
-def test_an_interrupt_during_a_commit_leaves_nobody_waiting(threads: Executor) -> None:
+def test_an_interrupt_during_a_commit_leaves_no_one_waiting(threads: Executor) -> None:
     def commit(entries: list[Entry[int, int]]) -> None:
         raise KeyboardInterrupt
 
@@ -191,7 +191,7 @@ def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, threads: Execut
 
 
 @pytest.mark.concurrency
-def test_a_cancelled_aenqueue_harms_nobody_else(jobs: Rowcall, path: Path) -> None:
+def test_a_cancelled_aenqueue_harms_no_other(jobs: Rowcall, path: Path) -> None:
     async def enqueue_some() -> list[Job | BaseException]:
         with closing(sqlite3.connect(path, isolation_level=None)) as somebody_else:
             somebody_else.execute("begin immediate")

@@ -209,7 +209,7 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
     return disk
 
 
-def test_what_was_written_before_the_machine_started_anew_says_nothing(tmp_path: Path) -> None:
+def test_a_file_from_before_a_reboot_says_nothing(tmp_path: Path) -> None:
     held = LivenessFile(str(tmp_path), "worker-x")
     held.mark_started(7, 3)
     with open(held.path, "r+b") as file:

@@ -12,7 +12,7 @@ def rows_of(statement: Statement[object]) -> list[Row]:
     return [(1,), (2,)] if statement.sql == "select 1" else []
 
 
-def test_a_plan_receives_rows_and_gives_a_result() -> None:
+def test_a_plan_receives_rows_and_returns_a_result() -> None:
     def plan() -> Plan[object]:
         both = yield from fetch(Statement("select 1", (), lambda row: row[0]))
         one = yield from first(ASK)

@@ -20,7 +20,7 @@ def test_cancel_keeps_the_reason(run: Run, queue: Rowcall) -> None:
 
 def test_a_running_job_is_asked_to_end(run: Run, queue: Rowcall) -> None:
     job = queue.enqueue("hello")
-    assert queue.claim("somebody", limit=1)
+    assert queue.claim("worker-1", limit=1)
     result = run("cancel", "app:jobs", str(job.id))
-    assert (result.exit_code, result.stdout) == (0, f"job {job.id} is running on somebody: it was asked to stop\n")
+    assert (result.exit_code, result.stdout) == (0, f"job {job.id} is running on worker-1: it was asked to stop\n")
     assert queue.timeline(job.id)[-1].event == "CANCEL_REQUESTED"

@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 
 def test_delete_in_json(run: Run, queue: Rowcall) -> None:
     gone, running = queue.enqueue("hello"), queue.enqueue("hello", priority=1)
-    assert [job.id for job in queue.claim("somebody", limit=1)] == [running.id]
+    assert [job.id for job in queue.claim("worker-1", limit=1)] == [running.id]
     result = run("delete", "app:jobs", "--json", str(gone.id), str(running.id), "99")
     assert result.exit_code == 1
     outcomes = json.loads(result.stdout)["jobs"]

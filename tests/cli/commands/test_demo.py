@@ -30,7 +30,7 @@ def test_it_kills_a_worker_and_loses_nothing(folder: Path) -> None:
     enqueued, attempts, retried, recovered, succeeded, lost = (int(word.replace(",", "")) for word in total[1:])
     assert (enqueued, succeeded, lost) == (4000, 4000, 0)
     assert recovered > 0
-    assert 600 - recovered <= retried <= 600  # an attempt that was lost counts as one of those that fail
+    assert 600 - recovered <= retried <= 600  # an attempt that was lost counts as a failed one
     assert attempts == 4000 + retried + recovered
     assert "0 lost, in " in output
     seconds = float(output.split("0 lost, in ")[1].split()[0])
@@ -43,7 +43,7 @@ def test_the_report_counts_from_the_rows(folder: Path) -> None:
     with demo.jobs as jobs:
         demo.quick.enqueue_many({"number": number} for number in range(3))
         demo.delayed.using(delay=3600).enqueue(1)
-        claimed = jobs.claim("somebody", limit=1)[0]
+        claimed = jobs.claim("worker-1", limit=1)[0]
         jobs.fail(claimed, "TEST:BROKEN")
         assert jobs.drain().succeeded == 2
         quick, delayed = report.count(jobs, {"quick": 3, "delayed": 1})
@@ -69,7 +69,7 @@ def progress(seconds: float, done: int, news: list[str]) -> Progress:
     return Progress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, events=news)
 
 
-def test_a_pipe_gets_a_line_a_second_and_each_piece_of_news_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_a_line_per_second_and_each_event_once(capsys: pytest.CaptureFixture[str]) -> None:
     with view(quiet=False) as show:
         show(progress(0.0, 0, ["begun"]))
         show(progress(0.5, 1, ["begun"]))

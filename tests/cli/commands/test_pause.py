@@ -65,7 +65,7 @@ def test_pause_and_resume(run: Run, queue: Rowcall) -> None:
     ],
     ids=str,
 )
-def test_pausing_what_nobody_knows_is_warned_of(run: Run, queue: Rowcall, words: list[str], warning: str) -> None:
+def test_pausing_an_unknown_name_warns(run: Run, queue: Rowcall, words: list[str], warning: str) -> None:
     queue.enqueue("of-another-app", queue="mail")
     result = run("pause", *words)
     assert result.exit_code == 0

@@ -48,7 +48,7 @@ def test_prune_on_a_terminal_ends_with_what_was_deleted(old: Rowcall) -> None:
     assert terminal.text.rstrip().endswith("deleted 12 jobs: 5 succeeded, 4 failed, 3 cancelled")
 
 
-def test_a_prune_that_is_interrupted_has_done_what_it_told(old: Rowcall) -> None:
+def test_an_interrupted_prune_has_deleted_what_it_printed(old: Rowcall) -> None:
     told_of: list[int] = []
 
     def interrupt(deleted: int) -> None:

@@ -5,7 +5,7 @@ from tests.cli.answers import answer_of, rows_of
 from tests.cli.conftest import Run
 
 
-def test_retention_tells_rules_and_what_comes_next(run: Run, old: Rowcall) -> None:
+def test_retention_shows_rules_and_the_next_prune(run: Run, old: Rowcall) -> None:
     report = answer_of(run, "retention", "app:jobs")
     assert (report["jobs"], report["prunable"]) == (16, 5 + 4 + 3)
     kept = {(one["status"], one["queue"]): one for one in report["kept"]}

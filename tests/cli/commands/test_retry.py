@@ -19,7 +19,7 @@ def test_retry_says_what_became_of_each(run: Run, queue: Rowcall) -> None:
 
 def test_retry_says_how_many_attempts_a_failed_job_has_again(run: Run, queue: Rowcall) -> None:
     job = queue.enqueue("broken", max_attempts=1)
-    queue.fail(queue.claim("somebody", limit=1)[0], "TEST:BROKEN")
+    queue.fail(queue.claim("worker-1", limit=1)[0], "TEST:BROKEN")
     assert run("retry", "app:jobs", str(job.id)).stdout == (
         f"job {job.id} is pending again: 1 attempt left (1 of 2 used)\n"
     )

@@ -9,7 +9,7 @@ from rowcall import Rowcall
 from tests.cli.conftest import Run
 
 
-def test_show_tells_all_about_a_failed_job(run: Run, filled: Rowcall) -> None:
+def test_show_prints_everything_about_a_failed_job(run: Run, filled: Rowcall) -> None:
     shown = run("show", "app:jobs", "1").stdout
     assert shown.startswith("job 1  broken")
     for word in ("ENQUEUED", "CLAIMED", "STARTED", "FAILED", "attempts", "timeline", "error_code", "created_at"):
@@ -27,9 +27,9 @@ def test_show_says_that_times_are_utc(run: Run, filled: Rowcall) -> None:
     assert ["at", "(UTC)", "event", "by", "detail"] in fields
 
 
-def test_show_tells_the_progress_as_the_timeline_does(run: Run, queue: Rowcall, folder: Path) -> None:
+def test_show_prints_the_progress_as_the_timeline_does(run: Run, queue: Rowcall, folder: Path) -> None:
     queue.enqueue("hello")
-    queue.claim("somebody", limit=1)
+    queue.claim("worker-1", limit=1)
     with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
         raw.execute("update rowcall_job set progress = 0.09902655283610029, heartbeat_at = claimed_at + 1")
     lines = [line.split() for line in run("show", "app:jobs", "1").stdout.splitlines()]
@@ -39,7 +39,7 @@ def test_show_tells_the_progress_as_the_timeline_does(run: Run, queue: Rowcall, 
 
 def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
     job = queue.enqueue("hello", max_attempts=1)
-    queue.fail(queue.claim("somebody", limit=1)[0], "TEST:LONG", "x" * 300)
+    queue.fail(queue.claim("worker-1", limit=1)[0], "TEST:LONG", "x" * 300)
     for words in (("show", "app:jobs", str(job.id)), ("jobs", "app:jobs"), ("stats", "app:jobs")):
         lines = run(*words).stdout.splitlines()
         assert [line for line in lines if line != line.rstrip()] == []

@@ -32,7 +32,7 @@ on_both = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=T
 
 
 @on_both
-def test_stats_tell_states_queues_types_and_rates(run: Run, troubled: Rowcall) -> None:
+def test_stats_print_states_queues_types_and_rates(run: Run, troubled: Rowcall) -> None:
     stats = answer_of(run, "stats", "app:jobs")
     assert list(stats) == [
         *("total", "by_status", "by_queue", "by_type", "oldest_waiting", "oldest_waiting_by_queue", "window"),

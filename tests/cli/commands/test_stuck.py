@@ -30,7 +30,7 @@ def test_stuck_says_who_has_what_for_how_long(run: Run, troubled: Rowcall) -> No
 def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder: Path) -> None:
     for _ in range(3):
         queue.enqueue("hello")
-    claimed = queue.claim("somebody", limit=3)
+    claimed = queue.claim("worker-1", limit=3)
     with closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
         raw.execute(
             "update rowcall_job set claimed_at = claimed_at - 7500000, started_at = started_at - 7500000,"
@@ -42,11 +42,11 @@ def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder:
     assert (shown[0]["progress"], shown[0]["progress_message"]) == (0.4, "row 40")
     assert shown[0]["silent_for"] > 7500
     row = rows_of(run, "stuck", "app:jobs")[2]
-    assert " ".join(row).startswith(f"{claimed[1].id} hello default 1/5 2h 05m 2h 05m somebody")
+    assert " ".join(row).startswith(f"{claimed[1].id} hello default 1/5 2h 05m 2h 05m worker-1")
     assert row[-3:] == ["40%", "row", "40"]
 
 
-def test_a_silent_worker_is_told_beside_its_job(run: Run, queue: Rowcall, folder: Path) -> None:
+def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folder: Path) -> None:
     jobs = load("app:jobs")
     job = jobs.enqueue("hello", {"name": "Ann"})
     with (

@@ -18,9 +18,9 @@ from tests.cli.terminal import Terminal
 @pytest.fixture
 def busy(queue: Rowcall) -> Rowcall:
     queue.enqueue("broken", max_attempts=1)
-    queue.fail(queue.claim("somebody", limit=1)[0], "TIMEOUT:UPSTREAM_API", "30 s")
+    queue.fail(queue.claim("worker-1", limit=1)[0], "TIMEOUT:UPSTREAM_API", "30 s")
     queue.enqueue("hello", {"name": "Ann"})
-    queue.claim("somebody", limit=1)
+    queue.claim("worker-1", limit=1)
     queue.enqueue("hello", {"name": "Bob"}, delay=3600)
     return queue
 
@@ -53,7 +53,7 @@ def test_once_in_json(run: Run, busy: Rowcall) -> None:
     assert shown["workers"] == {"alive": 0, "gone": 0, "silent": 0}
 
 
-def test_on_a_terminal_it_goes_on_until_it_is_interrupted(busy: Rowcall) -> None:
+def test_on_a_terminal_it_runs_until_it_is_interrupted(busy: Rowcall) -> None:
     with Terminal("top", "app:jobs", columns=120, lines=60) as terminal:
         terminal.wait_for("TIMEOUT:UPSTREAM_API")
         terminal.wait_for("0 workers")
@@ -98,12 +98,12 @@ def test_a_narrow_terminal_gets_every_name_and_no_cut_figure(
     assert [word for head in heads for word in head if word not in whole and not word.rstrip("+").isdecimal()] == []
     assert {head[0] for head in heads} <= {"state", "queue", "type", "error", "id", "attempts"}
     assert "█" in terminal.text
-    assert not any(line.strip(" █") == "" and "█" in line for line in lines)  # no bar goes on in the next line
+    assert not any(line.strip(" █") == "" and "█" in line for line in lines)  # no bar continues in the next line
     for name in ("hello", "broken", *(("mail", "default") if words != ("retries",) else ())):
         assert any(line.startswith(f"{name} ") for line in lines)
 
 
-def test_while_the_server_is_away_it_says_so_and_goes_on(app: Path, private_postgres: PostgresServer) -> None:
+def test_while_the_server_is_away_it_says_so_and_continues(app: Path, private_postgres: PostgresServer) -> None:
     url = private_postgres.url()
     app.write_text(APP.replace("sqlite:///queue.db", url))
     with Rowcall(url) as jobs:

@@ -7,7 +7,7 @@ from tests.cli.answers import answer_of
 from tests.cli.conftest import Run
 
 
-def test_vacuum_gives_back_what_was_deleted(run: Run, queue: Rowcall, folder: Path) -> None:
+def test_vacuum_frees_the_space_of_deleted_jobs(run: Run, queue: Rowcall, folder: Path) -> None:
     for job in [queue.enqueue("hello", {"name": "x" * 100_000}) for _ in range(10)]:
         queue.delete(job.id)
     before = answer_of(run, "retention", "app:jobs")["size_bytes"]

@@ -38,7 +38,7 @@ def talk(ctx: Context) -> None:
 """
 
 
-def test_it_runs_jobs_until_told_to_stop(queue: Rowcall, folder: Path) -> None:
+def test_it_runs_jobs_until_a_signal(queue: Rowcall, folder: Path) -> None:
     with PythonProcess("-m", "rowcall", "work", "app:jobs", "--queues=default=2,mail", cwd=str(folder)) as process:
         job = queue.enqueue("hello", {"name": "Ann"})
         eventually(lambda: queue.get(job.id).status == "succeeded")

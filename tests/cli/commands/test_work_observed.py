@@ -81,7 +81,7 @@ def test_an_app_that_set_up_logging_has_its_way_unless_a_format_is_asked_for(que
 
 
 @pytest.mark.concurrency
-def test_each_of_several_processes_is_scraped_at_a_port_of_its_own(queue: Rowcall, folder: Path) -> None:
+def test_each_of_several_processes_has_its_own_metrics_port(queue: Rowcall, folder: Path) -> None:
     port = free_ports(2)
     words = ["app:jobs", "--processes=2", f"--metrics-port={port}", "--concurrency=3"]
     with PythonProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:

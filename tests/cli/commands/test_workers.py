@@ -49,7 +49,7 @@ def test_a_worker_that_was_killed_is_gone(run: Run, queue: Rowcall, folder: Path
     assert run("jobs", "app:jobs").stdout.rstrip().endswith(f"on {worker['name']} (gone)")
 
 
-def test_a_worker_without_a_beat_for_longer_than_its_lease_is_silent(run: Run, queue: Rowcall, folder: Path) -> None:
+def test_a_worker_without_a_heartbeat_for_its_lease_is_silent(run: Run, queue: Rowcall, folder: Path) -> None:
     with queue.worker(lease=3600), closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
         raw.execute("update rowcall_worker set beat_at = beat_at - 7200000")
         assert "silent for 2 h" in run("workers", "app:jobs").stdout

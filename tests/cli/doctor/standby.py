@@ -1,4 +1,4 @@
-"""A standby of a server: a copy that follows it, by a replication slot, and that tells what it still reads."""
+"""A standby of a server: a copy that follows it, by a replication slot, and that reports what it still reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLOT = "following"
 
 @contextmanager
 def standby_of(primary: PostgresServer) -> Iterator[PostgresServer]:
-    """It has what the primary had when this was called. At its end nobody uses the slot, and it is still there."""
+    """It has what the primary had when this was called. At its end the slot is unused, and still there."""
     account = Account.for_servers()
     with tempfile.TemporaryDirectory(prefix="rowcall-standby-") as name:
         folder = Path(name)

@@ -26,15 +26,15 @@ from tests.support import PythonProcess, eventually
 
 @pytest.fixture
 def raw(postgres_url: str) -> Iterator[psycopg.Connection]:
-    """A connection of somebody else's."""
+    """Another connection."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
-def somebody(postgres_url: str, raw: psycopg.Connection) -> Iterator[str]:
+def other_user(postgres_url: str, raw: psycopg.Connection) -> Iterator[str]:
     """A URL of a user who may only log in."""
-    name = f"rowcall_somebody_{secrets.token_hex(4)}"
+    name = f"rowcall_other_{secrets.token_hex(4)}"
     raw.execute(f"create role {name} login password 'secret'".encode())
     yield re.sub(r"^postgresql://[^@/]*@", f"postgresql://{name}:secret@", postgres_url)
     raw.execute(f"drop owned by {name}; drop role {name}".encode())
@@ -89,15 +89,15 @@ def test_a_table_that_is_missing(examine: Examine, server_queue: Rowcall, raw: p
 
 
 def test_a_user_without_privileges(
-    examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, somebody: str
+    examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, other_user: str
 ) -> None:
-    found = examine("--url", somebody)
+    found = examine("--url", other_user)
     assert (found.exit_code, found.level["connection"]) == (1, "problem")
     assert "permission denied for table rowcall_migration" in found.what["connection"]
-    name = somebody.removeprefix("postgresql://").partition(":")[0]
+    name = other_user.removeprefix("postgresql://").partition(":")[0]
     raw.execute(f"grant select on all tables in schema public to {name}".encode())
     raw.execute(f"grant insert on rowcall_job to {name}".encode())
-    found = examine("--url", somebody)
+    found = examine("--url", other_user)
     assert (found.exit_code, found.level["privileges"]) == (0, "warn")
     assert "update, delete on rowcall_job;" in found.what["privileges"]
     assert "insert, update, delete on rowcall_worker" in found.what["privileges"]
@@ -169,7 +169,7 @@ def test_autovacuum_that_is_off(examine: Examine, set_otherwise: PostgresServer)
     assert found.what["autovacuum"].startswith("autovacuum is off on this server")
 
 
-def test_a_prepared_transaction_that_nobody_finishes(
+def test_a_prepared_transaction_that_stays_open(
     examine: Examine, set_otherwise: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_tables, "LONG_TRANSACTION_SECONDS", 0.0)
@@ -215,7 +215,7 @@ def test_who_waits_for_a_lock(
         waiting = threading.Thread(target=server_queue.enqueue, args=("hello",))
         waiting.start()
         query = "select 1 from pg_locks where not granted and relation = 'rowcall_job'::regclass"
-        eventually(lambda: raw.execute(query).fetchone(), message="somebody who waits")
+        eventually(lambda: raw.execute(query).fetchone(), message="a session that waits")
         found = examine()
         assert found.level["locks"] == "warn"
         assert found.what["locks"] == (
@@ -235,7 +235,7 @@ def test_a_question_that_takes_too_long(
     assert examine().what["dead rows"].startswith("no answer within")
 
 
-def test_jobs_that_nobody_works_on(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
+def test_jobs_without_a_worker(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
     server_queue.enqueue("hello")
     server_queue.enqueue("hello", delay=3600)
     found = examine()
@@ -247,7 +247,7 @@ def test_jobs_that_nobody_works_on(examine: Examine, server_queue: Rowcall, raw:
     assert examine().what["waiting"].startswith("2 due jobs are waiting, the first for 2 h")
 
 
-def test_queues_and_tasks_that_nobody_serves(
+def test_queues_and_tasks_without_a_worker(
     examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, postgres_url: str
 ) -> None:
     for kind in ("hello", "helo"):
@@ -286,7 +286,7 @@ def test_workers_that_died_or_say_nothing(
     assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 
-def test_a_slot_of_a_handler_that_goes_on(server_queue: Rowcall, examine: Examine) -> None:
+def test_a_slot_of_a_handler_that_still_runs(server_queue: Rowcall, examine: Examine) -> None:
     began, let_go = threading.Event(), threading.Event()
 
     @server_queue.task(limit=Limit("stripe", concurrency=1), timeout=0.05, max_attempts=1)

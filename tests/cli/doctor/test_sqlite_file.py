@@ -64,7 +64,7 @@ def test_permissions_of_file_and_folder(
     assert ", and this is user 4242: run as that user, or let it or root" in examine().advice[check]
 
 
-def test_a_side_folder_that_is_none(queue: Rowcall, folder: Path, examine: Examine) -> None:
+def test_a_side_folder_that_is_a_file(queue: Rowcall, folder: Path, examine: Examine) -> None:
     queue.close()
     shutil.rmtree(folder / "queue.db-rowcall")
     assert "worker files" not in examine().level

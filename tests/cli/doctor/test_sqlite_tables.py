@@ -172,7 +172,7 @@ def test_who_holds_the_write_lock(queue: Rowcall, folder: Path, examine: Examine
     assert examine().level["write lock"] == "ok"
 
 
-def test_jobs_that_nobody_works_on(queue: Rowcall, examine: Examine) -> None:
+def test_jobs_without_a_worker(queue: Rowcall, examine: Examine) -> None:
     assert examine().what["waiting"] == "no due jobs are waiting"
     queue.enqueue("hello")
     queue.enqueue("hello", delay=3600)
@@ -246,7 +246,7 @@ def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine)
         assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 
-def test_a_slot_of_a_handler_that_goes_on(queue: Rowcall, examine: Examine) -> None:
+def test_a_slot_of_a_handler_that_still_runs(queue: Rowcall, examine: Examine) -> None:
     began, let_go = threading.Event(), threading.Event()
 
     @queue.task(limit=Limit("stripe", concurrency=1), timeout=0.05, max_attempts=1)

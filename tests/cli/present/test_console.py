@@ -42,9 +42,9 @@ def test_a_narrow_terminal_folds_and_loses_nothing(queue: Rowcall) -> None:
     assert max(len(line) for line in printed.splitlines()) <= 60
 
 
-def test_a_narrow_terminal_tells_errors_under_the_table(queue: Rowcall) -> None:
+def test_a_narrow_terminal_shows_errors_below_the_table(queue: Rowcall) -> None:
     queue.enqueue("hello", max_attempts=1)
-    queue.fail(queue.claim("somebody", limit=1)[0], "INTERNAL:ValueError", "that was not to be expected")
+    queue.fail(queue.claim("worker-1", limit=1)[0], "INTERNAL:ValueError", "that was not to be expected")
     printed = on_a_terminal("jobs", "app:jobs", columns=60, NO_COLOR="1")
     lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", printed).splitlines()]
     assert ["id", "type", "queue", "status", "attempt", "when"] in lines

@@ -2,7 +2,7 @@
 
     python -m tests.drivers.caller.fork_server SOCKET
 
-A child writes lines to whoever asked for it, and ends with that connection at the latest.
+A child writes lines to the test that asked for it, and ends with that connection at the latest.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ForkServer:
 
     @contextlib.contextmanager
     def child(self, function: str, **wishes: object) -> Iterator[Child]:
-        """Run `module:function(line, **wishes)` in a process of its own."""
+        """Run `module:function(line, **wishes)` in a separate process."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(PATIENCE_SECONDS)
         connection.connect(self._path)
@@ -99,7 +99,7 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 def main(path: str) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their exit codes are not needed
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()

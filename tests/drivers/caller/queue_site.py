@@ -1,4 +1,4 @@
-"""A queue in a database where its users have a table of their own."""
+"""A queue in a database where its users have their own table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 class Site:
-    """One for many tests: each has a queue of its own, and a note of that name."""
+    """One for many tests: each has its own queue, and a note of that name."""
 
     def __init__(self, place: str, jobs: Rowcall) -> None:
         self.place = place
@@ -35,7 +35,7 @@ class Site:
         self.send = send
 
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
-        """As somebody else, and committed at once."""
+        """On another connection, and committed at once."""
         if self._is_file:
             with closing(sqlite3.connect(self.place, isolation_level=None)) as connection:
                 return connection.execute(sql).fetchall()
@@ -86,7 +86,7 @@ class Case:
 
     @property
     def written(self) -> list[Job]:
-        """The jobs of this test that anybody can see, oldest first."""
+        """The committed jobs of this test, oldest first."""
         return self.jobs.list(queue=self.queue, limit=1000).jobs[::-1]
 
     @property

@@ -40,7 +40,7 @@ ASYNC = [
 
 
 class Call:
-    """One call, in a queue of its own."""
+    """One call, in its own queue."""
 
     def __init__(self, case: Case, mine: Caller) -> None:
         self.case = case
@@ -52,7 +52,7 @@ class Call:
 
 
 Make = Callable[[Call], tuple[Awaitable[object], int]]
-"""Gives a call, and how many jobs it writes."""
+"""Returns a call, and how many jobs it writes."""
 
 
 def plain(call: Call) -> tuple[Awaitable[object], int]:
@@ -170,7 +170,7 @@ def test_a_cancelled_call_is_whole_and_the_transaction_lives_on(
 
 
 def test_a_cancelled_completion_is_whole(kind: Kind, sites: tuple[Site, Site]) -> None:
-    """With the job that it goes on with; and the worker knows whether it has completed."""
+    """Also with the job that it continues with; and the worker knows whether it has completed."""
 
     async def story() -> None:
         case, seen = Case(kind, *sites), list[str]()

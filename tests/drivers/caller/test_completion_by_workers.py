@@ -95,7 +95,7 @@ def left_open(queue: Queue) -> Any:
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_transaction_left_open_holds_nobody_up(on_postgresql: Queue, end: str) -> None:
+def test_a_transaction_left_open_blocks_no_one(on_postgresql: Queue, end: str) -> None:
     queue = on_postgresql
     job = leaving_open(queue, max_attempts=1)
     with queue.jobs.worker(concurrency=1):
@@ -113,7 +113,7 @@ def test_a_transaction_left_open_holds_nobody_up(on_postgresql: Queue, end: str)
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_a_transaction_left_open_on_sqlite(on_sqlite: Queue, end: str) -> None:
-    """It holds the only write lock there is: everybody waits for it, and goes on then."""
+    """It holds the only write lock: all others wait for it, and then continue."""
     queue = on_sqlite
     job = leaving_open(queue, max_attempts=1)
     other = queue.note.using(delay=0.05).enqueue("afterwards")
@@ -135,7 +135,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_transaction_left_open_for_ever_is_told_of(on_postgresql: Queue, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_transaction_left_open_for_ever_is_logged(on_postgresql: Queue, caplog: pytest.LogCaptureFixture) -> None:
     queue = on_postgresql
     job = leaving_open(queue)
     with queue.jobs.worker():
@@ -148,7 +148,7 @@ def test_a_transaction_left_open_for_ever_is_told_of(on_postgresql: Queue, caplo
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("stop", ["worker", "drain"])
-def test_a_transaction_left_open_for_ever_keeps_nobody_from_stopping(on_postgresql: Queue, stop: str) -> None:
+def test_a_transaction_left_open_for_ever_does_not_prevent_a_stop(on_postgresql: Queue, stop: str) -> None:
     queue = on_postgresql
     job = leaving_open(queue)
     if stop == "drain":
@@ -176,7 +176,7 @@ def test_rolled_back_after_the_worker_has_gone(on_postgresql: Queue) -> None:
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_handler_that_goes_on_after_it_has_completed_holds_nobody_up(
+def test_a_handler_that_continues_after_it_has_completed_blocks_no_one(
     on_postgresql: Queue, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """Its row is locked by itself: the loop, which notes of long runs out of the buffer that they began, leaves it."""
@@ -357,7 +357,7 @@ def test_a_context_that_outlived_its_handler(queue: Queue) -> None:
     assert queue.jobs.get(job.id).result == "returned"
 
 
-def test_completed_without_a_commit_on_a_connection_that_nobody_keeps(queue: Queue) -> None:
+def test_completed_without_a_commit_on_a_connection_that_is_dropped(queue: Queue) -> None:
     """The commonest mistake: the connection goes with the handler, and its transaction with the connection."""
 
     @queue.jobs.task(max_attempts=1)

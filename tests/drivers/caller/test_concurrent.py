@@ -41,7 +41,7 @@ def of_each_driver(request: pytest.FixtureRequest, postgresql_sites: tuple[Site,
 @pytest.mark.concurrency
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_many_threads_begin_with_their_connections(request: pytest.FixtureRequest, database: str) -> None:
-    """Each has its own; all of them meet a queue that nobody has used yet."""
+    """Each has its own; all of them meet a queue that was never used before."""
     kind = BY_NAME["sqlite3-immediate" if database == "sqlite" else "psycopg"]
     case = Case(kind, *request.getfixturevalue(f"{database}_sites"))
     errors: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Two open transactions with one key: they end in one job, whoever commits, and at whatever isolation."""
+"""Two open transactions with one key: they end in one job, whichever commits, at any isolation level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def connected(url: str, level: IsolationLevel) -> psycopg.Connection:
     return connection
 
 
-def somebody_waits(url: str) -> bool:
+def a_session_waits(url: str) -> bool:
     with psycopg.connect(url) as connection:
         found = connection.execute("select 1 from pg_locks where locktype = 'advisory' and not granted").fetchall()
     return found != []
@@ -48,7 +48,7 @@ def test_on_a_server_the_second_waits_for_the_first(
         mine = jobs.enqueue("send", {"to": "a"}, key="k", connection=first)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(lambda: jobs.enqueue("send", {"to": "b"}, key="k", connection=second))
-            eventually(lambda: somebody_waits(postgres_url), message="the second waits")
+            eventually(lambda: a_session_waits(postgres_url), message="the second waits")
             getattr(first, first_ends)()
             theirs = waiting.result()
         assert theirs.duplicate is (first_ends == "commit")
@@ -103,7 +103,7 @@ def test_what_has_not_changed_can_be_replaced(jobs: Rowcall, postgres_url: str, 
     assert jobs.get(waits.id).payload == {"to": "b"}
 
 
-def test_in_a_file_the_second_waits_or_is_told_why_it_cannot(tmp_path: Path) -> None:
+def test_in_a_file_the_second_waits_or_gets_an_error(tmp_path: Path) -> None:
     path = tmp_path / "app.db"
     with (
         Rowcall(path) as jobs,

@@ -206,7 +206,7 @@ def test_what_a_completion_continues_with_commits_along(case: Case, commits: boo
     assert case.notes == commits
 
 
-def test_a_completion_that_continues_wants_a_transaction(case: Case) -> None:
+def test_a_completion_that_continues_needs_a_transaction(case: Case) -> None:
     """Else a crash in between loses what comes next."""
 
     async def body(ctx: Context, mine: Caller) -> None:
@@ -262,7 +262,7 @@ def test_a_second_completion_has_lost_it(case: Case) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls back"])
-def test_what_waits_for_a_completion_gets_ready_with_its_commit(case: Case, commits: bool) -> None:
+def test_jobs_after_a_completion_become_ready_with_its_commit(case: Case, commits: bool) -> None:
     waiting: list[Job] = []
 
     async def body(ctx: Context, mine: Caller) -> None:
@@ -283,5 +283,5 @@ def test_what_waits_for_a_completion_gets_ready_with_its_commit(case: Case, comm
 
 
 def settle_all(jobs: Rowcall) -> None:
-    """Whoever claims looks at what is unsure: where others can write as well, that is when a completion is seen to."""
+    """A claim checks unsure edges: with many writers, it is what notices the completion."""
     assert jobs.dequeue("hand", queues=["nothing"]) is None

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.crash
 
 
 def enqueue_and_wait(line: Line, kind: str, place: str, url: str, queue: str) -> None:
-    """In a process of its own, which does not live to see its commit."""
+    """In a separate process, which is killed before its commit returns."""
 
     async def scenario() -> None:
         async with BY_NAME[kind].opened(place) as mine:
@@ -43,7 +43,7 @@ def test_killed_before_the_commit(case: Case, fork_server: ForkServer) -> None:
 
 
 def work_and_wait(line: Line, kind: str, place: str, url: str, queue: str, killed: str) -> None:
-    """A worker in a process of its own, whose handler waits to be killed before or after its commit."""
+    """A worker in a separate process, whose handler waits to be killed before or after its commit."""
     with Rowcall(url) as jobs:
         case = Case(BY_NAME[kind], Site(place, jobs), Site(place, Rowcall(url)))
         case.queue = queue

@@ -73,7 +73,7 @@ def refusal(site: Site, connection: object, *, sync_only: bool = False) -> str:
 
 
 @pytest.mark.parametrize("what", [5, object(), {}, Path("app.db"), sqlite3.connect, psycopg.Connection, Rowcall, []])
-def test_anything_else_is_told_which_kinds_there_are(site: Site, what: object) -> None:
+def test_the_error_for_anything_else_names_every_kind(site: Site, what: object) -> None:
     said = refusal(site, what)
     for kind in EVERY_KIND:
         assert kind in said
@@ -92,7 +92,7 @@ def test_cursors_of_psycopg_are_none_either(postgresql_sites: tuple[Site, Site])
             assert EVERY_KIND[0] in refusal(site, near)
 
 
-def test_pools_and_engines_are_told_that_a_connection_is_wanted(postgresql_sites: tuple[Site, Site]) -> None:
+def test_the_error_for_pools_and_engines_asks_for_a_connection(postgresql_sites: tuple[Site, Site]) -> None:
     site = postgresql_sites[0]
     engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
     async_engine = create_async_engine(url_for(site.place, "asyncpg"))
@@ -145,7 +145,7 @@ def test_the_other_method_is_named(case: Case) -> None:
 # --- Django ---------------------------------------------------------------------------------------
 
 
-def test_an_unknown_alias_of_django_is_told_which_there_are(sqlite_sites: tuple[Site, Site]) -> None:
+def test_the_error_for_an_unknown_alias_of_django_names_the_known_ones(sqlite_sites: tuple[Site, Site]) -> None:
     case = Case(BY_NAME["django-sqlite-alias"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
@@ -180,7 +180,7 @@ def test_an_alias_without_django(tmp_path: Path) -> None:
     assert "secret" not in lines[1]
 
 
-def test_django_in_async_code_is_told_what_to_do(sqlite_sites: tuple[Site, Site]) -> None:
+def test_the_error_for_django_in_async_code_says_what_to_do(sqlite_sites: tuple[Site, Site]) -> None:
     case = Case(BY_NAME["django-sqlite-wrapper"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
@@ -247,7 +247,7 @@ def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_sites: tuple[Site, 
     engine.dispose()
 
 
-def test_a_session_that_wants_to_be_rolled_back_first(sqlite_sites: tuple[Site, Site]) -> None:
+def test_a_session_that_must_be_rolled_back_first(sqlite_sites: tuple[Site, Site]) -> None:
     site = sqlite_sites[0]
     engine = sqlalchemy.create_engine(url_for(site.place, "pysqlite"))
     base = orm.declarative_base()

@@ -100,15 +100,15 @@ def test_a_large_result_completed_in_the_handlers_transaction(case: Case) -> Non
 
 
 def test_a_snapshot_that_is_older_than_the_content(postgresql_sites: tuple[Site, Site]) -> None:
-    """At REPEATABLE READ, what somebody else put meanwhile can neither be seen nor be written again."""
+    """At REPEATABLE READ, a blob that another transaction put can neither be seen nor be written again."""
     site = postgresql_sites[0]
     other, waiting = LARGE + "2", LARGE + "3"
-    with connected(site.place, autocommit=False) as mine, connected(site.place, autocommit=False) as somebody:
+    with connected(site.place, autocommit=False) as mine, connected(site.place, autocommit=False) as theirs:
         mine.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         mine.execute("select count(*) from rowcall_job")
         site.send.enqueue(other)
-        site.send.using(connection=somebody).enqueue(waiting)
+        site.send.using(connection=theirs).enqueue(waiting)
         sent = [site.send.using(connection=mine).enqueue(to) for to in (other, waiting)]
         mine.commit()
-        somebody.rollback()
+        theirs.rollback()
     assert [site.jobs.get(job.id).payload["to"] for job in sent] == [other, waiting]

@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from rowcall import Rowcall, RowcallError, SchemaMismatch, StoreUnavailable
 from tests.connected import Connection, connected, database_with_tables
 
-# whoever waits for the caller's own lock after all is freed by the server, and the caller's connection is gone
+# the server ends a call that waits for the caller's own lock, and the caller's connection with it
 BOUND = "set local idle_in_transaction_session_timeout = '15s'"
 TABLES = "rowcall_job, rowcall_attempt, rowcall_event, rowcall_worker, rowcall_job_tag, rowcall_migration"
 LOCKS = {
@@ -87,7 +87,7 @@ def test_later_use_on_a_connection_that_has_locked(with_tables: str, mine: Conne
 
 @pytest.mark.no_tables
 def test_tables_that_the_callers_transaction_has_just_made(postgres_url: str) -> None:
-    """Nobody else can see them yet, nor make others of that name."""
+    """No other connection can see them yet, or create others of that name."""
     with connected(postgres_url, autocommit=False) as mine, Rowcall(postgres_url) as jobs:
         mine.execute(BOUND)
         mine.execute("create table rowcall_migration (version int primary key, name text, applied_at timestamptz)")
@@ -104,7 +104,7 @@ def test_tables_that_the_callers_transaction_has_just_made(postgres_url: str) ->
         assert mine.execute("select count(*) from orders").fetchone() == (0,)
 
 
-def test_somebody_else_holds_the_lock(with_tables: str, mine: Connection) -> None:
+def test_another_transaction_holds_the_lock(with_tables: str, mine: Connection) -> None:
     """Then the caller's own settings say for how long it waits."""
     with Rowcall(with_tables) as jobs, connected(with_tables, autocommit=False) as other:
         jobs.stats()

@@ -1,4 +1,4 @@
-"""A worker starts a job at the commit of the caller, in another process, because it is told: never because it looks."""
+"""A worker starts a job when the caller commits in another process: it is notified, and does not poll."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ON_POSTGRESQL = [
 
 
 def commit_when_told(line: Line, kind: str, place: str, url: str) -> None:
-    """In a process of its own: what it rolls back, and then what it commits."""
+    """In a separate process: what it rolls back, and then what it commits."""
 
     async def scenario() -> None:
         async with BY_NAME[kind].opened(place) as mine:
@@ -50,7 +50,7 @@ def commit_when_told(line: Line, kind: str, place: str, url: str) -> None:
 
 
 def roll_back_and_commit(child: Child, ran: list[str]) -> None:
-    """All but the end of it: the caller waits to be told to commit."""
+    """All but the end of it: the caller waits for a signal to commit."""
     assert child.ready() == {"written": "rolled back"}
     child.say(go="on")
     assert child.ready() == {"ended": "rolled back"}
@@ -81,7 +81,7 @@ def test_on_postgresql(with_tables: str, fork_server: ForkServer, monkeypatch: p
 
 @pytest.mark.parametrize("name", ON_SQLITE)
 def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Only the write to the file can tell the worker: by itself it would look in some hours."""
+    """Only the write to the file can notify the worker: by itself it would check in some hours."""
     monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:
@@ -99,4 +99,4 @@ def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.
             with fork_server.child(f"{__name__}:commit_when_told", **wishes) as child:
                 roll_back_and_commit(child, ran)
                 child.say(go="on")
-                eventually(lambda: ran == ["x"], message="a job that was told of")
+                eventually(lambda: ran == ["x"], message="a job that was notified")

@@ -45,7 +45,7 @@ def test_a_database_in_memory(sqlite_sites: tuple[Site, Site]) -> None:
         site.send.using(connection=mine).enqueue("a")
 
 
-def test_a_queue_in_memory_is_nobody_elses(sqlite_sites: tuple[Site, Site]) -> None:
+def test_a_queue_in_memory_is_private(sqlite_sites: tuple[Site, Site]) -> None:
     with Rowcall("sqlite:///:memory:") as jobs, closing(sqlite3.connect(":memory:")) as mine:
         for connection in (mine, BY_NAME["sqlite3-legacy"].caller(":memory:")):
             with pytest.raises(InvalidOption, match="connection: "):

@@ -67,7 +67,7 @@ def send(jobs: Rowcall) -> Send:
 
 @pytest.fixture
 def mine(jobs: Rowcall, postgres_url: str) -> Iterator[Connection]:
-    """As psycopg gives it: a transaction begins with the first statement."""
+    """As psycopg returns it: a transaction begins with the first statement."""
     with connected(postgres_url, autocommit=False) as connection:
         yield connection
 
@@ -406,7 +406,7 @@ def test_another_kind_of_object_is_refused(send: Send, connection: object) -> No
     assert caught.value.option == "connection"
 
 
-def test_what_leads_to_a_connection_is_none(send: Send, postgres_url: str, mine: Connection) -> None:
+def test_a_factory_of_connections_is_refused(send: Send, postgres_url: str, mine: Connection) -> None:
     for near in (postgres_url, mine.cursor(), mine.info, mine.pgconn):
         with pytest.raises(InvalidOption, match="connection: "):
             send.using(connection=near).enqueue("a")
@@ -445,7 +445,7 @@ def test_values_that_only_the_table_refuses(jobs: Rowcall, mine: Connection) -> 
         queue_of(jobs).run(enqueue(queue_of(jobs), NewJob(type="task", queue="q" * 300), "{}", mine))
 
 
-def test_async_code_is_told_to_call_the_sync_method(jobs: Rowcall, send: Send, mine: Connection) -> None:
+def test_async_code_must_call_the_sync_method(jobs: Rowcall, send: Send, mine: Connection) -> None:
     calls: list[Callable[[], Coroutine[Any, Any, object]]] = [
         lambda: send.using(connection=mine).aenqueue("a"),
         lambda: send.using(connection=mine).aenqueue_many([{"to": "a"}]),
@@ -469,7 +469,7 @@ def test_a_connection_may_be_used_from_another_thread(jobs: Rowcall, send: Send,
 
 
 def test_tables_are_made_beside_an_open_transaction(postgres_url: str) -> None:
-    """By a connection of our own: they do not go with the caller's rollback."""
+    """On Rowcall's own connection: the caller's rollback does not undo them."""
     with connected(postgres_url, autocommit=False) as mine, Rowcall(postgres_url, table_prefix="other_") as jobs:
         mine.execute("insert into orders (note) values ('order')")
         jobs.enqueue("task", connection=mine)

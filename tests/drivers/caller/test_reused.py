@@ -61,7 +61,7 @@ def test_a_connection_that_was_closed_since(of_a_driver: Case) -> None:
     case.run(scenario)
 
 
-def test_numbers_that_asyncpg_was_told_to_give_as_text_since(postgresql_sites: tuple[Site, Site]) -> None:
+def test_numbers_that_asyncpg_returns_as_text_since(postgresql_sites: tuple[Site, Site]) -> None:
     case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:

@@ -273,7 +273,7 @@ def test_a_connection_of_another_thread_is_refused(send: Task[[str], None], path
     assert "thread" in str(caught[0])
 
 
-def test_async_code_is_told_to_call_the_sync_method(jobs: Rowcall, send: Task[[str], None], path: Path) -> None:
+def test_async_code_must_call_the_sync_method(jobs: Rowcall, send: Task[[str], None], path: Path) -> None:
     with closing(sqlite3.connect(path)) as mine:
         calls: list[Callable[[], Coroutine[Any, Any, object]]] = [
             lambda: send.using(connection=mine).aenqueue("a"),
@@ -286,9 +286,7 @@ def test_async_code_is_told_to_call_the_sync_method(jobs: Rowcall, send: Task[[s
     assert jobs.list().jobs == []
 
 
-def test_a_read_before_the_write_that_somebody_overtook_says_what_to_do(
-    jobs: Rowcall, send: Task[[str], None], path: Path
-) -> None:
+def test_a_write_after_an_outdated_read_says_what_to_do(jobs: Rowcall, send: Task[[str], None], path: Path) -> None:
     with closing(connect(path, None)) as mine:
         mine.execute("begin")
         mine.execute("select * from mine").fetchall()
@@ -303,7 +301,7 @@ def test_a_read_before_the_write_that_somebody_overtook_says_what_to_do(
     assert [job.type for job in jobs.list().jobs] == ["send", "meanwhile"]
 
 
-def test_a_transaction_on_a_file_without_our_tables_is_told_to_migrate_first(tmp_path: Path) -> None:
+def test_a_transaction_on_a_file_without_tables_must_migrate_first(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     with Rowcall(path, busy_timeout=0.2) as jobs, closing(connect(path, None)) as mine:
         mine.execute("create table mine (id integer)")
@@ -353,7 +351,7 @@ def test_a_new_connection_at_the_same_address_is_checked_again(tmp_path: Path) -
         assert mine.stats().total == other.stats().total == 0
 
 
-def test_an_open_cursor_of_the_caller_goes_on(send: Task[[str], None], path: Path) -> None:
+def test_an_open_cursor_of_the_caller_continues(send: Task[[str], None], path: Path) -> None:
     with closing(sqlite3.connect(path)) as mine:
         mine.executemany("insert into mine (note) values (?)", [("a",), ("b",)])
         rows = mine.execute("select note from mine order by id")
@@ -377,7 +375,7 @@ def test_methods_of_a_subclass_are_not_called(send: Task[[str], None], path: Pat
 
 @pytest.mark.parametrize("level", [None, "IMMEDIATE"], ids=["autocommit", "transaction"])
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
-def test_threads_that_share_one_connection_get_the_ids_of_their_own_jobs(
+def test_threads_that_share_one_connection_get_their_own_ids(
     jobs: Rowcall, path: Path, level: Isolation, many: bool
 ) -> None:
     @jobs.task

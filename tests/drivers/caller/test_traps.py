@@ -147,10 +147,8 @@ def test_an_enqueue_is_the_first_statement_of_sqlalchemys_transaction(
 
 
 @pytest.mark.parametrize("name", ["sqlite3-none", "aiosqlite-none", "django-sqlite-alias", "django-sqlite-proxy"])
-def test_a_transaction_that_has_read_and_was_overtaken_is_told_what_to_do(
-    sqlite_sites: tuple[Site, Site], name: str
-) -> None:
-    """Nobody can cure that from inside. The cure: words, at once, and a transaction that can still read."""
+def test_the_error_for_an_outdated_read_says_what_to_do(sqlite_sites: tuple[Site, Site], name: str) -> None:
+    """Rowcall cannot cure that. It raises an error with advice, at once, and the transaction can still read."""
     case = Case(BY_NAME[name], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
@@ -170,7 +168,7 @@ def test_a_transaction_that_has_read_and_was_overtaken_is_told_what_to_do(
     assert case.sent_to == ["meanwhile", "b"]
 
 
-def test_what_it_is_told_helps(sqlite_sites: tuple[Site, Site]) -> None:
+def test_the_advice_helps(sqlite_sites: tuple[Site, Site]) -> None:
     case = Case(BY_NAME["django-sqlite-alias"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
@@ -264,7 +262,7 @@ def test_row_and_text_factories_of_sqlite_are_not_relied_on(jobs: Rowcall, send:
 
 
 def test_an_app_that_does_not_trust_its_schema(jobs: Rowcall, path: Path) -> None:
-    """The cure: no CHECK of ours calls what old versions of SQLite do not trust."""
+    """The cure: no CHECK of Rowcall calls a function that old versions of SQLite do not trust."""
     with closing(sqlite3.connect(path)) as mine:
         mine.execute("pragma trusted_schema = off")
         mine.execute("insert into mine values (1)")

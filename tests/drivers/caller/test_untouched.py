@@ -95,7 +95,7 @@ def test_the_transaction_stays_open_and_the_same(case: Case) -> None:
     assert case.sent_to == ["a", "b", "c", "d", "e"]
 
 
-def test_sqlalchemy_is_not_told_to_end_anything(of_sqlalchemy: Case) -> None:
+def test_sqlalchemy_is_not_asked_to_end_anything(of_sqlalchemy: Case) -> None:
     case = of_sqlalchemy
 
     async def scenario(mine: Caller) -> None:
@@ -331,7 +331,7 @@ def test_codecs_of_asyncpg_are_the_callers_and_stay(postgresql_sites: tuple[Site
 
 
 @pytest.mark.parametrize("kind", ["int4", "int8", "text", "float8"])
-def test_codecs_that_nobody_can_do_without_are_refused(postgresql_sites: tuple[Site, Site], kind: str) -> None:
+def test_codecs_for_types_that_rowcall_needs_are_refused(postgresql_sites: tuple[Site, Site], kind: str) -> None:
     case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
@@ -352,7 +352,7 @@ def test_codecs_that_nobody_can_do_without_are_refused(postgresql_sites: tuple[S
 
 
 async def rows_around_an_enqueue(case: Case, mine: Caller, rows: AsyncIterator[int]) -> None:
-    """Go on with a cursor that was half read."""
+    """Continue with a cursor that was half read."""
     first = [await anext(rows), await anext(rows)]
     await use_in_every_way(case, mine)
     assert first + [row async for row in rows] == [1, 2, 3, 4, 5, 6]
@@ -375,7 +375,7 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
         async with connection.execute(sql) as cursor:
             async for row in cursor:
                 yield row[0]
-    elif isinstance(mine, PsycopgInPipeline):  # it has no cursors on the server, but results that nobody asked for yet
+    elif isinstance(mine, PsycopgInPipeline):  # it has no cursors on the server, but results that were not fetched yet
         with connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(sql)
             yield 1
@@ -416,7 +416,7 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
                 yield found[0][0]
 
 
-def test_a_cursor_that_is_half_read_goes_on(case: Case) -> None:
+def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         async with aclosing(open_cursor(case, mine)) as rows:

@@ -161,10 +161,10 @@ def plain(sql: str) -> Plan[list[Row]]:
 
 @contextmanager
 def writers_held_up(url: str) -> Iterator[None]:
-    with connected(url, autocommit=False) as somebody_else:
-        somebody_else.execute("lock table rowcall_job in share mode")
+    with connected(url, autocommit=False) as other:
+        other.execute("lock table rowcall_job in share mode")
         yield
-        somebody_else.rollback()
+        other.rollback()
 
 
 # --- opening and closing --------------------------------------------------------------------------
@@ -207,15 +207,15 @@ def test_closing_leaves_nothing_behind(url: str, mine: Connection) -> None:
     eventually(lambda: ours(mine) == 0)
 
 
-def test_a_process_that_does_not_close_ends_all_the_same(url: str, mine: Connection) -> None:
+def test_a_process_that_does_not_close_still_ends(url: str, mine: Connection) -> None:
     with PythonProcess("-W", "error", "-c", END_WITHOUT_CLOSING, url) as process:
         assert process.wait() == 0, process.output
         assert process.output == ""
     assert types_in(mine) == {"task": 2}
 
 
-def test_closing_while_others_write_fails_nobody_for_good(jobs: Rowcall, threads: Executor) -> None:
-    """Whoever is caught in it is told so; everybody else is served by new connections."""
+def test_closing_while_others_write_fails_no_one_for_good(jobs: Rowcall, threads: Executor) -> None:
+    """A call that is caught in it gets an error; all others get new connections."""
     stop = threading.Event()
     told: list[StoreUnavailable] = []
 
@@ -337,12 +337,12 @@ def test_behind_a_pooler_nothing_is_left_on_its_connections(url: str, pgbouncer:
             task.enqueue()
         assert jobs.drain().succeeded == 10
         assert asyncio.run(jobs.aenqueue("task")).id == 11
-    with connected(through) as somebody_else:
+    with connected(through) as other:
         question = "select current_setting(%s, true)"
-        found = {name: somebody_else.execute(question, [name]).fetchone() for name in ("jit", "synchronous_commit")}
+        found = {name: other.execute(question, [name]).fetchone() for name in ("jit", "synchronous_commit")}
         assert found["synchronous_commit"] == ("on",)
-        assert somebody_else.execute("select current_setting('rowcall.notifies', true)").fetchone() in [(None,), ("",)]
-        assert somebody_else.execute("select count(*) from pg_prepared_statements").fetchone() == (0,)
+        assert other.execute("select current_setting('rowcall.notifies', true)").fetchone() in [(None,), ("",)]
+        assert other.execute("select count(*) from pg_prepared_statements").fetchone() == (0,)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -374,9 +374,9 @@ def test_a_statement_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
 
 def test_a_read_never_waits_for_a_writer(jobs: Rowcall, url: str) -> None:
     job = jobs.enqueue("task")
-    with connected(url, autocommit=False) as somebody_else:
-        somebody_else.execute("insert into rowcall_job (type) values ('unseen')")
-        somebody_else.execute("lock table rowcall_job in exclusive mode")
+    with connected(url, autocommit=False) as other:
+        other.execute("insert into rowcall_job (type) values ('unseen')")
+        other.execute("lock table rowcall_job in exclusive mode")
         assert jobs.list().jobs == [job]
         assert jobs.get(job.id) == job
         assert jobs.stats().total == 1
@@ -420,7 +420,7 @@ def test_a_conflict_that_does_not_end_is_said(jobs: Rowcall, monkeypatch: pytest
     assert len(tries) == MOST_TRIES
 
 
-def test_a_connection_that_is_lost_before_the_commit_is_made_anew(jobs: Rowcall) -> None:
+def test_a_connection_that_is_lost_before_the_commit_is_replaced(jobs: Rowcall) -> None:
     tries: list[int] = []
 
     def cut() -> Plan[int]:
@@ -434,15 +434,13 @@ def test_a_connection_that_is_lost_before_the_commit_is_made_anew(jobs: Rowcall)
     assert [job.type for job in jobs.list().jobs] == ["once"]
 
 
-def test_connections_that_were_cut_while_nobody_used_them(
-    jobs: Rowcall, url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_connections_that_were_cut_while_idle(jobs: Rowcall, url: str, caplog: pytest.LogCaptureFixture) -> None:
     job = jobs.enqueue("task")
     calls: list[Callable[[], object]] = [
         lambda: jobs.get(job.id),
         lambda: jobs.enqueue("task"),
         lambda: asyncio.run(jobs.aenqueue("task")),
-        lambda: jobs.claim("somebody"),
+        lambda: jobs.claim("worker-1"),
     ]
     with caplog.at_level(logging.INFO):
         for call in calls:
@@ -482,7 +480,7 @@ def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
         held.wait()
         with pytest.raises(StoreUnavailable, match=r"all 2 connections of this process were busy for 0\.5 s"):
             jobs.get(job.id)
-        assert jobs.enqueue("task").id == job.id + 1  # by a connection of its own
+        assert jobs.enqueue("task").id == job.id + 1  # on its own connection
         go_on.set()
         for future in holding:
             future.result(20)

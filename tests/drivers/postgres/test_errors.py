@@ -221,7 +221,7 @@ def test_a_connection_that_is_cut(mine: Connection, yours: Connection) -> None:
 @pytest.mark.parametrize(
     "setting", ["idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout"]
 )
-def test_a_connection_that_the_server_gives_up(mine: Connection, yours: Connection, setting: str) -> None:
+def test_a_connection_that_the_server_ends(mine: Connection, yours: Connection, setting: str) -> None:
     known = mine.execute("select from pg_settings where name = %s", [setting]).fetchall()
     if not known:
         pytest.skip(f"{setting} is of a newer PostgreSQL")
@@ -263,7 +263,7 @@ def url_of(server: PostgresServer, user: str, password: str = "right", database:
     return server.url(database).replace("postgres@", f"{user}:{password}@")
 
 
-def test_nobody_is_there() -> None:
+def test_no_server_is_there() -> None:
     found = refusal_of(f"postgresql://ann:secret@127.0.0.1:{free_port()}/shop")
     assert "Connection refused" in str(found)
     assert found.advice == "Is the server up, and is the URL right?"
@@ -336,13 +336,13 @@ def test_a_server_that_is_too_old(shared_url: str, monkeypatch: pytest.MonkeyPat
     assert found.advice == "Upgrade the server"
 
 
-# --- nobody sees a password -----------------------------------------------------------------------
+# --- passwords are hidden ------------------------------------------------------------------------
 
 SECRET = "hunter2"
 
 
 @pytest.mark.parametrize(
-    ("url", "wanted"),
+    ("url", "expected"),
     [
         ("postgresql://db-1/shop", "postgresql://db-1/shop"),
         ("postgres://ann@db-1:5432/shop", "postgres://ann@db-1:5432/shop"),
@@ -362,8 +362,8 @@ SECRET = "hunter2"
         (f"postgresql:///shop?oauth_client_secret={SECRET}", "postgresql:///shop?oauth_client_secret=***"),
     ],
 )
-def test_a_url_is_shown_without_its_password(url: str, wanted: str) -> None:
-    assert shown(url) == wanted
+def test_a_url_is_shown_without_its_password(url: str, expected: str) -> None:
+    assert shown(url) == expected
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ def commits(mine: Connection) -> int:
 
 @contextmanager
 def writers_held_up(url: str) -> Iterator[None]:
-    with connected(url, autocommit=False) as somebody_else:
-        somebody_else.execute("lock table rowcall_job in share mode")
+    with connected(url, autocommit=False) as other:
+        other.execute("lock table rowcall_job in share mode")
         yield
-        somebody_else.rollback()
+        other.rollback()
 
 
 def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, url: str, mine: Connection, threads: Executor) -> None:
@@ -132,7 +132,7 @@ def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threa
     assert jobs.stats().total == MANY - MANY // 10
 
 
-def test_a_shared_commit_that_is_cut_before_its_end_fails_nobody(
+def test_a_shared_commit_that_is_cut_before_its_end_fails_no_one(
     jobs: Rowcall, url: str, mine: Connection, threads: Executor
 ) -> None:
     jobs.enqueue("first")
@@ -144,7 +144,7 @@ def test_a_shared_commit_that_is_cut_before_its_end_fails_nobody(
         assert cut_who_waits(mine) == 1
         eventually(lambda: who_waits(mine) == 1)  # all the others, in one transaction
         assert cut_who_waits(mine) == 1
-    assert isinstance(alone.exception(20), StoreUnavailable)  # it was one statement: nobody knows what became of it
+    assert isinstance(alone.exception(20), StoreUnavailable)  # one statement: it may have been committed
     assert len({future.result(20).id for future in futures}) == MANY - 1
     assert jobs.stats().total == MANY
 
@@ -162,7 +162,7 @@ def cut_who_waits(mine: Connection) -> int:
     return len(mine.execute(cut).fetchall())
 
 
-def test_a_cancelled_aenqueue_harms_nobody_else(jobs: Rowcall, url: str) -> None:
+def test_a_cancelled_aenqueue_harms_no_other(jobs: Rowcall, url: str) -> None:
     async def enqueue_some() -> list[Job | BaseException]:
         with writers_held_up(url):
             tasks = [asyncio.ensure_future(jobs.aenqueue("task", {"number": number})) for number in range(20)]

@@ -95,7 +95,7 @@ def test_one_at_a_time(gates: list[WriteGate]) -> None:
     assert entered.wait(PATIENT)
 
 
-def test_leaving_twice_lets_nobody_else_out(gates: list[WriteGate]) -> None:
+def test_leaving_twice_lets_no_other_out(gates: list[WriteGate]) -> None:
     first, second, third = gates
     first.enter()
     first.leave()
@@ -119,7 +119,7 @@ def test_a_gate_can_be_used_again_and_again_without_leaking(gates: list[WriteGat
 
 
 @pytest.mark.concurrency
-def test_nobody_goes_again_and_again_before_one_who_waits(gates: list[WriteGate], folder: Path, tmp_path: Path) -> None:
+def test_no_writer_enters_twice_before_one_that_waits(gates: list[WriteGate], folder: Path, tmp_path: Path) -> None:
     counter = tmp_path / "turns"
     counter.write_bytes(bytes(8))
     others_turns = []
@@ -149,7 +149,7 @@ def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again
         assert 0.15 <= time.monotonic() - began < 10
         gate.leave()
         began = time.monotonic()
-        for _ in range(100):  # it does not wait anew each time
+        for _ in range(100):  # it does not wait again each time
             gate.enter()
             gate.leave()
         assert time.monotonic() - began < 1

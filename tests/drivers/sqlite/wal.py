@@ -10,7 +10,7 @@ _FRAME_HEADER = struct.Struct(">IIIIII")
 
 
 def commits_in(path: str | os.PathLike[str]) -> int:
-    """The commits since the log was last started anew: the last frame of each carries the size of the database."""
+    """The commits since the log was last restarted: the last frame of each carries the size of the database."""
     with open(f"{os.fspath(path)}-wal", "rb") as file:
         log = file.read()
     page_bytes, _, salt_1, salt_2 = struct.unpack_from(">IIII", log, 8)

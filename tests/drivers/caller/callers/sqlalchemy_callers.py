@@ -103,5 +103,5 @@ class AlchemyAsync(Caller):
 
 
 def execute_of(connection: Any) -> Any:
-    """SQLModel warns those who do not call its own."""
+    """SQLModel warns about every other method than its own."""
     return getattr(connection, "exec", None) or connection.execute
