@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,16 @@ class CatalogueError(Exception):
     """The texts of a database and the queries of the topics do not match."""
 
 
+class _Entry(NamedTuple):
+    sql: str
+    encoders: tuple[tuple[int, Encoder], ...]
+    decode: Callable[[object], list[object]] | None
+
+
+def _decoder(struct: type[R]) -> Callable[[object], list[R]]:
+    return cast("Callable[[object], list[R]]", msgspec.json.Decoder(list[struct]).decode)  # type: ignore[valid-type]
+
+
 class Catalogue:
     """`encode_ids` makes one text of a list of ids, in the form that the texts of this database expect.
 
@@ -58,47 +68,51 @@ class Catalogue:
             raise CatalogueError(f"the catalogue of {database} does not fit: {'; '.join(faults)}")
         encoders: dict[Kind, Encoder] = {Kind.IDS: cast("Encoder", encode_ids), Kind.JSON: as_json}
         texts = texts_of(modules)
-        self._entries: dict[Query[object], tuple[str, tuple[Encoder | None, ...] | None]] = {}
-        self._decoders: dict[Query[object], msgspec.json.Decoder[list[object]]] = {}
+        self._entries: dict[Query[object], _Entry] = {}
         for topic, query in queries_for(database):
             sql = render(texts[topic, query.name] if query.text is None else query.text)
             if isinstance(query, Change):
                 sql = count_changes.format(sql)
             bare = re.sub(r'"[^"]*"', "", sql)  # a schema may be called "tenant$1"
             used = max((int(number) for number in re.findall(r"[$?](\d+)", bare)), default=0)
-            if packed and isinstance(query, Packed):
-                self._decoders[query] = msgspec.json.Decoder(list[query.struct])  # type: ignore[name-defined]
             if used != len(query.kinds):
                 raise CatalogueError(
                     f"{topic}.{query.name} of {database} uses parameters up to {used},"
                     f" but its query has {len(query.kinds)}"
                 )
-            found = tuple(encoders.get(kind) for kind in query.kinds)
-            self._entries[query] = sql, found if any(found) else None
+            self._entries[query] = _Entry(
+                sql,
+                tuple((place, encoders[kind]) for place, kind in enumerate(query.kinds) if kind in encoders),
+                _decoder(query.struct) if packed and isinstance(query, Packed) else None,
+            )
 
     def statement(self, query: Query[R], *values: object) -> Statement[R]:
         """Return the query with its values, ready to run."""
-        sql, encoders = self._entries[query]
-        if encoders is not None:
-            values = tuple(
-                value if encode is None or value is None else encode(value)
-                for encode, value in zip(encoders, values, strict=True)
-            )
-        return Statement(sql, cast("tuple[Parameter, ...]", values), query.make, query.hint)
+        sql, encoders, _ = self._entries[query]
+        if len(values) != len(query.kinds):
+            raise TypeError(f"{query} has {len(query.kinds)} parameters, got {len(values)}")
+        if encoders:
+            encoded = list(values)
+            for place, encode in encoders:
+                if encoded[place] is not None:
+                    encoded[place] = encode(encoded[place])
+            values = tuple(encoded)
+        return Statement(sql, values, query.make, query.hint)  # type: ignore[arg-type]
 
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run the query and return its rows as values; nothing where this database does not need it."""
-        if query not in self._entries:
+        entry = self._entries.get(query)
+        if entry is None:
             return []
         rows = yield self.statement(query, *values)
-        if query in self._decoders:
-            return cast("list[R]", self._decoders[query].decode(cast("str", rows[0][0])))
+        if entry.decode is not None:
+            return entry.decode(rows[0][0])  # type: ignore[return-value]
         make = query.make
         return [make(row) for row in rows]
 
     def texts(self) -> dict[str, str]:
         """Return every text by the name of its query."""
-        return {query.name: sql for query, (sql, _) in self._entries.items()}
+        return {query.name: entry.sql for query, entry in self._entries.items()}
 
 
 def queries_for(database: str) -> Iterator[tuple[str, Query[object]]]:
