@@ -9,10 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rowcall.store.sources import SOURCES, Source
+from rowcall.store.jobs.pages import SOURCES, Source
 from rowcall.store.sqlite.dialect import catalogue
-from rowcall.store.sqlite.groups import name_of
-from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
+from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages, name_of
 from tests.store.databases import fill, migrated, query_plan, read_from
 
 PAGES = SqlitePages("rowcall_")

@@ -11,9 +11,9 @@ import pytest
 
 from rowcall import Status
 from rowcall.store.dialect import Filter
+from rowcall.store.jobs.pages import SOURCES
 from rowcall.store.postgres.dialect import catalogue as postgres_catalogue
 from rowcall.store.postgres.pages import PostgresPages
-from rowcall.store.sources import SOURCES
 from rowcall.store.sqlite import jobs
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages

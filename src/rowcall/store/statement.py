@@ -81,6 +81,11 @@ def no_row(row: Row) -> Row:
     return row
 
 
+def plain(sql: str, *parameters: Parameter) -> Statement[Row]:
+    """Return a statement whose rows stay as they are."""
+    return Statement(sql, parameters, no_row)
+
+
 def always_notify(rows: list[Row]) -> bool:
     """Notify idle workers whatever came: a `hint`."""
     return True

@@ -25,8 +25,8 @@ from rowcall.store.counts.queries import (
     Group,
 )
 from rowcall.store.dialect import Filter
+from rowcall.store.jobs.pages import sources_of
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.sources import sources_of
 from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import FINISHED, PREFIX
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of

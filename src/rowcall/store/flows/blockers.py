@@ -30,7 +30,7 @@ from rowcall.store.flows.queries import (
     Touched,
     UnsureEdge,
 )
-from rowcall.store.jobs.tags import retag
+from rowcall.store.jobs.marks import retag
 from rowcall.store.statement import Plan
 
 SWEPT_AT_ONCE = 500

@@ -26,8 +26,8 @@ from rowcall.store.flows.queries import (
 )
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.inspect import find
+from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import DELETE, IN_USE
-from rowcall.store.jobs.tags import retag
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 

@@ -31,7 +31,7 @@ from rowcall.store.flows.queries import (
     Unique,
 )
 from rowcall.store.jobs.inspect import get_all
-from rowcall.store.jobs.tags import retag
+from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Awaited, Inserted, NewJob
 from rowcall.store.statement import Plan
 

@@ -16,6 +16,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import sweep
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.fail_unreadable import claim_to_fail
+from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     ANY_TAG,
     EXPIRE,
@@ -31,7 +32,6 @@ from rowcall.store.jobs.queries import (
 )
 from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Account, Ended, attempts_of, write_ended
-from rowcall.store.jobs.tags import retag
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due

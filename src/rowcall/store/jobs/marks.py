@@ -1,11 +1,11 @@
-"""Small writes about attempts that run: when they started, and their progress."""
+"""Small writes beside the status of a job: its tags, when an attempt started, its progress."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.queries import MARK_PROGRESS, MARK_STARTED
+from rowcall.store.jobs.queries import ANY_TAG, MARK_PROGRESS, MARK_STARTED, RETAG
 from rowcall.store.statement import Plan
 
 
@@ -22,3 +22,9 @@ def mark_progress(
     """Write the progress of attempts (ids, leases, shares and messages), which is also a heartbeat of each."""
     document = {str(job_id): (lease, share, message) for job_id, lease, share, message in marks}
     yield from dialect.ask(MARK_PROGRESS, now_ms, [mark[0] for mark in marks], document)
+
+
+def retag(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
+    """Copy the status of these jobs to their tags. PostgreSQL has a trigger for that, and nothing is run there."""
+    if job_ids and any((yield from dialect.ask(ANY_TAG))):
+        yield from dialect.ask(RETAG, job_ids)

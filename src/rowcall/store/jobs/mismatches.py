@@ -11,8 +11,8 @@ from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.after_settling import follow
+from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import FAIL_MISMATCHED, IN_USE
-from rowcall.store.jobs.tags import retag
 from rowcall.store.statement import Plan
 
 

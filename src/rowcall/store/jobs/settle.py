@@ -19,6 +19,7 @@ from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS,
 from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.cancel_requests import cancel_requests, heed
 from rowcall.store.jobs.inspect import get_all
+from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     COMPLETE,
     EXISTING,
@@ -32,7 +33,6 @@ from rowcall.store.jobs.queries import (
     Settlement,
     Success,
 )
-from rowcall.store.jobs.tags import retag
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan

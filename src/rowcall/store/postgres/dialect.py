@@ -51,8 +51,7 @@ from rowcall.store.postgres.schema import (
     WORK_IN_SCHEMA,
 )
 from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
-from rowcall.store.speech import plain
-from rowcall.store.statement import Change, Parameter, Plan, Row, Statement
+from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 

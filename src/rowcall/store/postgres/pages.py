@@ -9,8 +9,8 @@ from __future__ import annotations
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter
+from rowcall.store.jobs.pages import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
 from rowcall.store.postgres.words import render
-from rowcall.store.sources import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
 from rowcall.store.statement import Parameter, Plan, Statement, fetch
 
 HIGHEST_ID = 2**63 - 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rowcall.store.counts.queries import MINUTE_MS, MOST_ATTEMPTS_COUNTED
-from rowcall.store.sources import FINISHED_SOURCE
-from rowcall.store.sqlite.groups import groups_of
+from rowcall.store.jobs.pages import FINISHED_SOURCE
+from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted
 _SOURCES = {

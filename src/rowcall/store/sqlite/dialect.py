@@ -18,6 +18,7 @@ from rowcall.domain.limits import held_by
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
+from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     BACK_TO_SAVEPOINT,
     CHANGES,
@@ -35,10 +36,8 @@ from rowcall.store.jobs.queries import (
     Success,
     inserted_from_row,
 )
-from rowcall.store.jobs.tags import retag
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import Inserted, NewJob, fields_of
-from rowcall.store.speech import plain
 from rowcall.store.sqlite import control, counts, flows, jobs, limits, results
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import (
@@ -52,7 +51,7 @@ from rowcall.store.sqlite.schema import (
     VERSION_TABLE,
 )
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, number_from_row, text_from_row
+from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, number_from_row, plain, text_from_row
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
 

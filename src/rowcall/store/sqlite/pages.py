@@ -6,16 +6,16 @@ many groups as are asked for, lazily. Which groups there are is learned by hoppi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from rowcall.domain.job import Job, Status
+from rowcall.store.catalogue import as_json
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter
-from rowcall.store.sources import SOURCES, Source, fits, sources_of
-from rowcall.store.speech import as_json, plain
-from rowcall.store.sqlite.groups import groups_of, name_of
+from rowcall.store.jobs.pages import SOURCES, Source, fits, sources_of
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Parameter, Plan, Statement, fetch
+from rowcall.store.statement import Parameter, Plan, Statement, fetch, plain
 
 HIGHEST_ID = 2**63 - 1
 MOST_GROUPS_MERGED = 100
@@ -82,3 +82,35 @@ class SqlitePages:
                 f" where {source.proof} and {conditions} and {source.ordered} < ?2 {source.fitting}"
             )
         return render(f"{' union all '.join(arms)} order by found desc limit ?1", self._prefix)
+
+
+def name_of(column: str) -> str:
+    return column.removesuffix(" desc")
+
+
+def groups_of(source: Source) -> str:
+    """The distinct values of an index's first columns, by as many searches as there are groups."""
+    names = [name_of(column) for column in source.columns]
+    entry = f"<job> indexed by <prefix>job_{source.name} where {source.proof}"
+    hops = [
+        f"(select rowid from {entry} {_after(source.columns, length)} order by {', '.join(source.columns)} limit 1)"
+        for length in reversed(range(len(names)))
+    ]
+    shown = ", ".join(names)
+    # no name is empty; searched for, the index is not read whole where an old ANALYZE found it empty
+    first = f"{entry} and {names[0]} > ''"
+    return f"""
+        with recursive found ({shown}) as (
+          select * from (select {shown} from {first} order by {", ".join(source.columns)} limit 1)
+          union all
+          select {", ".join(f"next.{name}" for name in names)} from found cross join <job> as next
+          on next.rowid = coalesce({", ".join(hops)})
+        )
+        select {shown} from found"""
+
+
+def _after(columns: Sequence[str], length: int) -> str:
+    """Equal in the first columns, and further in the next."""
+    equal = [f"and {name_of(column)} = found.{name_of(column)}" for column in columns[:length]]
+    sign = "<" if columns[length].endswith(" desc") else ">"
+    return " ".join([*equal, f"and {name_of(columns[length])} {sign} found.{name_of(columns[length])}"])
