@@ -56,10 +56,10 @@ ROWS: dict[str, dict[str, object]] = {
     "blob_ref": {"digest": "d", "job_id": 1},
     "blob_pin": {"token": "t", "digest": "d", "reference": "r"},
     "blob": {"touched_at": LONG_AGO_MS, "digest": "d", "data": b"x"},
-    "edge": {"blocker_id": 1, "job_id": 2, "place": 0},
+    "edge": {"blocker_id": 1, "job_id": 2, "position": 0},
     "slot": {"limit_key": '["api"]', "job_id": 1, "lease": 1},
     "start": {"limit_key": '["rated"]', "number": 1, "at": LONG_AGO_MS, "until": LONG_AGO_MS},
-    "gate": {"limit_key": '["api"]', "opens_at": LONG_AGO_MS},
+    "opening": {"limit_key": '["api"]', "opens_at": LONG_AGO_MS},
     "quota": {"name": "api"},
     "pause": {"kind": "queue", "name": "other", "at": LONG_AGO_MS},
     "schedule": {

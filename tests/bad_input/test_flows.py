@@ -148,7 +148,7 @@ class TestBlockers:
     def test_a_circle_by_plain_sql(self, jobs: Rowcall, url: str) -> None:
         first = jobs.enqueue("send")
         second = jobs.enqueue("send", after=first)
-        insert = f"insert into rowcall_edge (blocker_id, job_id, place) values ({second.id}, {first.id}, 0)"
+        insert = f"insert into rowcall_edge (blocker_id, job_id, position) values ({second.id}, {first.id}, 0)"
         with pytest.raises(Exception, match="a_blocker_comes_first"):
             execute(url, insert)
 

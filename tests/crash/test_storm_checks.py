@@ -487,11 +487,11 @@ SPOILT = {
     "workers": """
         insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at)
         values ('w', 'h', 1, '*', 1, '0', 1, 0, 0)""",
-    "gates of a rate": "insert into rowcall_gate values ('k', 0)",
+    "openings of a rate": "insert into rowcall_opening values ('k', 0)",
     "pins of blobs": "insert into rowcall_blob_pin values ('t', 'd', 'r')",
-    "edges of deleted jobs": "insert into rowcall_edge (blocker_id, job_id, place) values (1, 99, 0)",
-    "open edges of jobs that do not wait": "insert into rowcall_edge (blocker_id, job_id, place) values (1, 2, 0)",
-    "open edges of blockers that succeeded": "insert into rowcall_edge (blocker_id, job_id, place) values (1, 2, 0)",
+    "edges of deleted jobs": "insert into rowcall_edge (blocker_id, job_id, position) values (1, 99, 0)",
+    "open edges of jobs that do not wait": "insert into rowcall_edge (blocker_id, job_id, position) values (1, 2, 0)",
+    "open edges of blockers that succeeded": "insert into rowcall_edge (blocker_id, job_id, position) values (1, 2, 0)",
     "attempts of deleted jobs": """insert into rowcall_attempt (job_id, attempt, status, claimed_at)
         values (99, 1, 'lost', 0)""",
     "events of deleted jobs": "insert into rowcall_event (job_id, at, event) values (99, 0, 'X')",

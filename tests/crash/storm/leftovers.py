@@ -19,7 +19,7 @@ NONE_OF = {
     "jobs that are not finished": UNFINISHED,
     "slots": "select limit_key, job_id, lease from rowcall_slot",
     "workers": "select name from rowcall_worker",
-    "gates of a rate": "select limit_key from rowcall_gate",
+    "openings of a rate": "select limit_key from rowcall_opening",
     "pins of blobs": "select token, digest from rowcall_blob_pin",
     "edges of deleted jobs": "select * from rowcall_edge where job_id not in (select id from rowcall_job)",
     "open edges of jobs that do not wait": """

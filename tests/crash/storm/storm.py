@@ -76,7 +76,7 @@ class Storm:
         statuses = {jobs.get(job.id).status for job in probes}
         assert statuses == {"succeeded"}, f"probes ended as {statuses}\n{worker.output[-3000:]}"
         eventually(
-            lambda: not place.ask("select 1 from rowcall_gate"), within=CALM_SECONDS, message="no gate of a rate"
+            lambda: not place.ask("select 1 from rowcall_opening"), within=CALM_SECONDS, message="no opening of a rate"
         )
         self._fleet.end()
         jobs.prune()

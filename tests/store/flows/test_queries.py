@@ -13,7 +13,7 @@ from tests.store.databases import MANY, fill, migrated, query_plan
 
 TEXTS = catalogue("rowcall_").texts()
 EDGES = f"""
-    insert into rowcall_edge (blocker_id, job_id, place, state)
+    insert into rowcall_edge (blocker_id, job_id, position, state)
     select id, id + 7, 0, case when id % 3 then 'succeeded' else 'open' end from rowcall_job where id < {MANY - 7}"""
 KEYS = "update rowcall_job set key = 'key ' || id % 1000"
 CHAINS = "update rowcall_job set chain_id = id - id % 3, chain_index = id % 3 where id > 3 and id % 2"
@@ -63,5 +63,5 @@ def test_each_row_is_found_by_its_index(database: sqlite3.Connection, name: str)
 
 
 def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
-    for sql in ("select * from rowcall_edge where place = ?1", "select * from rowcall_job where lease = ?1"):
+    for sql in ("select * from rowcall_edge where position = ?1", "select * from rowcall_job where lease = ?1"):
         assert [line for line in query_plan(database, sql) if _bare_scan.match(line)] != []

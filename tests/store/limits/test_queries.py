@@ -23,7 +23,7 @@ def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             connection.execute("update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'")
             connection.execute("insert into rowcall_slot select 'k' || (id % 100), id, 1, null from rowcall_job")
             connection.execute("insert into rowcall_start select 'k' || (id % 100), id, id, id from rowcall_job")
-            connection.execute("insert into rowcall_gate select 'k' || id, id from rowcall_job where id < 100")
+            connection.execute("insert into rowcall_opening select 'k' || id, id from rowcall_job where id < 100")
             connection.execute("analyze")
         texts = catalogue("rowcall_").texts()
         yield {name: query_plan(connection, texts[name]) for name in NAMES}
@@ -31,7 +31,7 @@ def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WHOLE))
 def test_nothing_is_scanned_in_a_file(plans: dict[str, list[str]], name: str) -> None:
-    tables = ("rowcall_", "job", "slot", "start", "gate", "quota")
+    tables = ("rowcall_", "job", "slot", "start", "opening", "quota")
     scans = [step for step in plans[name] if step.startswith(tuple(f"SCAN {table}" for table in tables))]
     assert [step for step in scans if "start" not in step.split()[1] or "given" in step] == [], plans[name]
 

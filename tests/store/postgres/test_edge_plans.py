@@ -32,7 +32,7 @@ DIALECT = PostgresDialect("rowcall_")
 def explainer(postgres_server_url: str) -> Iterator[Explainer]:
     """Of many open edges, as of a fan-in, in a table that was analyzed when none was open."""
     url = create_database(postgres_server_url)
-    insert = "insert into rowcall_edge (blocker_id, of_chain, job_id, place, state) select"
+    insert = "insert into rowcall_edge (blocker_id, of_chain, job_id, position, state) select"
     with Rowcall(url) as jobs, psycopg.connect(url, autocommit=True) as connection:
         jobs.migrate()
         connection.execute("alter table rowcall_edge set (autovacuum_enabled = off)")

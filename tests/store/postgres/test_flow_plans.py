@@ -40,13 +40,13 @@ from tests.store.postgres.explaining import Explainer, Mode, statements_of
 SIZES = (1, 100, 5000)
 DIALECT = PostgresDialect(PREFIX)
 EDGES = """
-    insert into rowcall_edge (blocker_id, job_id, place, state, unsure)
+    insert into rowcall_edge (blocker_id, job_id, position, state, unsure)
     select id, id + 7, 0, case when id % 3 = 0 then 'open' else 'succeeded' end, (id % 1000 = 0)::int
     from rowcall_job where id < 15000"""
 KEYS = "update rowcall_job set key = 'key ' || id % 1000, chain_id = id - id % 3, chain_index = id % 3 where id > 3"
 BLOCKED = "insert into rowcall_job (type, status) select 'a', 'blocked' from generate_series(1, 5000)"
-FAN_OUT = "insert into rowcall_edge (blocker_id, job_id, place) select 1, id, 0 from rowcall_job where id > 1"
-FAN_IN = "insert into rowcall_edge (blocker_id, job_id, place) select id, 10000, id from rowcall_job"
+FAN_OUT = "insert into rowcall_edge (blocker_id, job_id, position) select 1, id, 0 from rowcall_job where id > 1"
+FAN_IN = "insert into rowcall_edge (blocker_id, job_id, position) select id, 10000, id from rowcall_job"
 READ_WHOLE = {"unsure edges": {"rowcall_edge_unsure"}}
 BIG_ENOUGH = 0.1
 

@@ -42,7 +42,7 @@ CASES: dict[str, Statement[object]] = {
     "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, None, 200))[0],
     "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
-TABLES = ("rowcall_job", "rowcall_slot", "rowcall_start", "rowcall_gate")
+TABLES = ("rowcall_job", "rowcall_slot", "rowcall_start", "rowcall_opening")
 INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")
 
 
@@ -63,7 +63,7 @@ def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Itera
                     insert into rowcall_start (limit_key, number, at, until)
                     select '["each",' || n % 1000 || ']', n / 1000, now(), now() from generate_series(1, 15000) as n""")
                 connection.execute("""
-                    insert into rowcall_gate (limit_key, opens_at)
+                    insert into rowcall_opening (limit_key, opens_at)
                     select '["each",' || n || ']', now() from generate_series(1, 10000) as n""")
             if "analyzed" in request.param:
                 connection.execute("analyze")

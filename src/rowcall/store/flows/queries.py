@@ -59,7 +59,7 @@ class Edge(msgspec.Struct, array_like=True, frozen=True, gc=False):
     blocker_id: int
     of_chain: int
     job_id: int
-    place: int
+    position: int
     on_failure: str
     unsure: int
 
@@ -121,7 +121,7 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class BlockerResult(NamedTuple):
-    place: int
+    position: int
     status: str | None
     result: str | None
     blocker_id: int
@@ -193,8 +193,8 @@ def ended_from_row(row: Row) -> tuple[int, tuple[str, str | None]]:
 
 
 def blocker_result_from_row(row: Row) -> BlockerResult:
-    place, status, result, blocker_id, of_chain, state = cast("tuple[int, str | None, object, int, int, str]", row)
-    return BlockerResult(place, status, text(result), blocker_id, of_chain, state)
+    position, status, result, blocker_id, of_chain, state = cast("tuple[int, str | None, object, int, int, str]", row)
+    return BlockerResult(position, status, text(result), blocker_id, of_chain, state)
 
 
 def result_from_row(row: Row) -> str | None:
@@ -281,13 +281,13 @@ BLOCKER_RESULTS = Query(
     (Int,),
     blocker_result_from_row,
     text=f"""
-    select edge.place,
+    select edge.position,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else <text_of:head.status> end,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
                 else <text_of:head.result> end,
            edge.blocker_id, edge.of_chain, edge.state
     from <edge> as edge left join <job> as head on head.id = edge.blocker_id
-    where edge.job_id = <bigint:1> order by edge.place""",
+    where edge.job_id = <bigint:1> order by edge.position""",
 )
 
 # the sweep: edges of a job that ends on a caller's connection, or that were written beside a settle

@@ -304,7 +304,7 @@ def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> 
 
 
 def _in_order(job: Ready) -> tuple[int, int, int]:
-    return -job.priority, job.place, job.id
+    return -job.priority, job.turn, job.id
 
 
 def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:

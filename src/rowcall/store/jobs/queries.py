@@ -64,7 +64,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     expires_at_ms: int | None
     trace_context: str | None
     limits: str | None = None
-    place: int = 0
+    turn: int = 0
     """Its turn among those of its queue and priority."""
 
     def waited_ms(self, claimed_at_ms: int) -> int:
@@ -74,7 +74,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
 
     def order(self) -> tuple[int, int, int]:
         """Return what claims sort by."""
-        return -self.priority, self.place, self.id
+        return -self.priority, self.turn, self.id
 
     @property
     def bufferable(self) -> bool:
@@ -186,7 +186,7 @@ class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     type: str
     payload: str
     priority: int
-    place: int
+    turn: int
     until_ms: int
 
 

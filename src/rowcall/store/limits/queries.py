@@ -146,17 +146,17 @@ PUT_OPENINGS = Query(
     "put_openings",
     (Json,),
     text="""
-    insert into <gate> (limit_key, opens_at) select <fields:text time> from <rows:1> where true
+    insert into <opening> (limit_key, opens_at) select <fields:text time> from <rows:1> where true
     on conflict (limit_key) do update set opens_at = excluded.opens_at""",
 )
-DROP_OPENINGS = Query("drop_openings", (Json,), text="delete from <gate> where limit_key <in_texts:1>")
+DROP_OPENINGS = Query("drop_openings", (Json,), text="delete from <opening> where limit_key <in_texts:1>")
 DROP_UNSPELLED_OPENINGS = Query("drop_unspelled_openings", only=("sqlite",))
 DUE_OPENINGS = Query(
     "due_openings",
     (Now, Int),
     text_from_row,
     text="""
-    select limit_key from <gate> <indexed:gate_opens> where opens_at <= (select <now>) order by opens_at
+    select limit_key from <opening> <indexed:opening_at> where opens_at <= (select <now>) order by opens_at
     limit <int:2>""",
 )
 

@@ -14,7 +14,7 @@ from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_o
 
 def _items(names: Sequence[str]) -> SimpleNamespace:
     """Return each field of the array in `given.value`, by its name, as text."""
-    return SimpleNamespace(**{name: f"(given.value ->> {place})" for place, name in enumerate(names)})
+    return SimpleNamespace(**{name: f"(given.value ->> {position})" for position, name in enumerate(names)})
 
 
 def _after(ms: str) -> str:
@@ -66,8 +66,8 @@ insert_each = f"""
              {_new.retry}, {_new.tags}::jsonb,
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context}, {_new.key},
              {_new.limits}, {_new.chain_id}::bigint, {_new.chain_index}::int
-      from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, place)
-      order by given.place
+      from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
+      order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
                 {milliseconds_of("expires_at")} as expires_at)
     select id, status::text, run_at, created_at, expires_at, {_LISTENING} from inserted"""
@@ -81,8 +81,8 @@ standing = _array_of(
     f"{_rows_of('$1')} cross join lateral (select * from <job> where id = {_blocker.id}::bigint offset 0) as head",
 )
 insert_edges = f"""
-    insert into <edge> (blocker_id, of_chain, job_id, place, on_failure, unsure)
-    select {_edge.blocker_id}::bigint, {_edge.of_chain}::int, {_edge.job_id}::bigint, {_edge.place}::int,
+    insert into <edge> (blocker_id, of_chain, job_id, position, on_failure, unsure)
+    select {_edge.blocker_id}::bigint, {_edge.of_chain}::int, {_edge.job_id}::bigint, {_edge.position}::int,
            {_edge.on_failure}, {_edge.unsure}::int
     from {_rows_of("$1")}
     returning job_id"""

@@ -22,7 +22,7 @@ _READY_COLUMNS = ", ".join(
 )
 _READY = "status = <pending> and held is null"
 _MISMATCHED = "status = <pending> and held = 'mismatch'"
-_PLACE = "coalesce(turn, id), id"
+_TURN = "coalesce(turn, id), id"
 _WAITING = "status in <waiting>"
 _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
@@ -40,7 +40,7 @@ _NEXT_EXPIRY = (
 
 # when a limit of rate or a schedule is to be looked at
 _NEXT_WAKE = """
-          least((select <ms_after:min(opens_at)> from <gate>),
+          least((select <ms_after:min(opens_at)> from <opening>),
                 (select <ms_after:min(next_run_at)> from <schedule>
                  where paused = 0 and next_run_at is not null))"""
 _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
@@ -63,11 +63,11 @@ _BEGAN = "coalesce(job.claimed_at, job.created_at)"
 
 # Groups are never joined with the table: on a table that was analyzed while it was nearly empty, the planner turns such
 # a join round, and the plan stays in the cache when a million rows have come. By `id = any(…)` it has one way only, and
-# what belongs to a row is found by its place among the sorted ids, or under its id in a document.
+# what belongs to a row is found by its position among the sorted ids, or under its id in a document.
 
 
 def _given(parameter: str) -> str:
-    """The value at the row's place, of an array that goes with the sorted ids in parameter 2."""
+    """Return the value at the row's position of an array that goes with the sorted ids in parameter 2."""
     return f"((select {parameter}::text::bigint[]))[width_bucket(job.id, (select $2::text::bigint[]))]"
 
 
@@ -141,7 +141,7 @@ find_work_and_lock = _find_work(
 )
 peek = f"""
     select <ms:(select <now>)>,
-      (select true from <job> where {_READY} order by queue, type, priority desc, {_PLACE} limit 1) is not null,
+      (select true from <job> where {_READY} order by queue, type, priority desc, {_TURN} limit 1) is not null,
       {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
 stage = """
     update <job> as job set status = <to:stage> where id = any (array(
@@ -162,26 +162,26 @@ expire = f"""
 ready_of_type = f"""
     select {_READY_COLUMNS} from <job> as job
     where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
-    order by priority desc, {_PLACE} limit $3::int for update skip locked"""
+    order by priority desc, {_TURN} limit $3::int for update skip locked"""
 # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
 ready_of_types = f"""
     with first as (
-      select wanted.type, head.priority, head.place, head.id
+      select wanted.type, head.priority, head.turn, head.id
       from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
-        select priority, coalesce(turn, id) as place, id from <job>
+        select priority, coalesce(turn, id) as turn, id from <job>
         where {_READY} and queue = $2::text and type = wanted.type
-        order by priority desc, {_PLACE} limit $3::int) as head
-      order by head.priority desc, head.place, head.id limit $3::int
+        order by priority desc, {_TURN} limit $3::int) as head
+      order by head.priority desc, head.turn, head.id limit $3::int
     ), share as materialized (select type, count(*) as jobs from first group by type)
     select mine.* from share cross join lateral (
       select {_READY_COLUMNS} from <job> as job
       where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
-      order by priority desc, {_PLACE} limit share.jobs for update skip locked) as mine"""
+      order by priority desc, {_TURN} limit share.jobs for update skip locked) as mine"""
 rest_of_types = f"""
     select mine.* from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
       select {_READY_COLUMNS} from <job> as job
       where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
-      order by priority desc, {_PLACE} limit $3::int for update skip locked) as mine"""
+      order by priority desc, {_TURN} limit $3::int for update skip locked) as mine"""
 ready_ahead = rest_of_types.replace("for update skip locked", "")
 mark_claimed = f"""
     update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = <next:job.lease>, worker = $2::text,

@@ -265,7 +265,7 @@ create table <edge> (
   blocker_id bigint not null,
   job_id bigint not null,
   resolved_at <prefix>moment_type,
-  place integer not null,
+  position integer not null,
   of_chain smallint not null default 0,
   unsure smallint not null default 0,
   state text not null default 'open',
@@ -298,8 +298,8 @@ create table <start> (
 """
 
 # when jobs that are held by a limit of rate are to be looked at again
-_GATE = """
-create table <gate> (
+_OPENING = """
+create table <opening> (
   limit_key text collate "C" primary key,
   opens_at <prefix>moment_type not null
 ) with (fillfactor = 50)
@@ -394,7 +394,7 @@ INDEXES = (
     "create index <prefix>edge_unsure on <edge> (blocker_id) where unsure <> 0",
     "create index <prefix>slot_by_job on <slot> (job_id)",
     "create index <prefix>start_until on <start> (until)",
-    "create index <prefix>gate_opens on <gate> (opens_at)",
+    "create index <prefix>opening_at on <opening> (opens_at)",
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
     "create index <prefix>waiter_by_job on <waiter> (job_id)",
 )
@@ -602,7 +602,7 @@ MIGRATIONS = (
             *(_JOB, _ATTEMPT, _EVENT, _WORKER, _JOB_TAG),
             *(_TALLY, _TOTAL, _HISTORY, _SETTING),
             *(_BLOB, _BLOB_REF, _BLOB_PIN),
-            *(_EDGE, _SLOT, _START, _GATE, _QUOTA, _PAUSE, _SCHEDULE, _WAITER),
+            *(_EDGE, _SLOT, _START, _OPENING, _QUOTA, _PAUSE, _SCHEDULE, _WAITER),
             *INDEXES,
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),

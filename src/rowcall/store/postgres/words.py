@@ -33,7 +33,7 @@ TABLES = (
     "edge",
     "slot",
     "start",
-    "gate",
+    "opening",
     "quota",
     "pause",
     "schedule",

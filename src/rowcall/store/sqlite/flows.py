@@ -11,7 +11,7 @@ _EDGE_COLUMNS = "json_array(blocker_id, of_chain, job_id, on_failure, status, er
 _BLOCKER_STATUS = f"case when {{}} then coalesce({LAST_STEP.format('step.status')}, head.status) else head.status end"
 
 # an INSERT, because sqlite3 begins a transaction before those alone
-begin_writing = "insert into <edge> (blocker_id, job_id, place) select 0, 1, 0 where 0"
+begin_writing = "insert into <edge> (blocker_id, job_id, position) select 0, 1, 0 where 0"
 deferring = "pragma defer_foreign_keys"
 defer = "pragma defer_foreign_keys = on"
 defer_no_more = "pragma defer_foreign_keys = off"
@@ -34,8 +34,8 @@ standing = f"""
                                        head.created_at))
     from {given(("id", "of_chain"), "$1")} cross join <job> as head on head.id = given.id"""
 insert_edges = f"""
-    insert into <edge> (blocker_id, of_chain, job_id, place, on_failure)
-    select blocker_id, of_chain, job_id, place, on_failure from {given(Edge, "$1")}"""
+    insert into <edge> (blocker_id, of_chain, job_id, position, on_failure)
+    select blocker_id, of_chain, job_id, position, on_failure from {given(Edge, "$1")}"""
 settle_edges = f"""
     update <edge> set state = $2, resolved_at = <now>
     where (blocker_id, of_chain, job_id) in (

@@ -16,7 +16,7 @@ _WAITING = "status in <waiting>"
 _READY = "<job> indexed by <prefix>job_ready where status = <pending> and held is null"
 # when the next schedule or rate limit is due
 _WAKE = """(select min(at) from (
-        select min(opens_at) as at from <gate>
+        select min(opens_at) as at from <opening>
         union all
         select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
         where paused = 0 and next_run_at is not null))"""
@@ -34,11 +34,11 @@ def ready_jobs(types: int) -> str:
 
     Each type is read in order, and SQLite merges them lazily.
     """
-    arm = f"select priority, coalesce(turn, id) as place, id from {_READY} and queue = $2 and type = "
+    arm = f"select priority, coalesce(turn, id) as position, id from {_READY} and queue = $2 and type = "
     arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
     return f"""
         select json_group_array(json_array({_READY_COLUMNS}))
-        from ({arms} order by priority desc, place, id limit $3) as first
+        from ({arms} order by priority desc, position, id limit $3) as first
         cross join <job> as job on job.id = first.id
         where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 

@@ -76,5 +76,5 @@ prune_starts = """
       limit $2)"""
 # bytes that are not UTF-8 are read as U+FFFD, and JSON ends a text at a NUL: neither is found again
 drop_unspelled_openings = """
-    delete from <gate> indexed by <prefix>gate_opens
+    delete from <opening> indexed by <prefix>opening_at
     where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""

@@ -278,7 +278,7 @@ create table <edge> (
   blocker_id integer not null,
   of_chain integer not null default 0,
   job_id integer not null,
-  place integer not null,
+  position integer not null,
   on_failure text not null default 'fail',
   state text not null default 'open',
   resolved_at integer,
@@ -310,7 +310,7 @@ create table <start> (
 """)
 
 # when jobs that are held by a limit of rate are to be looked at again
-_GATE = typed("create table <gate> (limit_key text primary key, opens_at integer not null) without rowid")
+_OPENING = typed("create table <opening> (limit_key text primary key, opens_at integer not null) without rowid")
 
 _QUOTA = typed("""
 create table <quota> (
@@ -383,11 +383,11 @@ INDEXES = (
     "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
     "create index <prefix>history_at on <history> (at)",
     "create index <prefix>blob_ref_job on <blob_ref> (job_id)",
-    "create index <prefix>edge_by_job on <edge> (job_id, place)",
+    "create index <prefix>edge_by_job on <edge> (job_id, position)",
     "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
     "create index <prefix>slot_by_job on <slot> (job_id)",
     "create index <prefix>start_until on <start> (until)",
-    "create index <prefix>gate_opens on <gate> (opens_at)",
+    "create index <prefix>opening_at on <opening> (opens_at)",
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
 )
 
@@ -553,7 +553,7 @@ MIGRATIONS = (
             *(_JOB, _ATTEMPT, _EVENT, _WORKER, _JOB_TAG),
             *(_TALLY, _TOTAL, _HISTORY, _SETTING),
             *(_BLOB_REF, _BLOB_PIN),
-            *(_EDGE, _SLOT, _START, _GATE, _QUOTA, _PAUSE, _SCHEDULE),
+            *(_EDGE, _SLOT, _START, _OPENING, _QUOTA, _PAUSE, _SCHEDULE),
             *INDEXES,
             *(_TAG_TRIGGER, _TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
             *(_BELONGINGS_TRIGGER, _ATTEMPTS, _TIMELINE),

@@ -65,7 +65,7 @@ class Mismatches:
             for job in jobs:
                 seen.add(job.id)
                 if self._fits(job):
-                    fitting.append((-job.priority, job.place, job.id))
+                    fitting.append((-job.priority, job.turn, job.id))
                     if job.until_ms - now_ms < extension_ms / 2:
                         late.append(job.id)
                 elif job.until_ms <= now_ms:
