@@ -383,7 +383,7 @@ class Rowcall:
     def get(self, job: int) -> Job: ...
 
     def get(self, job: Job | int) -> Job:
-        """Return the job as it is now, large payloads included. `JobNotFound` if there is none."""
+        """Return the current job, large payloads included, or raise `JobNotFound`."""
         return self._queue.run(inspect.get(self._queue, job))
 
     @overload
@@ -578,7 +578,7 @@ class Rowcall:
     ) -> Job | int:
         """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
 
-        An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it succeeds all the same, its
+        An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it still succeeds, its
         job is then cancelled. `WrongState` if the job has finished.
 
         Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end.
@@ -646,8 +646,8 @@ class Rowcall:
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
 
-        Running jobs go on, and waiting ones still expire. Pausing twice is the same as once. The queue `*` means every
-        queue, also those that do not exist yet.
+        Running jobs continue, and waiting ones still expire. Pausing twice has no further effect. The queue `*` means
+        every queue, also queues that do not exist yet.
 
             jobs.pause("mail")
             jobs.pause(task="send_email")

@@ -233,7 +233,7 @@ class Queue:
         return self._schema_ready
 
     def _migrate(self, patience_seconds: float) -> tuple[int, int]:
-        """Try to lock the tables, briefly and repeatedly: others can go on in between."""
+        """Try to lock the tables, briefly and repeatedly: others can continue in between."""
         self.check_outside_block()
         deadline = self.clock.timer() + patience_seconds
         while True:

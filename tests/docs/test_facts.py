@@ -188,6 +188,13 @@ def test_every_command_and_option_has_its_example() -> None:
     assert missing(set(Figures.__struct_fields__), section(page, "rowcall bench")) == []
 
 
+def test_the_reference_lists_exactly_the_public_methods_of_rowcall() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (?:`(\w+)` )?\| ", read(DOCS / "reference.md"))
+    listed = [name for row in rows for name in row if name]
+    assert sorted(listed) == sorted(name for name in dir(Rowcall) if not name.startswith("_"))
+    assert [name for name in vars(Rowcall("sqlite:///:memory:")) if not name.startswith("_")] == []
+
+
 def test_the_rooms_are_listed_in_the_order_of_their_layers() -> None:
     contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
     [layers] = [one["layers"] for one in contracts if one["type"] == "layers" and one["containers"] == ["rowcall"]]

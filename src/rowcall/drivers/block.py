@@ -60,7 +60,7 @@ class Block:
             await shared.in_thread(lambda: self._begin(shared))
         except BaseException:
             try:
-                await shared.in_thread(lambda: self._undo_begin(shared))  # it was cancelled, and has begun all the same
+                await shared.in_thread(lambda: self._undo_begin(shared))  # it was cancelled, but has begun
             finally:
                 shared.stop_thread()
             raise

@@ -51,7 +51,7 @@ def on_caller_connection(dialect: Dialect, texts: Sequence[str | None], plan: Pl
 def collect_blobs(
     queue: Queue, grace_seconds: float = GRACE_SECONDS, stopping: Callable[[], bool] = lambda: False
 ) -> int:
-    """Delete the blobs that no job refers to and that nobody has written for `grace_seconds`; return how many.
+    """Delete the blobs that no job refers to and that were not written for `grace_seconds`; return how many.
 
     It may be interrupted anywhere, and run beside other collectors and writers: a blob that is written again
     meanwhile is kept, because the store checks its age again when it deletes.

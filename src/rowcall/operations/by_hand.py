@@ -49,7 +49,7 @@ def claim(
     claimer = _checked_claimer(worker, limit, lease, queues)
     try:
         yield from Uninterrupted(_claim_all(queue, jobs, claimer))
-    except asyncio.CancelledError:  # nobody would learn of these
+    except asyncio.CancelledError:  # no caller would learn of these
         yield from Uninterrupted(_release_all(queue, jobs))
         raise
     return jobs

@@ -60,7 +60,7 @@ class FileEndNotifications:
 
 
 class ServerEndNotifications:
-    """A transaction that ends a job notifies those that have published that they wait for it."""
+    """A transaction that ends a job notifies the processes that have published that they wait for it."""
 
     def __init__(self, queue: Queue, waker: Waker) -> None:
         # not at the top: the server's driver may not be installed

@@ -134,7 +134,7 @@ class Pruner:
 
 
 def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Fold tallies, thin out old history, delete expired waiters, starts and held jobs, and repair counters."""
+    """Fold tallies, merge old history, delete expired waiters, starts and held jobs, and repair counters."""
     steps: list[MakePlan[object]] = [
         lambda: folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms()),
         lambda: folding.thin_out(queue.dialect, queue.now_ms()),
@@ -160,7 +160,7 @@ def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None)
         clean_up(queue, connection)
     finally:
         connection.close()
-    collect_blobs(queue)  # those that only the deleted jobs needed
+    collect_blobs(queue)  # only the deleted jobs needed these
     return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
 
 

@@ -1,4 +1,4 @@
-"""Answer the questions of whoever is on call: how much, how fast, what is stuck, what fails, what is kept."""
+"""Answer the questions of the person on call: how much, how fast, what is stuck, what fails, what is kept."""
 
 from __future__ import annotations
 

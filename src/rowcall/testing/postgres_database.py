@@ -40,7 +40,7 @@ def database_of(url: str) -> str:
 def create_database(server_url: str, name: str | None = None, *, template: str = "template0") -> str:
     """Create a database on the server that the URL names, and return its URL.
 
-    It is empty, or a copy of the database `template`, to which nobody may be connected.
+    It is empty, or a copy of the database `template`, to which no client may be connected.
     """
     name = name or f"rowcall_{uuid.uuid4().hex[:16]}"
     statement = sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
