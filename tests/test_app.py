@@ -1,0 +1,75 @@
+"""Rowcall: opened with a URL, by the environment, or configured later."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from rowcall import InvalidOption, Rowcall
+from rowcall.app import queue_of
+from rowcall.domain.config import QueueOptions
+
+
+def test_without_a_url_the_environment_is_read_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Rowcall(default_queue="web")
+
+    @jobs.schedule(every=60)
+    @jobs.task
+    def send() -> None: ...
+
+    assert repr(jobs) == "<Rowcall without a URL yet>"
+    monkeypatch.setenv("ROWCALL_URL", f"sqlite:///{tmp_path}/late.db")
+    with jobs:
+        assert send.enqueue().queue == "web"
+    assert repr(jobs) == f"<Rowcall {tmp_path}/late.db>"
+    assert (tmp_path / "late.db").exists()
+
+
+def test_a_queue_is_configured_later_and_once(tmp_path: Path) -> None:
+    jobs = Rowcall(table_prefix="app_")
+
+    @jobs.schedule(every=60)
+    @jobs.task
+    def send() -> None: ...
+
+    jobs.configure(url=f"sqlite:///{tmp_path}/app.db", default_queue="web", scrub=lambda text: text.replace("x", "-"))
+    with jobs:
+        assert send.enqueue().queue == "web"
+        assert '"web"' in queue_of(jobs).declared_schedules["send"].options
+        assert queue_of(jobs).config.table_prefix == "app_"
+        assert queue_of(jobs).failures.scrub("xyz") == "-yz"
+        with pytest.raises(InvalidOption, match=r"already in use, with .*app\.db"):
+            jobs.configure(url="sqlite:///other.db")
+
+
+def test_a_queue_with_a_url_cannot_be_configured() -> None:
+    with pytest.raises(InvalidOption, match="already in use"):
+        Rowcall("sqlite:///:memory:").configure(durability="normal")
+
+
+def test_wrong_options_are_refused_before_the_url_is_known() -> None:
+    with pytest.raises(InvalidOption, match="durability"):
+        Rowcall(durability="most")
+    with pytest.raises(InvalidOption, match=r"table_prefx.*unknown option.*did you mean 'table_prefix'"):
+        Rowcall(table_prefx="app_")  # type: ignore[call-arg]
+    with pytest.raises(InvalidOption, match="durability"):
+        Rowcall().configure(durability="most")
+
+
+def test_a_password_is_not_shown() -> None:
+    pytest.importorskip("psycopg")
+    shown = repr(Rowcall("postgresql://ann:secret@db-1/shop"))
+    assert shown.startswith("<Rowcall postgresql://ann")
+    assert "secret" not in shown
+
+
+def test_the_docstring_explains_every_option() -> None:
+    text = inspect.getdoc(Rowcall) or ""
+    assert [option for option in QueueOptions.__annotations__ if f"    {option}: " not in text] == []
+
+
+def test_every_method_has_a_docstring() -> None:
+    methods = [(name, member) for name, member in vars(Rowcall).items() if not name.startswith("_")]
+    assert [name for name, member in methods if not (member.__doc__ or "").strip()] == []
