@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowcall import Rowcall
-from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
@@ -26,6 +27,15 @@ REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[SHARED] = SharedPostgres()
+        if memory_has_room():
+            # processes are killed here, machines are not: no test needs to wait for a disk
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of collected tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -64,7 +64,7 @@ class PostgresServer:
     ) -> None:
         self._temporary: list[Path] = []
         if folder is None:
-            folder = self._temporary_folder(MEMORY if in_memory and _memory_has_room() else None)
+            folder = self._temporary_folder(MEMORY if in_memory and memory_has_room() else None)
         self._folder = folder.absolute()
         self._settings = dict(settings)
         self._tcp = tcp
@@ -239,5 +239,6 @@ def free_port() -> int:
     raise RuntimeError("found no free port")
 
 
-def _memory_has_room() -> bool:
+def memory_has_room() -> bool:
+    """Return whether a folder in memory can hold what the tests write."""
     return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED_BYTES
