@@ -219,7 +219,7 @@ def test_our_commits_notify_of_jobs_that_can_run_again(jobs: Rowcall, hearing: E
 
 
 def with_notification(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    monkeypatch.setattr(PostgresDialect, "hint", lambda dialect: Statement(sql, (), no_row))
+    monkeypatch.setattr(PostgresDialect, "notification", lambda dialect: Statement(sql, (), no_row))
 
 
 def write_in_every_way(jobs: Rowcall) -> list[Job]:

@@ -28,6 +28,7 @@ FAST_SETTINGS: Mapping[str, str] = {
     "full_page_writes": "off",
     "max_connections": "200",
     "max_wal_size": "256MB",
+    "shared_buffers": "16MB",  # less to look through when a database is dropped
 }
 # what PostgreSQL does by itself; for measuring
 DURABLE_SETTINGS: Mapping[str, str] = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
