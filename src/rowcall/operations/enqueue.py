@@ -19,7 +19,7 @@ from rowcall.operations.caller import OnCallerConnection, connection_for, open_t
 from rowcall.operations.enqueue_related import enqueue_related, written_job
 from rowcall.operations.steps import Blocking, EnsureSchema, Write
 from rowcall.queue import Operation, Queue, Step
-from rowcall.store.flows.enqueue import Order
+from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted, NewJob
@@ -103,7 +103,7 @@ def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object)
 
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     if not job.is_alone:
-        return (yield from enqueue_related(queue, [Order(job=job, payload=payload)], connection))[0]
+        return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
     connection = connection_for(queue, connection)
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
     member = Member(job, payload, queue.now_ms(), limits_text(job, shown))
@@ -139,8 +139,8 @@ def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection:
 
 def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
     if not job.is_alone:
-        orders = [Order(job=job, payload=payload) for payload in payloads]
-        return (yield from enqueue_related(queue, orders, connection))
+        related = [RelatedJob(job=job, payload=payload) for payload in payloads]
+        return (yield from enqueue_related(queue, related, connection))
     connection = connection_for(queue, connection)
     now_ms, limits = queue.now_ms(), limits_texts(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)

@@ -16,50 +16,50 @@ from rowcall.operations import blobs
 from rowcall.operations.caller import OnCallerConnection, connection_for, open_target, several_statements
 from rowcall.operations.steps import EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import Beside, Order, Placed, lock_keys, look_beside, place_orders
+from rowcall.store.flows.enqueue import Committed, Enqueued, RelatedJob, lock_keys, read_committed, write_related
 from rowcall.store.new_job import Inserted, NewJob
 
 _STATUSES = {status.value: status for status in Status}
 
 
-def enqueue_related(queue: Queue, orders: Sequence[Order], connection: object) -> Operation[list[Job]]:
+def enqueue_related(queue: Queue, related: Sequence[RelatedJob], connection: object) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue."""
-    wanted, connection = [with_key(order) for order in orders], connection_for(queue, connection)
+    wanted, connection = [with_key(item) for item in related], connection_for(queue, connection)
     if connection is None:
         yield from EnsureSchema()
         stored = yield from _stored(queue, wanted)
-        return _jobs(wanted, (yield from Write(place_orders, queue.dialect, stored, queue.now_ms())))
+        return _jobs(wanted, (yield from Write(write_related, queue.dialect, stored, queue.now_ms())))
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
     stored = yield from _stored(queue, wanted)
-    beside: Beside | None = None
-    if any(order.job.unique for order in stored):
+    committed: Committed | None = None
+    if any(item.job.unique for item in stored):
         seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
         if seen is not None:
-            beside = yield from Read(look_beside(queue.dialect, stored, seen, queue.now_ms()))
-    plan = place_orders(dialect, stored, queue.now_ms(), beside)
-    plan = blobs.on_caller_connection(dialect, [order.payload for order in stored], plan)
+            committed = yield from Read(read_committed(queue.dialect, stored, seen, queue.now_ms()))
+    plan = write_related(dialect, stored, queue.now_ms(), committed)
+    plan = blobs.on_caller_connection(dialect, [item.payload for item in stored], plan)
     return _jobs(wanted, (yield from OnCallerConnection(target, plan)))
 
 
-def _stored(queue: Queue, orders: Sequence[Order]) -> Operation[list[Order]]:
-    """Return the orders with references in place of large payloads."""
+def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[RelatedJob]]:
+    """Return the jobs with references in place of large payloads."""
     stored = []
-    for order in orders:
-        payload = yield from blobs.store(queue, order.job.type, order.payload)
-        stored.append(order if payload is order.payload else msgspec.structs.replace(order, payload=payload))
+    for item in related:
+        payload = yield from blobs.store(queue, item.job.type, item.payload)
+        stored.append(item if payload is item.payload else msgspec.structs.replace(item, payload=payload))
     return stored
 
 
-def with_key(order: Order) -> Order:
-    """Return the order with the key and the limits that follow from its arguments."""
-    if order.job.limited_by is not None:
-        order = msgspec.structs.replace(order, job=with_limits(order.job, order.payload))
-    job = order.job
+def with_key(item: RelatedJob) -> RelatedJob:
+    """Return the job with the key and the limits that follow from its arguments."""
+    if item.job.limited_by is not None:
+        item = msgspec.structs.replace(item, job=with_limits(item.job, item.payload))
+    job = item.job
     if job.key_of is None:
-        return order
-    arguments = payload_from_row(order.payload)
+        return item
+    arguments = payload_from_row(item.payload)
     try:
         key = job.key_of(**arguments)
     except TypeError as error:
@@ -69,18 +69,18 @@ def with_key(order: Order) -> Order:
         ) from error
     if problem := key_problem(key):
         raise InvalidOption("key", f"the function of {job.type!r} returned a key that {problem}")
-    return msgspec.structs.replace(order, job=msgspec.structs.replace(job, key=key, key_of=None))
+    return msgspec.structs.replace(item, job=msgspec.structs.replace(job, key=key, key_of=None))
 
 
-def _jobs(orders: Sequence[Order], placed: Sequence[Placed]) -> list[Job]:
-    return [_job(order, one) for order, one in zip(orders, placed, strict=True)]
+def _jobs(related: Sequence[RelatedJob], enqueued: Sequence[Enqueued]) -> list[Job]:
+    return [_job(item, one) for item, one in zip(related, enqueued, strict=True)]
 
 
-def _job(order: Order, placed: Placed) -> Job:
-    if placed.existing is not None:
-        return placed.existing
-    assert placed.inserted is not None
-    return written_job(order.job, payload_from_row(order.payload), placed.inserted)
+def _job(item: RelatedJob, enqueued: Enqueued) -> Job:
+    if enqueued.existing is not None:
+        return enqueued.existing
+    assert enqueued.inserted is not None
+    return written_job(item.job, payload_from_row(item.payload), enqueued.inserted)
 
 
 def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> Job:

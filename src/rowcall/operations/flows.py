@@ -26,7 +26,7 @@ from rowcall.operations.enqueue_related import enqueue_related
 from rowcall.operations.steps import Blocking, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
-from rowcall.store.flows.enqueue import Order
+from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.flows.queries import ChainFilter
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob
@@ -58,7 +58,7 @@ class Flow:
     def __init__(self, queue: Queue, connection: object = None) -> None:
         self._queue = queue
         self._connection = connection
-        self._orders: list[Order] = []
+        self._related: list[RelatedJob] = []
         self._nodes: list[Node] = []
         self._enqueued = False
 
@@ -75,7 +75,7 @@ class Flow:
             raise InvalidOption("calls", "a chain has at least one step")
         for call in calls:
             step_job(call)
-        first = len(self._orders)
+        first = len(self._related)
         node = self._add(calls[0], after, first, 0)
         for index, call in enumerate(calls[1:], start=1):
             node = self._add(call, node, first, index)
@@ -95,7 +95,7 @@ class Flow:
             raise _already_enqueued()
         self._enqueued = True
         try:
-            jobs = yield from enqueue_related(self._queue, self._traced_orders(), self._connection)
+            jobs = yield from enqueue_related(self._queue, self._traced(), self._connection)
         except RowcallError:  # nothing was written
             self._enqueued = False
             raise
@@ -124,8 +124,8 @@ class Flow:
             raise _already_enqueued()
         job = step_job(call)
         given = tuple(self._index_of(one) if isinstance(one, Node) else awaited_of(one) for one in one_or_more(after))
-        self._orders.append(Order(job=job, payload=call.payload, after=given, chain=chain, chain_index=index))
-        node = Node(self, len(self._orders) - 1)
+        self._related.append(RelatedJob(job=job, payload=call.payload, after=given, chain=chain, chain_index=index))
+        node = Node(self, len(self._related) - 1)
         self._nodes.append(node)
         return node
 
@@ -134,22 +134,22 @@ class Flow:
             raise InvalidOption("after", "names a job of another flow: enqueue that one first, and pass its jobs")
         return node.index
 
-    def _traced_orders(self) -> list[Order]:
+    def _traced(self) -> list[RelatedJob]:
         tracing = self._queue.tracing
         context = tracing.carried() if tracing is not None else None
         if context is None:
-            return self._orders
+            return self._related
         return [
-            msgspec.structs.replace(order, job=msgspec.structs.replace(order.job, trace_context=context))
-            for order in self._orders
+            msgspec.structs.replace(item, job=msgspec.structs.replace(item.job, trace_context=context))
+            for item in self._related
         ]
 
     def _written(self, jobs: list[Job]) -> list[Job]:
         ids = [job.id for job in jobs]
-        for node, order in zip(self._nodes, self._orders, strict=True):
+        for node, item in zip(self._nodes, self._related, strict=True):
             job = jobs[node.index]
-            if order.chain is not None:
-                job = msgspec.structs.replace(job, chain_id=ids[order.chain], chain_index=order.chain_index)
+            if item.chain is not None:
+                job = msgspec.structs.replace(job, chain_id=ids[item.chain], chain_index=item.chain_index)
             node.job = job
         return [node.job for node in self._nodes if node.job is not None]
 

@@ -21,7 +21,7 @@ from rowcall.operations.enqueue import bind_by_name
 from rowcall.operations.enqueue_related import with_key
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import Order
+from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob
 from rowcall.store.schedules import ticks as plans
@@ -113,7 +113,7 @@ def new_schedule(
     if len(call.payload) > longest:
         problem = f"{len(call.payload):,} characters are more than a schedule can hold ({longest:,})"
         raise InvalidArguments(task, f"{problem}; store the data elsewhere and pass a reference")
-    options = _options(with_key(Order(job=call.job, payload=call.payload)).job)
+    options = _options(with_key(RelatedJob(job=call.job, payload=call.payload)).job)
     entry = DeclaredSchedule(name=_checked_name(name), task=task, payload=call.payload, options=options, timing=timing)
     declared = queue.declared_schedules.get(entry.name)
     if declared is not None and not plans.alike(declared, entry):

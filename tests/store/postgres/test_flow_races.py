@@ -17,7 +17,7 @@ from rowcall.operations.enqueue import bind
 from rowcall.operations.steps import Write
 from rowcall.store.control.actions import cancel, delete
 from rowcall.store.flows.blockers import sweep
-from rowcall.store.flows.enqueue import Order, place_orders
+from rowcall.store.flows.enqueue import RelatedJob, write_related
 from rowcall.store.flows.queries import Blocker
 from rowcall.store.jobs.settle import Ended, Then, settle
 from rowcall.store.new_job import Awaited, NewJob
@@ -55,8 +55,8 @@ def settling(jobs: Rowcall, job: Job, transition: Transition = SUCCESS) -> Plan[
 
 def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[Any]:
     after = tuple(Awaited(Blocker(job.id, of_chain)) for job in blockers)
-    order = Order(job=NewJob(type="waiting", queue="waiting", after=after), payload="{}")
-    return place_orders(queue_of(jobs).dialect, [order], None)
+    waiting = RelatedJob(job=NewJob(type="waiting", queue="waiting", after=after), payload="{}")
+    return write_related(queue_of(jobs).dialect, [waiting], None)
 
 
 def swept(jobs: Rowcall) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that are written with an eye on others: with keys, after blockers, as chains and whole graphs."""
+"""Enqueues jobs that depend on others: with keys, after blockers, as chains and whole graphs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from rowcall.store.new_job import Awaited, Inserted, NewJob
 from rowcall.store.statement import Plan
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to be written. It waits for `job.after` and then `after`, in this order.
 
-    A number in `after` is the place of another order of the same call, which must be an earlier one. `chain` is the
-    place of the first step of the chain that it belongs to, of which it is step `chain_index`.
+    A number in `after` is the position of an earlier job of the same call. `chain` is the position of the first step of
+    its chain, of which it is step `chain_index`.
     """
 
     job: NewJob
@@ -50,8 +50,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     chain_index: int = 0
 
 
-class Placed(NamedTuple):
-    """What became of an order: a new row, or a job that was there already."""
+class Enqueued(NamedTuple):
+    """A new row, or the job that already has the key."""
 
     inserted: Inserted | None
     existing: Job | None = None
@@ -61,76 +61,78 @@ Holders = dict[tuple[str, str], Job]
 """Jobs that hold a type's keys."""
 
 
-class Beside(NamedTuple):
-    """What is committed, where the transaction of the caller's began too early to see it.
+class Committed(NamedTuple):
+    """Committed jobs that the caller's transaction cannot see, because it began too early.
 
-    `changed` are jobs that it sees as they no longer are: it cannot change them any more.
+    `changed` are jobs of which it sees an old version: it cannot change them.
     """
 
     holders: Holders
     changed: frozenset[int]
 
 
-def lock_keys(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders | None]:
-    """Have the keys to ourselves; gives who is seen to hold them, unless that is all there is to see."""
+def lock_keys(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders | None]:
+    """Lock the keys. Return the holders that this transaction sees; None if it sees all committed jobs."""
     yield from dialect.ask(BEGIN_WRITING)
-    groups = keyed(orders)
+    groups = keyed(related)
     for (kind, _), by_key in groups.items():
         yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
     if not groups or (yield from sees_all(dialect)):
         return None
-    return (yield from _holders(dialect, orders, now_ms))
+    return (yield from _holders(dialect, related, now_ms))
 
 
-def look_beside(dialect: Dialect, orders: Sequence[Order], seen: Holders, now_ms: int | None) -> Plan[Beside]:
-    """Who holds the keys in truth; read beside the caller's transaction."""
-    holders = yield from _holders(dialect, orders, now_ms)
+def read_committed(
+    dialect: Dialect, related: Sequence[RelatedJob], seen: Holders, now_ms: int | None
+) -> Plan[Committed]:
+    """Return the committed holders of the keys, read outside the caller's transaction."""
+    holders = yield from _holders(dialect, related, now_ms)
     seen_jobs = {job.id: job for job in seen.values()}
-    committed = (yield from get_all(dialect, sorted(seen_jobs))) if seen_jobs else {}
-    return Beside(holders, frozenset(job.id for job in committed.values() if job != seen_jobs[job.id]))
+    current = (yield from get_all(dialect, sorted(seen_jobs))) if seen_jobs else {}
+    return Committed(holders, frozenset(job.id for job in current.values() if job != seen_jobs[job.id]))
 
 
-def _holders(dialect: Dialect, orders: Sequence[Order], now_ms: int | None) -> Plan[Holders]:
+def _holders(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders]:
     found: Holders = {}
-    for (kind, unique), by_key in keyed(orders).items():
+    for (kind, unique), by_key in keyed(related).items():
         holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
         jobs = (yield from get_all(dialect, [holder.job_id for holder in holders])) if holders else {}
         found.update({(kind, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
     return found
 
 
-def place_orders(
-    dialect: Dialect, orders: Sequence[Order], now_ms: int | None, beside: Beside | None = None
-) -> Plan[list[Placed]]:
-    """Write all of them or none. What is refused is refused before anything is written."""
-    if not orders:
+def write_related(
+    dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None, committed: Committed | None = None
+) -> Plan[list[Enqueued]]:
+    """Write all jobs or none. Every check comes before the first write."""
+    if not related:
         return []
     yield from dialect.ask(BEGIN_WRITING)
-    standing = yield from _standing(dialect, orders)
-    taken = yield from _take_keys(dialect, orders, beside, now_ms)
-    new = [place for place in range(len(orders)) if place not in taken]
+    standing = yield from _standing(dialect, related)
+    taken = yield from _take_keys(dialect, related, committed, now_ms)
+    new = [position for position in range(len(related)) if position not in taken]
     inserted: dict[int, Inserted] = {}
     if new:
-        rows = yield from insert_each(dialect, [(_job_of(orders[p]), orders[p].payload) for p in new], now_ms)
+        rows = yield from insert_each(dialect, [(_job_of(related[p]), related[p].payload) for p in new], now_ms)
         inserted = dict(zip(new, rows, strict=True))
-        yield from refer_to(dialect, [orders[p].payload for p in new], [row.id for row in rows])
-        yield from _mark_chains(dialect, orders, inserted)
-        inserted = yield from _wait(dialect, orders, inserted, standing, now_ms)
+        yield from refer_to(dialect, [related[p].payload for p in new], [row.id for row in rows])
+        yield from _mark_chains(dialect, related, inserted)
+        inserted = yield from _wait(dialect, related, inserted, standing, now_ms)
     existing = yield from _existing(dialect, taken, inserted)
-    return [Placed(inserted.get(place), existing.get(place)) for place in range(len(orders))]
+    return [Enqueued(inserted.get(position), existing.get(position)) for position in range(len(related))]
 
 
 # blockers
 
 
-def _job_of(order: Order) -> NewJob:
-    if order.job.after or order.after:
-        return msgspec.structs.replace(order.job, blocked=True)
-    return order.job
+def _job_of(item: RelatedJob) -> NewJob:
+    if item.job.after or item.after:
+        return msgspec.structs.replace(item.job, blocked=True)
+    return item.job
 
 
-def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, Standing]]:
-    given_after = [one for order in orders for one in (*order.job.after, *order.after)]
+def _standing(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Blocker, Standing]]:
+    given_after = [one for item in related for one in (*item.job.after, *item.after)]
     awaited = {one.blocker: one for one in given_after if not isinstance(one, int)}
     if not awaited:
         return {}
@@ -147,24 +149,24 @@ def _standing(dialect: Dialect, orders: Sequence[Order]) -> Plan[dict[Blocker, S
 
 
 def _is_same(given: Awaited, found: Standing) -> bool:
-    """A job of another database may have the id of one that is here."""
+    """Return whether both are the same job: a job of another database may have the same id."""
     return given.type in (None, found.type) and given.created_at_ms in (None, found.created_at_ms)
 
 
 def _wait(
     dialect: Dialect,
-    orders: Sequence[Order],
+    related: Sequence[RelatedJob],
     inserted: dict[int, Inserted],
     standing: dict[Blocker, Standing],
     now_ms: int | None,
 ) -> Plan[dict[int, Inserted]]:
-    """Write what each waits for; what has ended already counts at once."""
+    """Write the edges, and resolve those whose blockers have already ended."""
     edges: list[Edge] = []
     over: list[tuple[int, int]] = []
-    for place, row in inserted.items():
-        order = orders[place]
-        on_failure = order.job.on_blocker_failure
-        after = (*order.job.after, *order.after)
+    for position, row in inserted.items():
+        item = related[position]
+        on_failure = item.job.on_blocker_failure
+        after = (*item.job.after, *item.after)
         blockers = [Blocker(inserted[one].id) if isinstance(one, int) else one.blocker for one in after]
         for number, blocker in enumerate(dict.fromkeys(blockers)):
             unsure = int(blocker in standing and not dialect.one_writer)
@@ -179,14 +181,16 @@ def _wait(
     (ended,) = yield from dialect.ask(ENDS_OF, over)
     yield from resolve(dialect, ended, now_ms)
     written = yield from get_all(dialect, [row.id for row in inserted.values()])
-    return {place: msgspec.structs.replace(row, status=str(written[row.id].status)) for place, row in inserted.items()}
+    return {
+        position: msgspec.structs.replace(row, status=str(written[row.id].status)) for position, row in inserted.items()
+    }
 
 
-def _mark_chains(dialect: Dialect, orders: Sequence[Order], inserted: dict[int, Inserted]) -> Plan[None]:
+def _mark_chains(dialect: Dialect, related: Sequence[RelatedJob], inserted: dict[int, Inserted]) -> Plan[None]:
     steps = [
-        (row.id, inserted[chain].id, orders[place].chain_index)
-        for place, row in inserted.items()
-        if (chain := orders[place].chain) is not None
+        (row.id, inserted[chain].id, related[position].chain_index)
+        for position, row in inserted.items()
+        if (chain := related[position].chain) is not None
     ]
     if steps:
         yield from dialect.ask(MARK_CHAINS, steps)
@@ -195,57 +199,55 @@ def _mark_chains(dialect: Dialect, orders: Sequence[Order], inserted: dict[int, 
 # keys
 
 
-class _Claim(NamedTuple):
-    """A key that is taken: by a job that is there, or by an earlier order of the same call."""
+class _Taken(NamedTuple):
+    """A key that is taken: by an existing job, or by another job of the same call."""
 
     job_id: int | None = None
-    order: int | None = None
+    position: int | None = None
     hidden: Job | None = None
 
 
-def keyed(orders: Sequence[Order]) -> dict[tuple[str, Unique], dict[str, list[int]]]:
-    """The places of the orders that have keys, by what makes them duplicates, and by key."""
+def keyed(related: Sequence[RelatedJob]) -> dict[tuple[str, Unique], dict[str, list[int]]]:
+    """Return the positions of jobs with keys, by type and rule of uniqueness, and by key."""
     groups: dict[tuple[str, Unique], dict[str, list[int]]] = {}
-    for place, order in enumerate(orders):
-        if order.job.unique is not None and order.job.key is not None:
-            by_key = groups.setdefault((order.job.type, order.job.unique), {})
-            by_key.setdefault(order.job.key, []).append(place)
+    for position, item in enumerate(related):
+        if item.job.unique is not None and item.job.key is not None:
+            by_key = groups.setdefault((item.job.type, item.job.unique), {})
+            by_key.setdefault(item.job.key, []).append(position)
     return groups
 
 
 def _take_keys(
-    dialect: Dialect, orders: Sequence[Order], beside: Beside | None, now_ms: int | None
-) -> Plan[dict[int, _Claim]]:
-    """Which orders are duplicates, and of what. Waiting jobs that are to be replaced are replaced here."""
-    taken: dict[int, _Claim] = {}
-    for (kind, unique), by_key in keyed(orders).items():
+    dialect: Dialect, related: Sequence[RelatedJob], committed: Committed | None, now_ms: int | None
+) -> Plan[dict[int, _Taken]]:
+    """Return which positions are duplicates, and of what. `on_duplicate="replace"` replaces waiting jobs here."""
+    taken: dict[int, _Taken] = {}
+    for (kind, unique), by_key in keyed(related).items():
         yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
         holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
         held = {holder.key: holder for holder in holders}
-        out_of_sight: dict[str, Job] = {}
-        if beside is not None:
-            true = {key: beside.holders[kind, key] for key in by_key if (kind, key) in beside.holders}
-            held = {key: holder for key, holder in held.items() if not _has_lost(holder, true.get(key), beside)}
-            out_of_sight = {
-                key: job for key, job in true.items() if key not in held or held[key].job_id in beside.changed
-            }
-            _refuse_hidden(kind, unique, out_of_sight)
+        hidden: dict[str, Job] = {}
+        if committed is not None:
+            true = {key: committed.holders[kind, key] for key in by_key if (kind, key) in committed.holders}
+            held = {key: holder for key, holder in held.items() if not _has_lost(holder, true.get(key), committed)}
+            hidden = {key: job for key, job in true.items() if key not in held or held[key].job_id in committed.changed}
+            _refuse_hidden(kind, unique, hidden)
         if unique.on_duplicate == "raise":
             _refuse_duplicates(kind, by_key, {key: holder.job_id for key, holder in held.items()})
         replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
         if unique.on_duplicate == "replace":
-            given = {replaceable[key]: _replacement(replaceable[key], orders[by_key[key][-1]]) for key in replaceable}
+            given = {replaceable[key]: _replacement(replaceable[key], related[by_key[key][-1]]) for key in replaceable}
             replaced = (yield from _replace(dialect, given, now_ms)) if given else set()
-            yield from _record_replaced(dialect, orders, by_key, replaceable, replaced, now_ms)
+            yield from _record_replaced(dialect, related, by_key, replaceable, replaced, now_ms)
             held = {key: holder for key, holder in held.items() if holder.job_id in replaced}
-        for key, places in by_key.items():
-            if key in out_of_sight:
-                taken.update(dict.fromkeys(places, _Claim(hidden=out_of_sight[key])))
+        for key, positions in by_key.items():
+            if key in hidden:
+                taken.update(dict.fromkeys(positions, _Taken(hidden=hidden[key])))
             elif key in held:
-                taken.update(dict.fromkeys(places, _Claim(held[key].job_id)))
+                taken.update(dict.fromkeys(positions, _Taken(held[key].job_id)))
             else:
-                chosen = places[-1] if unique.on_duplicate == "replace" else places[0]
-                taken.update(dict.fromkeys((p for p in places if p != chosen), _Claim(order=chosen)))
+                chosen = positions[-1] if unique.on_duplicate == "replace" else positions[0]
+                taken.update(dict.fromkeys((p for p in positions if p != chosen), _Taken(position=chosen)))
     return taken
 
 
@@ -255,9 +257,9 @@ def _key_holders(
     return (yield from dialect.ask(KEY_HOLDERS, now_ms, kind, sorted(keys), unique.scope, unique.window_ms))[0]
 
 
-def _has_lost(holder: Holder, true: Job | None, beside: Beside) -> bool:
-    """Whether it no longer holds its key, although it is seen to."""
-    return holder.job_id in beside.changed and (true is None or true.id != holder.job_id)
+def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:
+    """Return whether it no longer holds its key, although the transaction sees that it does."""
+    return holder.job_id in committed.changed and (true is None or true.id != holder.job_id)
 
 
 def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
@@ -273,17 +275,17 @@ def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
 
 
 def _refuse_duplicates(kind: str, by_key: dict[str, list[int]], held: dict[str, int]) -> None:
-    for key, places in by_key.items():
+    for key, positions in by_key.items():
         if key in held:
             raise DuplicateJob(kind, key, held[key])
-        if len(places) > 1:
+        if len(positions) > 1:
             raise InvalidOption("key", f"{kind}: two jobs of one call have the key {key!r}")
 
 
-def _replacement(job_id: int, order: Order) -> Replacement:
-    job = order.job
+def _replacement(job_id: int, item: RelatedJob) -> Replacement:
+    job = item.job
     times = (job.run_at_ms, job.delay_ms, job.expires_at_ms, job.expires_in_ms)
-    return Replacement(job_id, order.payload, *times, job.limits)
+    return Replacement(job_id, item.payload, *times, job.limits)
 
 
 def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
@@ -295,7 +297,7 @@ def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None
 
 def _record_replaced(
     dialect: Dialect,
-    orders: Sequence[Order],
+    related: Sequence[RelatedJob],
     by_key: dict[str, list[int]],
     replaceable: dict[str, int],
     replaced: set[int],
@@ -303,18 +305,18 @@ def _record_replaced(
 ) -> Plan[None]:
     for key, job_id in replaceable.items():
         if job_id in replaced:
-            yield from refer_to(dialect, [orders[by_key[key][-1]].payload], [job_id])
+            yield from refer_to(dialect, [related[by_key[key][-1]].payload], [job_id])
             yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "REPLACED", None, f"key {key}")
 
 
-def _existing(dialect: Dialect, taken: dict[int, _Claim], inserted: dict[int, Inserted]) -> Plan[dict[int, Job]]:
+def _existing(dialect: Dialect, taken: dict[int, _Taken], inserted: dict[int, Inserted]) -> Plan[dict[int, Job]]:
     ids = {
-        place: claim.job_id if claim.order is None else inserted[claim.order].id
-        for place, claim in taken.items()
+        position: claim.job_id if claim.position is None else inserted[claim.position].id
+        for position, claim in taken.items()
         if claim.hidden is None
     }
-    jobs = {place: claim.hidden for place, claim in taken.items() if claim.hidden is not None}
+    jobs = {position: claim.hidden for position, claim in taken.items() if claim.hidden is not None}
     if ids:
         found = yield from get_all(dialect, sorted({job_id for job_id in ids.values() if job_id is not None}))
-        jobs.update({place: found[job_id] for place, job_id in ids.items() if job_id in found})
-    return {place: msgspec.structs.replace(job, duplicate=True) for place, job in jobs.items()}
+        jobs.update({position: found[job_id] for position, job_id in ids.items() if job_id in found})
+    return {position: msgspec.structs.replace(job, duplicate=True) for position, job in jobs.items()}

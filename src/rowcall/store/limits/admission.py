@@ -151,10 +151,10 @@ class Admission:
 
     def admit(self, dialect: Dialect, ready: Sequence[Ready], reserve: Reserve) -> Plan[list[Ready]]:
         """Return the jobs that may be claimed now, in order; jobs whose key is full are held."""
-        wishes = yield from self._examine(dialect, ready, self.unread)
+        needs = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
-            entries = wishes.get(job.id)
+            entries = needs.get(job.id)
             if entries is None:
                 continue
             rooms = [self._rooms[entry.key] for entry in entries if entry.key in self._rooms]
@@ -174,7 +174,7 @@ class Admission:
             self._ours += [job_id for _, job_id, _ in slots]
             yield from self._record_starts(dialect, {key for key, _, _ in slots})
         if full:
-            yield from self._hold(dialect, full, wishes)
+            yield from self._hold(dialect, full, needs)
         return admitted
 
     def sift(self, dialect: Dialect, queue: str, types: Sequence[str], taken: set[int]) -> Plan[None]:
@@ -182,29 +182,29 @@ class Admission:
         while not self.enough:
             ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE, self._now_ms)
             ahead = [job for job in ahead if job.id not in taken]
-            wishes = yield from self._examine(dialect, ahead, Unread())
+            needs = yield from self._examine(dialect, ahead, Unread())
             full = [
                 job
                 for job in ahead
-                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in wishes.get(job.id, ()))
+                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in needs.get(job.id, ()))
             ]
             before = self.held
             if full:
-                yield from self._hold(dialect, full, wishes)
+                yield from self._hold(dialect, full, needs)
             if self.held - before < len(ahead) or not ahead:
                 return
 
     def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[JobLimit]]]:
         """Lock and count the keys of these jobs that are not known yet; a job that cannot be read has no keys."""
         try:
-            wishes = {job.id: self.declared.of(job) for job in ready}
+            needs = {job.id: self.declared.of(job) for job in ready}
         except Exception:  # one of them cannot be read: find out which
             read = {job.id: unread.read(job, "the column limits", self.declared.of) for job in ready}
-            wishes = {job_id: wish for job_id, wish in read.items() if wish is not None}
+            needs = {job_id: need for job_id, need in read.items() if need is not None}
         entries: dict[str, JobLimit] = {}
         strictest: dict[str, Numbers] = {}
-        for wish in wishes.values():
-            for entry in wish:
+        for need in needs.values():
+            for entry in need:
                 first = entries.setdefault(entry.key, entry)
                 if entry is not first and entry != first:  # rows of processes that do not agree
                     known = strictest.get(entry.key, first.numbers)
@@ -230,9 +230,9 @@ class Admission:
                 if room.numbers != numbers:
                     room.numbers = room.numbers.strictest(numbers)
         self.left |= not self._foreign.isdisjoint(entries)
-        wanted = Counter([entry.key for wish in wishes.values() for entry in wish])
+        wanted = Counter([entry.key for need in needs.values() for entry in need])
         yield from load_starts(dialect, {key: self._rooms[key] for key in entries if key in self._rooms}, wanted)
-        return wishes
+        return needs
 
     def _record_starts(self, dialect: Dialect, keys: set[str]) -> Plan[None]:
         rated = {key: self._rooms[key] for key in sorted(keys) if self._rooms[key].numbers.rate is not None}
@@ -245,12 +245,12 @@ class Admission:
         if old:
             yield from dialect.ask(DROP_STARTS, list(old.items()))
 
-    def _hold(self, dialect: Dialect, full: Sequence[Ready], wishes: Mapping[int, list[JobLimit]]) -> Plan[None]:
+    def _hold(self, dialect: Dialect, full: Sequence[Ready], needs: Mapping[int, list[JobLimit]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
         taken = {
             entry.key: self._rooms[entry.key].used
             for job in full
-            for entry in wishes[job.id]
+            for entry in needs[job.id]
             if entry.key in self._rooms and self._rooms[entry.key].has_no_slot
         }
         steady = (yield from steady_slots(dialect, taken, self._ours)) if taken else {}
@@ -258,7 +258,7 @@ class Admission:
         spare: Counter[str] = Counter()
         openings: dict[str, int] = {}
         for job in full:
-            keys = [entry.key for entry in wishes[job.id] if entry.key in self._rooms]
+            keys = [entry.key for entry in needs[job.id] if entry.key in self._rooms]
             key = next((key for key in keys if self._stays_full(key, steady)), None)
             if key is None:
                 self.left = True

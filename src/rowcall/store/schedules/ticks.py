@@ -14,7 +14,7 @@ from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.enqueue import Order, place_orders
+from rowcall.store.flows.enqueue import RelatedJob, write_related
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.schedules.queries import (
     DUE_SCHEDULES,
@@ -75,12 +75,12 @@ def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor:
     if job.is_alone:
         inserted: Inserted | None = yield from dialect.insert(job, row.payload, now_ms)
     else:
-        (placed,) = yield from place_orders(dialect, [Order(job=job, payload=row.payload)], now_ms)
-        if placed.existing is not None:
+        (enqueued,) = yield from write_related(dialect, [RelatedJob(job=job, payload=row.payload)], now_ms)
+        if enqueued.existing is not None:
             if actor is not None:  # a person did it: show that on the job
-                yield from dialect.ask(RECORD_EVENTS, now_ms, [placed.existing.id], event, actor, row.name)
-            return Made(placed.existing.id, duplicate=True)
-        inserted = placed.inserted
+                yield from dialect.ask(RECORD_EVENTS, now_ms, [enqueued.existing.id], event, actor, row.name)
+            return Made(enqueued.existing.id, duplicate=True)
+        inserted = enqueued.inserted
     assert inserted is not None
     yield from dialect.ask(RECORD_EVENTS, now_ms, [inserted.id], event, actor, row.name)
     return Made(inserted.id)
