@@ -279,9 +279,9 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule()
     def thin_out(self) -> None:
         self._step()
-        while queue_of(self.jobs).run(Write(lambda: folding.thin_out(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: folding.fold_minutes(queue_of(self.jobs).dialect, self.now_ms))):
             pass
-        while queue_of(self.jobs).run(Write(lambda: folding.forget(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: folding.prune_history(queue_of(self.jobs).dialect, self.now_ms))):
             pass
 
     @rule()

@@ -40,7 +40,7 @@ def tidy_up(jobs: Rowcall) -> None:
         Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
     ):
         pass
-    while queue_of(jobs).run(Write(lambda: folding.thin_out(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
+    while queue_of(jobs).run(Write(lambda: folding.fold_minutes(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
         pass
 
 
@@ -64,7 +64,9 @@ def test_what_a_clock_that_was_ahead_has_left_is_in_no_window_and_is_forgotten(j
     clock.jump(-364 * 24 * HOUR)
     assert jobs.stats().pace.succeeded == 0
     assert jobs.stats().pace.arrived == 0
-    assert queue_of(jobs).run(Write(lambda: folding.forget(queue_of(jobs).dialect, queue_of(jobs).now_ms()))) == 1
+    assert (
+        queue_of(jobs).run(Write(lambda: folding.prune_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))) == 1
+    )
 
 
 def test_of_very_many_arrivals_the_last_tell_the_rate_though_some_are_gone(

@@ -137,8 +137,8 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
     """Fold tallies, merge old history, delete expired waiters, starts and held jobs, and repair counters."""
     steps: list[MakePlan[object]] = [
         lambda: folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms()),
-        lambda: folding.thin_out(queue.dialect, queue.now_ms()),
-        lambda: folding.forget(queue.dialect, queue.now_ms()),
+        lambda: folding.fold_minutes(queue.dialect, queue.now_ms()),
+        lambda: folding.prune_history(queue.dialect, queue.now_ms()),
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
         lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),
         lambda: drop_stale(queue.dialect),

@@ -55,7 +55,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     key: str | None = None
     limits: str | None = None
     limited_by: tuple[TaskLimit, ...] | None = None
-    """What `limits` is made of once there is a payload; None where that is left to whoever claims the job."""
+    """What `limits` is made of once there is a payload; None where the claimer works it out."""
     unique: Unique | None = None
     key_of: KeyOf | None = None
     after: tuple[Awaited, ...] = ()

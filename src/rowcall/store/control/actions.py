@@ -124,7 +124,7 @@ def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None,
 def cancel_locked(
     dialect: Dialect, jobs: Sequence[Job], reason: str | None, actor: str | None, now_ms: int | None
 ) -> Plan[int]:
-    """`cancel`, of locked jobs that have not finished; gives of how many it was news."""
+    """Cancel locked jobs that have not finished, and return how many changed."""
     waiting = [job for job in jobs if job.status in WAITING]
     running = [job.id for job in jobs if job.status is Status.RUNNING]
     if waiting:

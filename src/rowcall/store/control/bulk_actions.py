@@ -1,4 +1,4 @@
-"""What people do to all jobs that fit a filter: some hundred at a time, so that nobody else waits for long."""
+"""What people do to all jobs that fit a filter, in batches, so that no other transaction waits for long."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
 
 
 def _one_of_each_key(jobs: Sequence[Job]) -> list[Job]:
-    """Those that ended first before the others, and of those that share a key the first alone."""
+    """Return the jobs by the time of their end, and only the first of each key."""
     kept: dict[object, Job] = {}
     for job in sorted(jobs, key=_end_of):
         kept.setdefault(job.id if job.key is None else (job.type, job.key), job)

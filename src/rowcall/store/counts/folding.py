@@ -1,6 +1,6 @@
-"""What somebody has to do now and then: fold what was counted, thin out history, delete what was kept long enough.
+"""Fold tallies and old minutes, and prune history and jobs.
 
-Each plan is one short transaction. It may be run by many at once, and stopped between any two.
+Each plan is one short transaction. Many processes may run it at once, and stop between any two.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 
 def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
-    """Move tallies of past minutes (or all of them) into totals and history; gives how many were moved."""
+    """Move tallies of past minutes (or all of them) into totals and history, and return how many."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
     taken = yield from dialect.ask(TAKE_TALLIES, before_ms, FOLDED_AT_ONCE)
@@ -64,8 +64,8 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
     return len(taken)
 
 
-def thin_out(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Make hours of minutes that are two days old; gives how many rows that touched."""
+def fold_minutes(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Fold minutes that are two days old into hours, and return how many minutes."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     # whole hours only: what is taken together becomes one row
     taken = yield from dialect.ask(TAKE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
@@ -74,7 +74,7 @@ def thin_out(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     return len(taken)
 
 
-def forget(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     # a clock that was ahead has left history in the future
     future = yield from dialect.change(PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
@@ -98,16 +98,16 @@ def merged(past: list[Past], span_ms: int) -> list[Past]:
 
 
 def _bounded(jobs: int) -> int:
-    """As many as the columns take: plain SQL may have counted more."""
+    """Return a number that fits the column: plain SQL may have counted more."""
     return max(-MOST_COUNTED, min(MOST_COUNTED, jobs))
 
 
 def prune(
     dialect: Dialect, group: Group, rules: Rules, limit: int, go_on: Callable[[], bool], now_ms: int | None
 ) -> Plan[int]:
-    """Delete some of a group that were kept long enough, oldest first; gives how many.
+    """Delete jobs of a group whose time is over, oldest first, and return how many.
 
-    Some at a time, as long as it may go on: of those with much to them, few are many.
+    It deletes in small batches until `go_on()` returns false: one job with a long history can cost as much as hundreds.
     """
     keep = rules.keep_seconds(*group)
     if keep is None:

@@ -1,4 +1,4 @@
-"""What follows from the end of attempts: jobs that waited for it, places that came free under a limit."""
+"""What follows from the end of attempts: jobs that waited for it, slots that came free under a limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def follow(
     now_ms: int | None,
     freed: Collection[tuple[int, int | None]] | None = None,
 ) -> Plan[bool]:
-    """Do what follows from these jobs' attempts having ended; gives whether that made any job ready.
+    """Do what follows from the end of these jobs' attempts, and return whether that made any job ready.
 
     `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as somebody settled
     them by hand: then the slots of workers are not freed.

@@ -34,7 +34,7 @@ class Heeded(msgspec.Struct):
 
 
 def heed(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Heeded]:
-    """Whatever was to become of attempts other than success: where somebody asked for the end, it is the end."""
+    """Turn settlements other than success into cancellations where the job has a cancel request."""
     concerned = [(row.id, row.lease) for row in settlements if row.status != Status.CANCELLED]
     asked = (yield from cancel_requests(dialect, concerned)) if concerned else []
     if not asked:

@@ -71,10 +71,10 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct):
-    """What a round brought; those in `riding` join the batch of one that was started, and those in `unread` have
-    failed, as their rows cannot be read. `more` says that another round would find something at once, `stuck` that
-    what is due is in somebody else's hands, `left` that so is the limit of some jobs, for a moment. `slot_wanted` says
-    that the next job of some queue cannot wait in the buffer and needs a free slot: nothing behind it was claimed.
+    """What a round claimed. Jobs in `riding` join a batch that was started; jobs in `unread` have failed because their
+    rows cannot be read. `more`: another round would find something at once. `stuck`: another transaction has locked
+    what is due. `left`: another transaction has locked the limit of some jobs. `slot_wanted`: the next job of some queue may
+    not wait in the buffer and needs a free slot; nothing behind it was claimed.
     """
 
     work: Work
@@ -124,7 +124,7 @@ def round_of_work(
 
 
 def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
-    """A claim without a worker process: those whose lease ran out come first, as nobody else may be looking."""
+    """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, now_ms)
     (work,) = yield from dialect.ask(FIND_WORK, now_ms, None)
     return (yield from _take(dialect, appetite, work, now_ms))
@@ -179,7 +179,7 @@ def _take_shares(
     admission: Admission,
     now_ms: int | None,
 ) -> Plan[list[str]]:
-    """Take an equal share of each queue; gives the queues that may have more, while there is room for it."""
+    """Claim an equal share of each queue, and return the queues that may have more, while there is room."""
     already = len(taken.started), len(taken.buffered), len(taken.riding)
     plenty: list[str] = []
     for position, queue in enumerate(queues):

@@ -12,7 +12,7 @@ from rowcall.store.statement import Plan
 
 
 class Member(NamedTuple):
-    """One enqueue among those that share a commit."""
+    """One enqueue of several that share a commit."""
 
     job: NewJob
     payload: str

@@ -115,7 +115,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class InUse(NamedTuple):
-    """Whether any job waits for another, runs under a limit, or has somebody who waits for its end: mostly none."""
+    """Whether any job waits for another, runs under a limit, or has a waiter: mostly none."""
 
     edges: bool
     slots: bool
@@ -123,7 +123,7 @@ class InUse(NamedTuple):
 
 
 class Peek(NamedTuple):
-    """The cheapest answer to "is there anything?": for those who are asked often and mostly in vain."""
+    """The cheapest check for work: it runs after every commit of another process."""
 
     now_ms: int
     any_ready: bool

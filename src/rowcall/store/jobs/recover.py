@@ -31,7 +31,7 @@ UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest
 
 
 class Recovery(NamedTuple):
-    """How many jobs were given back, and whether that was all."""
+    """How many jobs were recovered, and whether that was all."""
 
     jobs: int
     done: bool
@@ -45,12 +45,11 @@ def recover_worker(
     *,
     beat: int | None = None,
 ) -> Plan[Recovery]:
-    """Give back what a lost worker owned, some at a time, and strike it off once it owns nothing.
+    """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
 
-    `begun` holds (id, lease) of those whose handlers had begun, and how many milliseconds ago, from the file that it
-    kept; None where there is no such file, and the rows must do: they say what went into a free slot, and of the rest
-    what ran for long.
-    A worker that is only silent is spared if its `beat` has changed since it was seen.
+    `begun` has the attempts (ids and leases) whose handlers had begun, and how many milliseconds ago, from its liveness
+    file. None where there is no such file: then the rows tell which jobs went into a free slot or ran for long.
+    A worker that is only silent is spared if its heartbeat has changed since `beat` was read.
     """
     if not (yield from dialect.ask(LOCK_WORKER, worker, beat)):
         return Recovery(0, done=False)
@@ -87,12 +86,12 @@ def retire(dialect: Dialect, worker: str) -> Plan[None]:
     yield from free_worker(dialect, worker)
 
 
-def give_back_unknown(
+def release_unknown(
     dialect: Dialect, worker: str, held: Collection[tuple[int, int]], now_ms: int | None
 ) -> Plan[set[tuple[int, int]]]:
-    """After a commit whose reply was lost: give back what it claimed and nobody knows of; gives all that is owned.
+    """After a commit whose reply was lost: release what it claimed, and return all that the worker owns.
 
-    `held` has (id, lease) of all that the worker knows to be its own.
+    `held` has the attempts (ids and leases) that the worker knows about.
     """
     owned = yield from dialect.ask(RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]

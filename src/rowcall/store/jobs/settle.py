@@ -59,7 +59,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Written(NamedTuple):
-    """The ids that were still ours, and what became of those that somebody had asked to cancel meanwhile."""
+    """The ids whose leases were current, and the transitions of those that had a cancel request."""
 
     live: set[int]
     cancelled: dict[int, Transition]
@@ -76,7 +76,7 @@ def settle(
     now_ms: int | None,
     freed: Collection[tuple[int, int]] | None = None,
 ) -> Plan[set[int]]:
-    """Write what ended, and what follows from it; gives back the ids that were still ours, of which alone it speaks.
+    """Settle attempts, do what follows, and return the ids whose leases were current.
 
     `freed`: see `follow`.
     """
@@ -103,7 +103,7 @@ def write_ended(
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
     if len({row.id for row in rows}) < len(rows):
-        # one job twice, after we were taken for lost: leases never fall, so the lower one is nobody's
+        # one job twice, after this worker was declared lost: leases never fall, so the lower one is void
         rows = list({row.id: row for row in rows}.values())
     going_on = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
     if going_on:
@@ -184,10 +184,10 @@ def complete(
     now_ms: int | None,
     then: Then | None = None,
 ) -> Plan[None]:
-    """Settle a success inside the caller's own transaction; `LeaseLost` where it is no longer the caller's.
+    """Settle a success inside the caller's transaction; raise `LeaseLost` where the lease is not current.
 
-    What goes on from it is written along. Others that wait are seen to here only where nobody else can write: else
-    their rows would be locked for as long as the caller likes.
+    The next step is written in the same transaction. Jobs that wait for this one are unblocked here only where there is
+    one writer: elsewhere their rows would stay locked for as long as the caller's transaction lasts.
     """
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
@@ -214,8 +214,8 @@ def complete(
 
 
 class Completions(NamedTuple):
-    """Of attempts that were completed in transactions of their handlers': those that are committed, that were rolled
-    back, and that are undecided. All others were no longer ours.
+    """Attempts that were completed in transactions of their handlers: committed, rolled back, undecided. The leases of
+    all others were not current.
     """
 
     committed: set[int]
@@ -265,7 +265,7 @@ def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int |
 
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
-    """`JobCancelled` where somebody has asked for its end: the lease is not renewed then."""
+    """Renew the lease; raise `JobCancelled` where the job has a cancel request."""
     if not (yield from dialect.ask(HEARTBEAT, now_ms, job_id, lease)):
         raise LeaseLost(job_id)
     for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):

@@ -10,7 +10,7 @@ from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
 
-# plain SQL may have put the highest number there: such a job harms nobody but itself
+# plain SQL may have put the highest number there: such a job harms only itself
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _READY_COLUMNS = ", ".join(
     [
@@ -135,7 +135,7 @@ insert_many = f"""
 
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")
-# waits for whoever is about to declare this worker lost, and is told the outcome
+# waits for a transaction that is about to declare this worker lost, and sees its outcome
 find_work_and_lock = _find_work(
     "select from held", ", held as (select 1 from <worker> where name = $2::text for key share)"
 )
@@ -308,7 +308,7 @@ register_worker = """
     select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
 set_served = "update <worker> set served = $2::text::jsonb where name = $1::text"
 mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
-# who has written to the table and not committed yet may have decided to tell nobody before we said that we listen
+# a transaction that has written jobs and not committed yet may not have seen that this worker listens
 open_writers = """
     select distinct virtualtransaction from pg_locks
     where locktype = 'relation' and relation = to_regclass('<job>') and mode = 'RowExclusiveLock' and granted
@@ -357,7 +357,7 @@ orphans = f"""
     select * from (
       select {_OWNED_COLUMNS} from <job> as job
       where status = <running> and lease_until is null and worker is null
-      order by worker, id limit $1::int for update skip locked) as of_nobody"""
+      order by worker, id limit $1::int for update skip locked) as without_worker"""
 lease_expired = f"""
     select {_OWNED_COLUMNS} from <job> as job
     where status = <running> and lease_until is not null and lease_until <= (select <now>)

@@ -55,7 +55,7 @@ WORK_IN_SCHEMA = "select set_config('search_path', $1::text, true)"
 RECORD_MIGRATION = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
 
 # One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
-# Types, because a CHECK on the table is read anew by every statement: ten of them cost an INSERT a third of its time.
+# Types, because a CHECK on the table is read again by every statement: ten of them cost an INSERT a third of its time.
 # Times are such as Python has. No name ends like one of the server's own, which would be meant instead: `_name` is an
 # array of its type `name`.
 _DOMAINS = {
@@ -399,8 +399,8 @@ INDEXES = (
     "create index <prefix>waiter_by_job on <waiter> (job_id)",
 )
 
-# Functions run with their owner's rights: whoever may insert a job need not be able to read the other tables. So every
-# name in them says where it is from.
+# Functions run with their owner's rights: a role that may insert a job need not be able to read the other tables. So
+# every name in them says where it is from.
 _IS_FINISHED = f"status operator(pg_catalog.=) any (array[{literals(FINISHED)[1:-1]}])"
 
 _TAG_FUNCTION = """
@@ -441,7 +441,7 @@ def _counted(rows: str, sign: str) -> str:
 _ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_ID})"
 
 # Plain SQL may write history too: what has finished did so at some time, and counts.
-# NOTIFY makes commits wait for each other, so it is sent only while somebody listens. Above READ COMMITTED the trigger
+# NOTIFY makes commits wait for each other, so it is sent only while a worker listens. Above READ COMMITTED the trigger
 # sees who listened when its transaction began, which may be long ago: then it notifies in any case. Rowcall's own
 # connections notify by themselves, after the commit.
 _INSERTED_FUNCTION = f"""
@@ -500,7 +500,7 @@ _EMPTIED_FUNCTION = """
 create function <prefix>count_none() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  lock table <schema>.<tally>, <schema>.<total> in share row exclusive mode;  -- whoever folds now comes first
+  lock table <schema>.<tally>, <schema>.<total> in share row exclusive mode;  -- a fold that runs now comes first
   delete from <schema>.<total>;
   delete from <schema>.<tally> where outcome is null;
   update <schema>.<tally> set status = null where status is not null;

@@ -419,7 +419,7 @@ SUM_OF_JOBS = f"max(-{LARGEST_SUMMED}, min({LARGEST_SUMMED}, jobs + excluded.job
 
 
 def _count(row: str, jobs: int, condition: str) -> str:
-    """One job more or fewer in the totals: SQLite has one writer, so nobody waits for that row."""
+    """One job more or fewer in the totals: SQLite has one writer, so no transaction waits for that row."""
     return f"""
   insert into <total> (status, queue, type, error_code, attempt, jobs)
   select {row}.status, {row}.queue, {row}.type, coalesce(cast({row}.error_code as text), ''),

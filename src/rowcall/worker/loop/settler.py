@@ -11,7 +11,7 @@ from rowcall.domain.lifecycle import Lost, Transition
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
-from rowcall.store.jobs.recover import give_back_unknown
+from rowcall.store.jobs.recover import release_unknown
 from rowcall.store.jobs.settle import attempts_of, settle
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -102,7 +102,7 @@ class Settler:
     def make_sure(self, worker: str) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
         held = {attempt.fence for attempt in (*self._dispatcher.held(), *self._unsettled, *self.completed)}
-        owned = self._connection.write(give_back_unknown(self._queue.dialect, worker, held, self._queue.now_ms()))
+        owned = self._connection.write(release_unknown(self._queue.dialect, worker, held, self._queue.now_ms()))
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)

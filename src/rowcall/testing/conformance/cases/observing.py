@@ -27,8 +27,8 @@ def fold(jobs: Rowcall) -> int:
     )
 
 
-def thin_out_and_forget(jobs: Rowcall) -> None:
-    for step in (folding.thin_out, folding.forget):
+def fold_and_prune_history(jobs: Rowcall) -> None:
+    for step in (folding.fold_minutes, folding.prune_history):
         while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):  # type: ignore[misc]
             pass
 
@@ -211,14 +211,14 @@ class TestPace:
         assert self.spans(store) == {60_000: 3}
         clock.advance(timedelta(days=2, hours=2))
         for _ in range(2):
-            thin_out_and_forget(jobs)
+            fold_and_prune_history(jobs)
             assert self.spans(store) == {3_600_000: 1}
             assert jobs.stats(window=timedelta(days=3)).pace.succeeded == 3
         clock.advance(timedelta(days=27))
-        thin_out_and_forget(jobs)
+        fold_and_prune_history(jobs)
         assert jobs.stats(window=timedelta(days=30)).pace.succeeded == 3
         clock.advance(timedelta(days=1))
-        thin_out_and_forget(jobs)
+        fold_and_prune_history(jobs)
         assert self.spans(store) == {}
         assert jobs.stats().by_status["succeeded"] == 3
 
