@@ -73,8 +73,8 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 class Taken(msgspec.Struct):
     """What a round claimed. Jobs in `riding` join a batch that was started; jobs in `unread` have failed because their
     rows cannot be read. `more`: another round would find something at once. `stuck`: another transaction has locked
-    what is due. `left`: another transaction has locked the limit of some jobs. `slot_wanted`: the next job of some queue may
-    not wait in the buffer and needs a free slot; nothing behind it was claimed.
+    what is due. `left`: another transaction has locked the limit of some jobs. `slot_wanted`: the next job of some
+    queue may not wait in the buffer and needs a free slot; nothing behind it was claimed.
     """
 
     work: Work
