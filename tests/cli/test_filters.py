@@ -65,7 +65,7 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
             ["resume", "mail", "--task", "hello"],
             "give a queue or --task, not both; got the queue 'mail'",
         ),
-        (["jobs", "--cursor", "garbage"], "--cursor: wants the next_cursor of an earlier page, not 'garbage'"),
+        (["jobs", "--cursor", "garbage"], "--cursor must be the next_cursor of an earlier page, got 'garbage'"),
         (
             ["stats", "--window", "0"],
             "--window must be from 1 second to 30 days, for which history is kept, got 0.0",

@@ -58,7 +58,7 @@ def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
 def id_of_cursor(cursor: str) -> int:
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     if match is None or int(match[1]) >= 2**63:
-        raise InvalidOption("cursor", f"wants the next_cursor of an earlier page, not {cursor!r}")
+        raise InvalidOption("cursor", f"must be the next_cursor of an earlier page, got {cursor!r}")
     return int(match[1])
 
 
