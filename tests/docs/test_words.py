@@ -44,8 +44,6 @@ _EXPRESSION = re.compile(r"\{[^{}]*\}")
 # Rooms of `src/rowcall` that still have such words. Only ever remove a line here.
 NOT_CLEAN_YET = {
     "store",
-    "testing",
-    "worker",
 }
 
 

@@ -21,7 +21,7 @@ from rowcall.worker.upkeep.health_log import HealthLog
 ROUND_SECONDS = 30.0
 FOLD_EVERY_MS = 20_000
 PRUNE_EVERY_MS = 60_000
-TIDY_EVERY_MS = 600_000
+CLEAN_UP_EVERY_MS = 600_000
 COLLECT_EVERY_MS = 3_600_000
 HEALTH_SECONDS = 300.0
 
@@ -69,8 +69,10 @@ class Pruning:
     def _duties(self, any_tally: bool) -> list[Duty]:
         return [
             *([Duty("fold", FOLD_EVERY_MS, self._fold)] if any_tally else []),
-            Duty("prune", PRUNE_EVERY_MS if self._pruned else TIDY_EVERY_MS, self._prune),
-            Duty("tidy", TIDY_EVERY_MS, lambda connection, stopping: clean_up(self._core, connection, stopping)),
+            Duty("prune", PRUNE_EVERY_MS if self._pruned else CLEAN_UP_EVERY_MS, self._prune),
+            Duty(
+                "clean up", CLEAN_UP_EVERY_MS, lambda connection, stopping: clean_up(self._core, connection, stopping)
+            ),
             Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._core, stopping=stopping)),
         ]
 

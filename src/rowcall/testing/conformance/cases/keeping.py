@@ -137,7 +137,7 @@ class TestRetention:
     def test_a_duty_is_given_to_one_at_a_time(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         first, second = open_queue(clock=clock), open_queue(clock=clock)
 
-        def taken(jobs: Rowcall, duty: str = "sweep") -> bool:
+        def taken(jobs: Rowcall, duty: str = "clean up") -> bool:
             return bool(
                 queue_of(jobs).run(
                     Write(lambda: queue_of(jobs).dialect.ask(ONCE_EVERY, queue_of(jobs).now_ms(), duty, 20_000))
