@@ -21,14 +21,11 @@ Pair = tuple[str, str]
 class Ended(Protocol):
     """An attempt of this process that has ended."""
 
-    @property
-    def ready(self) -> Ready: ...
-    @property
-    def transition(self) -> Transition | None: ...
-    @property
-    def started_at(self) -> float: ...
-    @property
-    def finished_at(self) -> float: ...
+    ready: Ready
+    transition: Transition | None
+    started_at: float
+    finished_at: float
+
     @property
     def waited_ms(self) -> int: ...
 

@@ -22,7 +22,6 @@ from rowcall.store.counts.folding import fold
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.bootstrap import refuse_while_importing
-from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.loop.trouble import Outage
@@ -186,7 +185,7 @@ class Worker:
             settings.concurrency,
             self._waker.wake_if_armed,
             self.clock,
-            AsyncLane(loop) if loop is not None else None,
+            loop,
             limited_queues=settings.queues is not None,
             tasks=core.tasks,
             app=core.app_module,

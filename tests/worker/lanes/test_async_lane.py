@@ -151,7 +151,7 @@ def test_current_is_the_job_that_runs_here(jobs: Rowcall) -> None:
         current()
 
 
-def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall) -> None:
+def test_an_attempt_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall) -> None:
     """Start and stop can both be waiting when the event loop comes round."""
     ran: list[str] = []
     finished: list[Attempt] = []
@@ -164,8 +164,7 @@ def test_a_run_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall)
     attempt = claimed_attempt(jobs)
 
     async def start_and_cancel() -> None:
-        lane = AsyncLane(asyncio.get_running_loop())
-        lane.connect(finished.append, lambda attempt: None)
+        lane = AsyncLane(asyncio.get_running_loop(), finished.append, lambda attempt: None)
         lane.start(attempt)
         attempt.stop(Released())
         lane.cancel(attempt)

@@ -21,18 +21,16 @@ ATTEMPTS_BETWEEN_YIELDS = 16
 class AsyncLane:
     """Uses the caller's event loop, or starts its own in a thread at the first async attempt."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop | None, finished: Finished, overdue: Callable[[Attempt], None]
+    ) -> None:
         self._loop = loop
+        self._finished = finished
+        self._overdue = overdue
         self._owned = loop is None
         self._incoming: deque[Attempt] = deque()
         self._base = contextvars.copy_context()
         self._lock = threading.Lock()
-        self._finished: Finished = lambda attempt: None
-        self._overdue: Callable[[Attempt], None] = lambda attempt: None
-
-    def connect(self, finished: Finished, overdue: Callable[[Attempt], None]) -> None:
-        self._finished = finished
-        self._overdue = overdue
 
     def start(self, attempt: Attempt) -> None:
         """Start an attempt, from any thread."""

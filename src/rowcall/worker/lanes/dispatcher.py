@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from asyncio import AbstractEventLoop
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -32,7 +33,7 @@ class Dispatcher:
         concurrency: int,
         wake: Callable[[], None],
         clock: Clock,
-        async_lane: AsyncLane | None,
+        event_loop: AbstractEventLoop | None,
         *,
         limited_queues: bool = False,
         tasks: Mapping[str, Declaration] = NO_TASKS,
@@ -53,13 +54,11 @@ class Dispatcher:
         """Set when attempts were accepted; cleared by `CancelRequests` when nothing runs."""
         self.quiet_above = MOST_BUFFERED
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
-        async_lane = async_lane or AsyncLane(None)
-        async_lane.connect(self.finished, self.overdue)
 
         def new_process_lane() -> ProcessLane:
             return ProcessLane(clock, self.finished, self._watch, self._process_gone, concurrency, tasks.values(), app)
 
-        self._lanes = Lanes(async_lane, self.finished, new_process_lane, tasks)
+        self._lanes = Lanes(AsyncLane(event_loop, self.finished, self.overdue), self.finished, new_process_lane, tasks)
 
     # what the loop asks
 
