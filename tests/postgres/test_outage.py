@@ -189,7 +189,7 @@ def test_what_a_worker_could_not_settle_before_it_stopped_runs_again(
         site.open("x")
         site.wait_for_line("end x")
         stop(worker)
-        assert "others will find" in worker.output
+        assert "other workers will recover" in worker.output
     server.start()
     with site.worker(lease=LEASE_SECONDS):
         assert ended(jobs, job).attempt == 2
