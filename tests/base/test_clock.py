@@ -12,11 +12,10 @@ import rowcall
 from rowcall.base.clock import Clock, SystemClock, jittered
 
 ROOT = Path(rowcall.__file__).parent
-TO_BE_CONVERTED = ("operations", "queue.py")
 MODULES = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if path != ROOT / "base" / "clock.py" and path.relative_to(ROOT).parts[0] not in ("testing", *TO_BE_CONVERTED)
+    if path != ROOT / "base" / "clock.py" and path.relative_to(ROOT).parts[0] != "testing"
 ]
 NOT_EVENTS = {
     "SYSTEM_CLOCK",
@@ -29,7 +28,7 @@ NOT_EVENTS = {
     "waker",
     "_waker",
     "process",
-    "outlook",
+    "notifications",
 }
 """Names of objects that have a method `wait` with a timeout and are not a `threading.Event`."""
 

@@ -151,7 +151,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
 
 
 def some_beats(jobs: Rowcall, count: int = 5) -> None:
-    """Let some time pass, told by the signs of life of all workers there are."""
+    """Let some time pass, measured by the heartbeats of all workers."""
     before = {worker.name: worker.beat for worker in jobs.workers()}
     assert before
     eventually(lambda: all(w.beat >= before[w.name] + count for w in jobs.workers() if w.name in before))

@@ -40,7 +40,7 @@ def test_the_clock_goes_on_while_the_machine_is_suspended() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "batch"])
-def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: str) -> None:
+def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kind: str) -> None:
     called: list[object] = []
 
     @jobs.task(name="sync")
@@ -82,7 +82,7 @@ def test_a_run_does_not_begin_when_the_lease_may_be_over(jobs: Rowcall, kind: st
     dispatcher.close()
 
 
-def test_a_run_that_was_told_to_stop_before_its_thread_came_to_it_is_not_called(jobs: Rowcall) -> None:
+def test_an_attempt_that_was_stopped_before_its_thread_started_it_is_not_called(jobs: Rowcall) -> None:
     called: list[int] = []
 
     @jobs.task

@@ -129,7 +129,7 @@ def test_stop_from_many_threads_at_once(jobs: Rowcall) -> None:
     assert jobs.workers() == []
 
 
-def test_stop_at_once_gives_back_what_runs(jobs: Rowcall) -> None:
+def test_stop_at_once_releases_running_jobs(jobs: Rowcall) -> None:
     go = threading.Event()
     cancelled: list[str] = []
 
@@ -184,7 +184,7 @@ def test_a_worker_that_stops_leaves_no_thread_and_no_descriptor_behind(jobs: Row
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
 
 
-def test_drain_runs_all_that_is_due_and_tells(jobs: Rowcall) -> None:
+def test_drain_runs_all_due_jobs_and_returns_a_summary(jobs: Rowcall) -> None:
     @jobs.task(max_attempts=3, retry=Backoff.constant(0))
     async def flaky(ctx: Context) -> None:
         if ctx.job.attempt < 3:
@@ -291,7 +291,7 @@ def test_a_wrong_setting_is_refused_before_anything_starts(jobs: Rowcall, option
     assert caught.value.option == next(iter(options))
 
 
-def test_all_wrong_settings_are_told_at_once(jobs: Rowcall) -> None:
+def test_all_wrong_settings_are_reported_at_once(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption) as caught:
         jobs.worker(concurrency=0, queues="x=", grace=-1, lease=-1)
     for option in ("concurrency", "queues", "grace", "lease"):

@@ -6,10 +6,12 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -33,6 +35,9 @@ class Clock(Protocol):
 
     def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
         """Wait until the event is set, at most `seconds`. Return whether it is set."""
+
+    async def within(self, awaitable: Awaitable[T], seconds: float | None) -> T:
+        """Await at most `seconds`, or raise `TimeoutError`."""
 
     def chance(self) -> float:
         """Return a random number from 0 up to, but not including, 1."""
@@ -58,6 +63,9 @@ class SystemClock:
 
     def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
         return event.wait(seconds)
+
+    async def within(self, awaitable: Awaitable[T], seconds: float | None) -> T:
+        return await asyncio.wait_for(awaitable, seconds)
 
     chance: Callable[[], float] = staticmethod(random.random)
 

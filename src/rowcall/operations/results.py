@@ -48,7 +48,7 @@ class WaitFor(Step[bool]):
 
     async def arun(self, queue: Queue) -> bool:
         try:
-            await asyncio.wait_for(asyncio.wrap_future(self._future), self._seconds)
+            await queue.clock.within(asyncio.wrap_future(self._future), self._seconds)
         except TimeoutError:
             return False
         return True

@@ -140,7 +140,7 @@ def test_secrets_are_scrubbed_before_they_are_stored(tmp_path: Path) -> None:
         assert "said so" not in (jobs.attempts(job.id)[0].traceback or "")
 
 
-def test_a_payload_that_does_not_fit_is_told_as_ever(place: Place, jobs: Rowcall) -> None:
+def test_a_payload_that_does_not_fit_is_reported_as_elsewhere(place: Place, jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.where, number=1)
     with closing(sqlite3.connect(place.database)) as connection, connection:
         connection.execute('update rowcall_job set payload = \'{"number": "one"}\'')
@@ -408,7 +408,7 @@ def test_the_tasks_of_a_script_are_found_in_its_file(place: Place, started: list
     assert "the policy was told of one of its own: True" in lines
 
 
-def test_a_script_without_a_guard_is_told_and_starts_no_workers_without_end(place: Place) -> None:
+def test_a_script_without_a_guard_gets_an_error_and_starts_no_workers_without_end(place: Place) -> None:
     with run_app(place, SCRIPT.replace("GUARD", "True"), "app.py") as script:
         assert script.wait() == 0
         assert "__name__" in script.output

@@ -92,7 +92,9 @@ def test_a_slot_that_a_cancelled_batch_leaves_is_taken_by_what_is_buffered(
     assert ended_of(dispatcher, 2) == [of_batch, buffered]
 
 
-def test_a_running_batch_is_told_to_stop_when_nobody_waits_for_any_of_it(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+def test_a_running_batch_is_told_to_stop_when_all_of_its_jobs_are_cancelled(
+    jobs: Rowcall, dispatcher: Dispatcher
+) -> None:
     let_go, began = threading.Event(), threading.Event()
 
     @jobs.task(batch=2)
@@ -114,7 +116,7 @@ def test_a_running_batch_is_told_to_stop_when_nobody_waits_for_any_of_it(jobs: R
     ended_of(dispatcher, 2)
 
 
-def test_what_gathers_is_given_back_whole(jobs: Rowcall, dispatcher: Dispatcher) -> None:
+def test_an_open_batch_is_released_as_a_whole(jobs: Rowcall, dispatcher: Dispatcher) -> None:
     @jobs.task(batch=3, batch_wait=600)
     def take(items: list[int]) -> None: ...
 

@@ -68,7 +68,7 @@ def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[int]) ->
 @pytest.mark.parametrize(
     ("because", "move"), [(CancelRequested("enough"), Move.CANCEL), (Lost(), Move.RECOVER)], ids=["asked", "ended"]
 )
-def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop, move: Move) -> None:
+def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Move) -> None:
     let_go, began = threading.Event(), []
 
     @jobs.task(queue="one")
@@ -92,11 +92,11 @@ def test_a_run_that_waits_for_its_turn_never_begins(jobs: Rowcall, because: Stop
         )
         for ready, buffered in zip(taken.started, (False, True), strict=True)
     )
-    rung = threading.Event()
-    dispatcher = Dispatcher(1, rung.set, queue_of(jobs).clock, None, limited_queues=True)
+    woken = threading.Event()
+    dispatcher = Dispatcher(1, woken.set, queue_of(jobs).clock, None, limited_queues=True)
     dispatcher.accept([first], [second])
     dispatcher.cancel(second, because)
-    assert rung.is_set()
+    assert woken.is_set()
     assert (dispatcher.buffered, dispatcher.in_flight("one")) == (0, 1)
     assert dispatcher.take_ended() == [second]
     assert second.transition is not None
@@ -143,7 +143,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     dispatcher.close()
 
 
-def test_who_completes_on_a_connection_in_autocommit_mode_is_not_stopped(
+def test_a_handler_that_completes_in_autocommit_mode_is_not_stopped(
     place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease has moved for all to see before the call returns."""
@@ -195,7 +195,7 @@ def test_a_handler_that_swallows_it_goes_on(jobs: Rowcall, caplog: pytest.LogCap
     assert f"job {job.id} (stubborn): was cancelled by hand (CANCELLED:BY_HAND: enough)" in caplog.messages
 
 
-def test_what_runs_past_its_time_after_the_request_is_not_retried(jobs: Rowcall) -> None:
+def test_a_handler_that_times_out_after_the_request_is_not_retried(jobs: Rowcall) -> None:
     began, let_go = threading.Event(), threading.Event()
 
     @jobs.task(timeout=0.5)
@@ -230,7 +230,7 @@ def test_what_is_released_by_a_worker_that_stops_is_cancelled(jobs: Rowcall) -> 
     let_go.set()
 
 
-def test_what_fails_before_its_worker_knows_is_told_and_counted_as_cancelled(
+def test_a_failure_before_the_worker_sees_the_request_counts_as_cancelled(
     jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="rowcall")
@@ -248,7 +248,7 @@ def test_what_fails_before_its_worker_knows_is_told_and_counted_as_cancelled(
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_drain_can_be_told_too(jobs: Rowcall, concurrency: int) -> None:
+def test_a_drain_sees_cancel_requests_too(jobs: Rowcall, concurrency: int) -> None:
     @jobs.task
     def cancels_itself(ctx: Context) -> None:
         jobs.cancel(ctx.job.id)

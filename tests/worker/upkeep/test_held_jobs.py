@@ -75,7 +75,7 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     for _ in range(3):
         jobs.enqueue("charge", {"customer": 0})
     assert len(jobs.claim("w", limit=3)) == 1
-    # ended by somebody who knows nothing of limits
+    # ended by a process that knows no limits
     execute("update rowcall_job set status = 'succeeded', lease = lease + 1 where status = 'running'")
     assert jobs.claim("w") == []
     held_jobs = HeldJobs(queue_of(jobs))
@@ -89,7 +89,7 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     assert execute("select count(*) from rowcall_slot") == [(1,)]
 
 
-def test_jobs_that_nobody_takes_do_not_keep_others_held(jobs: Rowcall, clock: FakeClock) -> None:
+def test_jobs_that_no_worker_claims_do_not_keep_others_held(jobs: Rowcall, clock: FakeClock) -> None:
     """Two queues share a limit, and one of them has no worker."""
     alone(jobs)
     for _ in range(100):
@@ -105,7 +105,7 @@ def test_jobs_that_nobody_takes_do_not_keep_others_held(jobs: Rowcall, clock: Fa
     assert len(jobs.claim("w", limit=1, queues=["served"])) == 1
 
 
-def test_a_completion_in_the_handler_s_own_transaction_gives_its_place_back(url: str) -> None:
+def test_a_completion_in_the_handlers_transaction_frees_its_slot(url: str) -> None:
     with Rowcall(url) as jobs:
         jobs.migrate()
 

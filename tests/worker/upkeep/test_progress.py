@@ -45,7 +45,7 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
         eventually(lambda: jobs.get(job.id).status == "succeeded")
 
 
-def test_ten_thousand_words_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_thousand_reports_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Sequence[tuple[int, int, float, str | None]]] = []
 
     def noted(dialect: Dialect, rows: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
@@ -71,7 +71,7 @@ def test_ten_thousand_words_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.
         eventually(lambda: jobs.get(job.id).status == "succeeded")
 
 
-def test_a_word_about_an_attempt_that_is_over_changes_nothing(jobs: Rowcall) -> None:
+def test_a_report_about_an_attempt_that_has_ended_changes_nothing(jobs: Rowcall) -> None:
     kept: list[Context] = []
 
     @jobs.task

@@ -116,7 +116,7 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(jobs: Rowcall, cloc
     assert jobs.stats().total == 0
 
 
-def test_what_tasks_declare_is_told_to_the_others(jobs: Rowcall, url: str) -> None:
+def test_rules_that_tasks_declare_are_published(jobs: Rowcall, url: str) -> None:
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
@@ -138,7 +138,7 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     assert "it is not a retention rule" in caplog.text
 
 
-def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_whoever_declares_the_task(url: str) -> None:
+def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_a_worker_that_declares_the_task(url: str) -> None:
     with Rowcall(url, retention=Retention(succeeded=60)) as first:
         first.task(name="send", retention=Retention(succeeded=1))(nothing)
         Pruning(queue_of(first)).round()

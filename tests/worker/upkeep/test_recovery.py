@@ -43,7 +43,7 @@ def test_the_jobs_of_a_killed_worker_run_again_soon_when_another_is_alive(
     assert [worker.pid for worker in jobs.workers()] == [second.pid]
 
 
-def test_with_no_other_alive_the_next_worker_begins_with_them(place: Place, jobs: Rowcall) -> None:
+def test_with_no_other_alive_the_next_worker_recovers_them_first(place: Place, jobs: Rowcall) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
     with place.worker() as first:
         place.wait_for_line("start x")
@@ -58,7 +58,7 @@ def test_with_no_other_alive_the_next_worker_begins_with_them(place: Place, jobs
     assert outcomes(jobs, job) == ["lost", "succeeded"]
 
 
-def test_drain_begins_with_the_jobs_of_the_dead_too(
+def test_drain_recovers_the_jobs_of_dead_workers_first(
     place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
@@ -162,8 +162,8 @@ def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(place: Place, j
         assert "lost" not in process.output
 
 
-def test_nobody_is_declared_lost_because_a_third_party_held_the_database(place: Place, jobs: Rowcall) -> None:
-    """No beat can be written for several leases, while all can still be read."""
+def test_no_worker_is_declared_lost_because_another_process_locked_the_database(place: Place, jobs: Rowcall) -> None:
+    """No heartbeat can be written for several leases, while all can still be read."""
     held_jobs = [jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1) for number in range(2)]
     with (
         place.worker(lease=1, concurrency=1, busy_timeout=0.2) as one,
@@ -192,7 +192,7 @@ def test_nobody_is_declared_lost_because_a_third_party_held_the_database(place: 
 def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
     jobs: Rowcall, place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the watcher's own monotonic clock, from when it first saw the beat."""
+    """By the watcher's own monotonic clock, from when it first saw the heartbeat."""
     clock = FakeClock()
     job = jobs.enqueue("hold", {"name": "x"})
     with place.worker(lease=15) as process:
@@ -212,7 +212,7 @@ def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
         assert jobs.workers() == []
 
 
-def test_a_beat_in_between_starts_the_patience_anew(jobs: Rowcall, place: Place) -> None:
+def test_a_heartbeat_in_between_restarts_the_lease(jobs: Rowcall, place: Place) -> None:
     clock = FakeClock()
     jobs.migrate()
     with place.worker(lease=0.5), Rowcall(place.database, clock=clock) as other:
@@ -225,7 +225,7 @@ def test_a_beat_in_between_starts_the_patience_anew(jobs: Rowcall, place: Place)
         assert len(jobs.workers()) == 1
 
 
-def test_two_who_recover_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None:
+def test_two_recoveries_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None:
     made = [jobs.enqueue("hold", {"name": f"x{number}"}) for number in range(20)]
     with place.worker(concurrency=20) as process:
         for number in range(20):
@@ -256,7 +256,7 @@ def test_jobs_of_a_worker_that_is_not_registered_are_found(jobs: Rowcall, place:
     assert comes_to(jobs, job, "pending").attempt == 1
 
 
-def test_a_worker_that_signs_off_leaves_nothing_behind(jobs: Rowcall, place: Place) -> None:
+def test_a_worker_that_retires_leaves_nothing_behind(jobs: Rowcall, place: Place) -> None:
     with jobs.worker():
         assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] != []
     assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] == []
