@@ -14,7 +14,7 @@ INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_BENCH := $(VENV)/.installed-bench
 
 # the quick tests: rooms that need neither a server nor other processes, and a ring through both databases
-QUICK_ROOMS := base domain declare operations queue store
+QUICK_ROOMS := base domain declare operations overview store
 QUICK_RING := TestEnqueue TestClaim TestSettle TestStage TestFence TestRetry TestTransaction
 QUICK := $(wildcard $(QUICK_ROOMS:%=tests/%)) $(wildcard tests/test_*.py) --ignore=tests/store/postgres \
 	$(foreach ring,$(QUICK_RING),$(addsuffix ::$(ring),tests/conformance/test_sqlite.py tests/conformance/test_postgres.py))
