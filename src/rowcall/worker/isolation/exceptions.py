@@ -96,7 +96,7 @@ def _text(error: BaseException) -> str:
     try:
         return _plain(str(error)) or type(error).__name__
     except Exception as broken:
-        return f"its text cannot be made: {type(broken).__name__}"
+        return f"str(error) raised {type(broken).__name__}"
 
 
 def _plain(text: str) -> str:
