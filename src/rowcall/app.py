@@ -41,7 +41,7 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.observe.endpoint import DEFAULT_HOST
-from rowcall.observe.extras import tracing_of
+from rowcall.observe.optional_libraries import tracing_of
 from rowcall.operations import by_hand, control, enqueue, flows, inspect, pauses, results, retention, schedules, stats
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import Flow

@@ -22,10 +22,10 @@ from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, Store
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
-from rowcall.drivers.block import SharedTransaction, innermost_block
-from rowcall.drivers.caller.home import IdentityQuery
+from rowcall.drivers.caller.same_database import IdentityQuery
 from rowcall.drivers.database import Database
 from rowcall.drivers.sqlite.database import SqliteDatabase
+from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import Member, alike, enqueue, enqueue_alike
 from rowcall.store.new_job import Inserted

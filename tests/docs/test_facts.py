@@ -43,7 +43,7 @@ from rowcall import (
 from rowcall.cli.bench.measure import Figures
 from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
-from rowcall.domain import lifecycle
+from rowcall.domain import outcome
 from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
@@ -179,7 +179,7 @@ def _below(kind: type[BaseException]) -> list[type[BaseException]]:
 
 
 def test_every_error_code_is_explained() -> None:
-    codes = {value for name, value in vars(lifecycle).items() if name.endswith("_CODE")}
+    codes = {value for name, value in vars(outcome).items() if name.endswith("_CODE")}
     assert "WORKER:LOST" in codes
     assert missing(codes, read(DOCS / "errors.md")) == []
 

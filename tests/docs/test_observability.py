@@ -9,7 +9,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from rowcall import Rowcall
-from rowcall.domain.lifecycle import OUTCOMES
+from rowcall.domain.outcome import OUTCOMES
 from rowcall.observe import counts, logs, meter, tracing
 from rowcall.observe.endpoint import DEFAULT_HOST
 from tests.docs.pages import DOCS, read, section

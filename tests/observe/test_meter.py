@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.domain.lifecycle import SUCCESS, Reported, Transition, Tries, decide
+from rowcall.domain.outcome import SUCCESS, Reported, Transition, Tries, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Meter
 from rowcall.store.jobs.queries import Ready
 

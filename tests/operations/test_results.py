@@ -14,8 +14,8 @@ import pytest
 
 from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import SUCCESS, Succeeded
-from rowcall.drivers.runner import run
+from rowcall.domain.outcome import SUCCESS, Succeeded
+from rowcall.drivers.plan_runner import run
 from rowcall.operations import end_waiter as waiting
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
@@ -26,7 +26,7 @@ from rowcall.store.results.queries import REGISTER_WAITER
 from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import StoreWorker
+from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
 from tests.connected import connected
 

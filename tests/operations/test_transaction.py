@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.drivers import block
+from rowcall.drivers import transaction_block
 from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
 from tests.support import PythonProcess
@@ -118,7 +118,7 @@ def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
                 await asyncio.wait_for(asyncio.create_task(enqueue_beside()), 0.2)
             await on_server.aenqueue("after")
 
-    monkeypatch.setattr(block, "LOCK_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(transaction_block, "LOCK_PATIENCE_SECONDS", 0.05)
     asyncio.run(story())
     assert sorted(job.type for job in on_server.list().jobs) == ["after", "beside", "inside"]
 

@@ -16,7 +16,7 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.loop import trouble
+from rowcall.worker.loop import outage
 from rowcall.worker.loop.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
 from tests.postgres.wire import Wire
@@ -156,7 +156,7 @@ def test_the_pauses_grow_and_differ(
         pauses.append(seconds)
         pause(waiter, seconds)
 
-    monkeypatch.setattr(trouble, "LAST_PAUSE_SECONDS", 0.4)
+    monkeypatch.setattr(outage, "LAST_PAUSE_SECONDS", 0.4)
     monkeypatch.setattr(PostgresWaiter, "pause", noted_pause)
     with jobs.worker(lease=LEASE_SECONDS):
         server.stop()

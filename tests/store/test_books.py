@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from rowcall import Job, Status
 from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.lifecycle import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
+from rowcall.domain.outcome import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.counts.tallies import Books, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.flows.queries import Touched

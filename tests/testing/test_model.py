@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from rowcall.domain.lifecycle import Lost, Transition, Tries, decide
+from rowcall.domain.outcome import Lost, Transition, Tries, decide
 from rowcall.operations import by_hand
 from rowcall.store.catalogue import Catalogue
 from rowcall.store.control import actions

@@ -11,7 +11,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
-from rowcall.domain.lifecycle import Released
+from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import FakeClock, eventually

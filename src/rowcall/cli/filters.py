@@ -10,9 +10,9 @@ import click
 
 from rowcall.app import Rowcall
 from rowcall.cli.command import Answer
-from rowcall.cli.names import unknown_name
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
+from rowcall.cli.unknown_names import unknown_name
 from rowcall.domain.job import Status
 from rowcall.overview.formats import counted
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall, queue_of
-from rowcall.cli.doctor.probe import version_of
+from rowcall.cli.doctor.schema_version import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable, about_option

@@ -10,7 +10,7 @@ from rowcall.context import logger
 from rowcall.domain.error_codes import code_of
 from rowcall.domain.errors import Control, InvalidOption
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub, detail_of, raised, scrubbed, traceback_of, unchanged
-from rowcall.domain.lifecycle import Raised, Unfit
+from rowcall.domain.outcome import Raised, Unfit
 
 SCRUBBING_FAILED = "<scrubbing failed>"
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 import msgspec
 
 from rowcall.base.text import did_you_mean
-from rowcall.declare import option_checks as check
+from rowcall.declare import option_values as check
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Chain, Job

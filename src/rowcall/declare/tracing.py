@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rowcall.domain.job import Job
-from rowcall.domain.lifecycle import Transition
+from rowcall.domain.outcome import Transition
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.new_job import NewJob
 

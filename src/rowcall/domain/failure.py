@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.error_codes import code_of
 from rowcall.domain.errors import Cancel, Fail, Retry
-from rowcall.domain.lifecycle import Raised
+from rowcall.domain.outcome import Raised
 
 DEFAULT_TRACEBACK_LIMIT = 8 * 1024
 

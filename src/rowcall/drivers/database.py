@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
-from rowcall.drivers.caller.home import Home, IdentityQuery
+from rowcall.drivers.caller.same_database import Home, IdentityQuery
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.statement import Plan

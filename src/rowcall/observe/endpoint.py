@@ -11,8 +11,8 @@ from rowcall.base.clock import Clock
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Stats
 from rowcall.observe.counts import Counts
-from rowcall.observe.extras import missing
 from rowcall.observe.meter import Meter
+from rowcall.observe.optional_libraries import missing
 
 if TYPE_CHECKING:
     from threading import Thread

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from rowcall.domain.lifecycle import OUTCOMES, SUCCESS, Transition
+from rowcall.domain.outcome import OUTCOMES, SUCCESS, Transition
 from rowcall.store.jobs.queries import Ready
 
 MOST_PAIRS = 200

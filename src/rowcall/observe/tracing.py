@@ -14,7 +14,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from rowcall.context import logger
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import Job
-from rowcall.domain.lifecycle import OUTCOMES, Move, Transition
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import OUTCOMES, Transition
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.new_job import NewJob
 

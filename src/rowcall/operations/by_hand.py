@@ -17,8 +17,8 @@ from rowcall.declare.policy import policy_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import Job, Status
-from rowcall.domain.lifecycle import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.names import name_problem, queue_problem
+from rowcall.domain.outcome import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_limit

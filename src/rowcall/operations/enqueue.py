@@ -15,8 +15,8 @@ from rowcall.domain.limits import TaskLimit
 from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row, untyped_to_json
 from rowcall.operations import blobs
-from rowcall.operations.caller import OnCallerConnection, connection_for, open_target
 from rowcall.operations.enqueue_related import enqueue_related, written_job
+from rowcall.operations.open_transaction import OnCallerConnection, connection_for, open_target
 from rowcall.operations.steps import Blocking, EnsureSchema, Write
 from rowcall.queue import Operation, Queue, Step
 from rowcall.store.flows.enqueue import RelatedJob

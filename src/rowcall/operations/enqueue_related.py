@@ -8,12 +8,12 @@ import msgspec
 
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.limits import with_limits
-from rowcall.declare.option_checks import key_problem
+from rowcall.declare.option_values import key_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
 from rowcall.operations import blobs
-from rowcall.operations.caller import OnCallerConnection, connection_for, open_target, several_statements
+from rowcall.operations.open_transaction import OnCallerConnection, connection_for, open_target, several_statements
 from rowcall.operations.steps import EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import Committed, Enqueued, RelatedJob, lock_keys, read_committed, write_related

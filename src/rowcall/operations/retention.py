@@ -13,6 +13,7 @@ from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import folding
+from rowcall.store.counts.prune import prune_group
 from rowcall.store.counts.queries import (
     DROP_SETTING,
     FINISHED_GROUPS,
@@ -119,7 +120,7 @@ class Pruner:
         def go_on() -> bool:
             return queue.clock.timer() - began < BATCH_SECONDS
 
-        plan = folding.prune(queue.dialect, group, rules, LARGEST_BATCH, go_on, queue.now_ms())
+        plan = prune_group(queue.dialect, group, rules, LARGEST_BATCH, go_on, queue.now_ms())
         deleted = self._connection.write(plan)
         if deleted:
             queue.clock.sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * self._pause())

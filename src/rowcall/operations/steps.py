@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from rowcall.drivers.finishing import finish
+from rowcall.drivers.uncancellable import finish
 from rowcall.queue import Operation, Queue, Step
 from rowcall.store.statement import Plan
 

@@ -7,7 +7,7 @@ from typing import TypeVar, Unpack
 
 from rowcall.declare.options import EnqueueOptions
 from rowcall.domain.job import Job
-from rowcall.drivers.block import Block
+from rowcall.drivers.transaction_block import Block
 from rowcall.operations.enqueue import enqueue_by_name
 from rowcall.queue import Queue
 

@@ -15,7 +15,7 @@ from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
 from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
 from rowcall.domain.job import Job, Status
-from rowcall.domain.lifecycle import (
+from rowcall.domain.outcome import (
     SUCCESS,
     CancelRequested,
     Lost,

@@ -9,11 +9,11 @@ import msgspec
 from rowcall.declare.limits import with_limits
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Status
-from rowcall.domain.lifecycle import SUCCESS
+from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
-from rowcall.operations.caller import OnCallerConnection, open_target, several_statements
 from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
+from rowcall.operations.open_transaction import OnCallerConnection, open_target, several_statements
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Books

@@ -11,8 +11,9 @@ from types import TracebackType
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Stats, Summary
-from rowcall.domain.lifecycle import Move, Released
-from rowcall.drivers.finishing import finish_in_thread
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import Released
+from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.endpoint import Endpoint
 from rowcall.operations.limits import publish_limits
 from rowcall.operations.schedules import publish_schedules
@@ -21,10 +22,10 @@ from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
-from rowcall.worker.isolation.bootstrap import refuse_while_importing
+from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
-from rowcall.worker.loop.trouble import Outage
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings

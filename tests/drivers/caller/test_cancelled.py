@@ -14,7 +14,7 @@ import pytest
 
 from rowcall import Context, Job, Rowcall
 from rowcall.drivers.caller import connection
-from rowcall.drivers.finishing import finish
+from rowcall.drivers.uncancellable import finish
 from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.kinds import BY_NAME

@@ -15,7 +15,7 @@ import pytest
 from rowcall import Backoff, Context, Job, LeaseLost, Rowcall, current
 from rowcall.task import ContextTask
 from rowcall.testing import eventually
-from rowcall.worker.loop import completed, start_marks
+from rowcall.worker.loop import start_marks, undecided_attempts
 from rowcall.worker.loop.buffer_size import Pace
 from tests.drivers.caller.test_completion import ROLLED_BACK
 from tests.worker.support import comes_to, ended
@@ -131,7 +131,7 @@ def test_a_transaction_left_open_on_sqlite(on_sqlite: Queue, end: str) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completed, "LONGEST_UNDECIDED_SECONDS", 0.1)
+    monkeypatch.setattr(undecided_attempts, "LONGEST_UNDECIDED_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -12,7 +12,8 @@ import pytest
 
 from rowcall import Job, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import SUCCESS, Move, Transition
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.enqueue import bind
 from rowcall.operations.steps import Write
 from rowcall.store.control.actions import cancel, delete

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Backoff, Context, Rowcall, current
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import Released
+from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.worker.attempt import Attempt

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import CancelRequested, Released
+from rowcall.domain.outcome import CancelRequested, Released
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing import eventually

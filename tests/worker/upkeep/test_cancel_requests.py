@@ -13,7 +13,8 @@ import pytest
 
 from rowcall import Context, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import CancelRequested, Lost, Move
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.steps import Write
 from rowcall.queue import Operation
 from rowcall.store.control.queries import INTERRUPTED

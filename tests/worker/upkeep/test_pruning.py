@@ -16,7 +16,7 @@ from rowcall.operations.steps import Read, Write
 from rowcall.store.counts.queries import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock
-from rowcall.worker.loop.trouble import Outage
+from rowcall.worker.loop.outage import Outage
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep import pruning as pruning_module
 from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Pruning

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rowcall.app import Rowcall
+from rowcall.cli.act_on_ids import act_on
 from rowcall.cli.command import Answer, job_ids, queue_command
-from rowcall.cli.outcomes import act_on
 from rowcall.cli.target import Target
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.names import unknown_name
 from rowcall.cli.options import limit_option
 from rowcall.cli.present.cells import status_text
 from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import table_of
 from rowcall.cli.target import Target
+from rowcall.cli.unknown_names import unknown_name
 from rowcall.domain.job import Job, Status
 from rowcall.overview.jobs import detail, when
 from rowcall.overview.liveness import database_time, described

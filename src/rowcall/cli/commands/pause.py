@@ -6,9 +6,9 @@ import click
 
 from rowcall.base.text import one_line
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.names import unknown_name
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
+from rowcall.cli.unknown_names import unknown_name
 from rowcall.domain.job import EVERY_QUEUE, what_is_paused
 from rowcall.overview.formats import moment
 

@@ -7,9 +7,9 @@ from datetime import datetime
 import click
 
 from rowcall.app import Rowcall
+from rowcall.cli.act_on_ids import act_on
 from rowcall.cli.command import Answer, job_ids, queue_command
 from rowcall.cli.options import typed_seconds
-from rowcall.cli.outcomes import act_on
 from rowcall.cli.target import Target
 from rowcall.domain.job import Job
 from rowcall.overview.formats import moment

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from rowcall.app import Rowcall
+from rowcall.cli.act_on_ids import act_on
 from rowcall.cli.command import Answer, optional_job_ids, queue_command
 from rowcall.cli.filters import act_on_matching, filter_options, given_filter
-from rowcall.cli.outcomes import act_on
 from rowcall.cli.target import Target
 from rowcall.domain.job import Job, Status
 from rowcall.overview.formats import counted

@@ -11,7 +11,7 @@ from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.queue_facts import read_facts
 from rowcall.cli.doctor.server_connection import ServerConnection
 from rowcall.cli.target import Target
-from rowcall.drivers.runner import run
+from rowcall.drivers.plan_runner import run
 from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.postgres.schema import NEWEST_VERSION

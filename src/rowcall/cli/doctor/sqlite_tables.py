@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from rowcall.cli.doctor import queue_checks
 from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
-from rowcall.cli.doctor.probe import open_read_only, version_in
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.queue_facts import read_facts
+from rowcall.cli.doctor.schema_version import open_read_only, version_in
 from rowcall.cli.target import Target
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders

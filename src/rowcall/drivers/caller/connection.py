@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.drivers.caller.adapter import Adapter, AsyncAdapter, SyncAdapter
-from rowcall.drivers.caller.home import Home, IdentityQuery
 from rowcall.drivers.caller.kinds import KNOWN, adapter_for
-from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
-from rowcall.drivers.runner import arun, run
+from rowcall.drivers.caller.same_database import Home, IdentityQuery
+from rowcall.drivers.plan_runner import arun, run
+from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan, Statement, no_row
 
 T = TypeVar("T")

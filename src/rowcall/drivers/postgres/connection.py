@@ -14,8 +14,8 @@ from psycopg.types.numeric import Int8Dumper
 from rowcall.base.clock import SYSTEM_CLOCK, jittered
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.plan_runner import run
 from rowcall.drivers.postgres.errors import cannot_connect, check_url, explained, is_lost, is_stale, is_starting
-from rowcall.drivers.runner import run
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.home import IdentityQuery, PostgresHome
+from rowcall.drivers.caller.same_database import IdentityQuery, PostgresHome
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import Entry
 from rowcall.drivers.postgres.connection import (

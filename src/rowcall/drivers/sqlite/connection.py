@@ -13,7 +13,7 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config
 from rowcall.domain.errors import FileReplaced, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.runner import run
+from rowcall.drivers.plan_runner import run
 from rowcall.drivers.side_files import make_folder
 from rowcall.drivers.sqlite import fork_hooks
 from rowcall.drivers.sqlite.errors import explained

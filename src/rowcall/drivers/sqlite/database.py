@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
-from rowcall.drivers.caller.home import SqliteHome
+from rowcall.drivers.caller.same_database import SqliteHome
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import Entry
-from rowcall.drivers.runner import run
+from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.drivers.sqlite.file_identity import SameFile

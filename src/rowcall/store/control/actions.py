@@ -7,7 +7,8 @@ from datetime import datetime
 
 from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
-from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, sources
+from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
 from rowcall.store.control.queries import (
     CANCEL_WAITING,
     OBSTACLES,

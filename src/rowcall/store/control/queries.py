@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 
 from rowcall.base.times import time_of
 from rowcall.domain.job import Job, Paused
-from rowcall.domain.lifecycle import (
+from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,

@@ -1,4 +1,4 @@
-"""Fold tallies and old minutes, and prune history and jobs.
+"""Fold tallies and old minutes, prune history, and recount.
 
 Each plan is one short transaction. Many processes may run it at once, and stop between any two.
 """
@@ -6,10 +6,8 @@ Each plan is one short transaction. Many processes may run it at once, and stop 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
-from rowcall.domain.retention import Rules
 from rowcall.store.counts.queries import (
     ADD_PAST,
     ADD_TOTALS,
@@ -22,13 +20,11 @@ from rowcall.store.counts.queries import (
     MINUTE_MS,
     MINUTES_KEPT_MS,
     NOW,
-    PRUNE,
     PRUNE_FUTURE,
     PRUNE_PAST,
     TAKE_MINUTES,
     TAKE_TALLIES,
     VOID_TALLIES,
-    Group,
     Past,
     Total,
 )
@@ -36,7 +32,6 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500
-PRUNED_AT_ONCE = 20
 PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 
@@ -100,27 +95,6 @@ def merged(past: list[Past], span_ms: int) -> list[Past]:
 def _bounded(jobs: int) -> int:
     """Return a number that fits the column: plain SQL may have counted more."""
     return max(-MOST_COUNTED, min(MOST_COUNTED, jobs))
-
-
-def prune(
-    dialect: Dialect, group: Group, rules: Rules, limit: int, go_on: Callable[[], bool], now_ms: int | None
-) -> Plan[int]:
-    """Delete jobs of a group whose time is over, oldest first, and return how many.
-
-    It deletes in small batches until `go_on()` returns false: one job with a long history can cost as much as hundreds.
-    """
-    keep = rules.keep_seconds(*group)
-    if keep is None:
-        return 0
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
-    deleted = 0
-    while deleted < limit:
-        at_once = min(PRUNED_AT_ONCE, limit - deleted)
-        gone = yield from dialect.change(PRUNE, *group, at_ms - round(keep * 1000), at_once)
-        deleted += gone
-        if gone < at_once or not go_on():
-            break
-    return deleted
 
 
 def recount(dialect: Dialect) -> Plan[None]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import FINISHED, Job, Status
-from rowcall.domain.lifecycle import EXPIRED_CODE, OUTCOMES, Move, Transition, target
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import EXPIRED_CODE, OUTCOMES, Transition
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.flows.queries import Touched
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rowcall.domain.job import FINISHED, Status
-from rowcall.domain.lifecycle import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE, Move, target
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect

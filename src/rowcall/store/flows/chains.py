@@ -6,7 +6,8 @@ import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
-from rowcall.domain.lifecycle import CHAIN_COMPLETED_CODE, Move, target
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import CHAIN_COMPLETED_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.actions import cancel_locked
 from rowcall.store.control.queries import RECORD_EVENTS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rowcall.domain.job import Status
-from rowcall.domain.lifecycle import CancelRequested, Transition, Tries, decide
+from rowcall.domain.outcome import CancelRequested, Transition, Tries, decide
 from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books

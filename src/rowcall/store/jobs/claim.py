@@ -9,7 +9,7 @@ from itertools import takewhile
 import msgspec
 
 from rowcall.domain.job import is_paused
-from rowcall.domain.lifecycle import Transition
+from rowcall.domain.outcome import Transition
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rowcall.domain.lifecycle import Lost, Released, Tries, decide
+from rowcall.domain.outcome import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect

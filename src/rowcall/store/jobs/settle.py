@@ -9,7 +9,8 @@ import msgspec
 
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
-from rowcall.domain.lifecycle import Move, Transition
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import Transition
 from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, times_of

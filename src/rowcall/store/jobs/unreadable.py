@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from rowcall.base.text import DETAIL_LENGTH, storable
-from rowcall.domain.lifecycle import Transition, Tries, Unfit, decide
+from rowcall.domain.outcome import Transition, Tries, Unfit, decide
 from rowcall.domain.retry import backoff_from_text
 from rowcall.store.jobs.queries import Ready
 

@@ -5,7 +5,7 @@ A clock in a condition stands in a subquery: bare, it would be read for each row
 
 from __future__ import annotations
 
-from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
@@ -192,12 +192,6 @@ mark_claimed = f"""
       error_code = null, error_detail = null, traceback = null
     from (select <now> as now) as moment
     where id = any ($3::text::bigint[] || $4::text::bigint[])"""
-mark_started = f"""
-    update <job> as job
-    set started_at = greatest(claimed_at, moment.now - {_given("$4")} * interval '1 millisecond')
-    from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}"""
-
 mark_started = f"""
     with given as materialized (select $3::text::jsonb as document)
     update <job> as job

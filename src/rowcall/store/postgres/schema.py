@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rowcall.domain.job import FINISHED, Status
-from rowcall.domain.lifecycle import (
+from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,

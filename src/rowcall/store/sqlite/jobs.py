@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.domain.lifecycle import EXPIRED_CODE
+from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.sqlite.words import LARGEST, given

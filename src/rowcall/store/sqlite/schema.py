@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from rowcall.domain.job import Status
-from rowcall.domain.lifecycle import (
+from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,

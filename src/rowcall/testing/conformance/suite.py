@@ -27,6 +27,7 @@ from rowcall.testing.conformance.cases.chains import (  # noqa: E402  # noqa: E4
 )
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
+from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
@@ -35,11 +36,9 @@ from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlocke
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E402
-from rowcall.testing.conformance.cases.going_on import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
 from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
-from rowcall.testing.conformance.cases.keeping import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from rowcall.testing.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from rowcall.testing.conformance.cases.limits import (  # noqa: E402
@@ -61,6 +60,7 @@ from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E4
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
+from rowcall.testing.conformance.cases.retention import TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,

@@ -29,7 +29,7 @@ from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.queue import Queue
 from rowcall.task import BaseTask
 from rowcall.worker.attempt import BAD_RESULT_CODE, HANDLER_RETURNED
-from rowcall.worker.isolation import bootstrap
+from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
 from rowcall.worker.isolation.child_log import forward_log
 from rowcall.worker.isolation.exceptions import described
@@ -183,7 +183,7 @@ def find_task(home: Home, task: str) -> Declaration:
 
 
 def _imported(home: Home) -> ModuleType:
-    with bootstrap.importing():
+    with import_guard.importing():
         found = importlib.import_module(home.module) if home.path is None else _script(home.path)
     if isinstance(found, BaseException):
         raise found

@@ -8,7 +8,7 @@ import msgspec
 
 from rowcall.context import logger
 from rowcall.declare.isolation import home_of
-from rowcall.domain.lifecycle import Raised, Reported, Unfit
+from rowcall.domain.outcome import Raised, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob

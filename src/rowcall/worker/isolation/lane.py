@@ -13,7 +13,7 @@ from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.declare.isolation import home_of
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.lifecycle import Reported
+from rowcall.domain.outcome import Reported
 from rowcall.worker.attempt import Attempt, Finished
 from rowcall.worker.isolation.child_process import DIED_CODE, ChildProcess
 from rowcall.worker.isolation.children import Children

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rowcall.context import running
-from rowcall.domain.lifecycle import TimedOut
+from rowcall.domain.outcome import TimedOut
 from rowcall.worker.attempt import Attempt, Finished
 
 CANCEL_AGAIN_SECONDS = 1.0

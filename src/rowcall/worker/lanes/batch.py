@@ -9,7 +9,7 @@ from functools import partial
 from rowcall.context import Context
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
-from rowcall.domain.lifecycle import Outcome, Raised, Reported, Succeeded, Unfit
+from rowcall.domain.outcome import Outcome, Raised, Reported, Succeeded, Unfit
 from rowcall.worker.attempt import Attempt, Stop
 
 LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
-from rowcall.domain.lifecycle import Released, TimedOut
+from rowcall.domain.outcome import Released, TimedOut
 from rowcall.worker.attempt import Attempt, Stop
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned

@@ -8,7 +8,8 @@ import msgspec
 
 from rowcall.base.text import one_line
 from rowcall.context import logger
-from rowcall.domain.lifecycle import CANCELLED_BY_HAND_CODE, Move, Transition
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, Transition
 from rowcall.worker.attempt import Attempt
 
 

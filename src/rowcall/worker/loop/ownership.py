@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from rowcall.context import logger
-from rowcall.domain.lifecycle import Released
+from rowcall.domain.outcome import Released
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from operator import attrgetter
 
-from rowcall.domain.lifecycle import SUCCESS, Move
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import SUCCESS
 from rowcall.observe.meter import Meter
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.loop.attempt_log import log_completed, log_dropped, log_settled

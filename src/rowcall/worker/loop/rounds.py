@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Callable
 
 from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
-from rowcall.domain.lifecycle import Released
+from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.checks import Checks
+from rowcall.worker.loop.choose_waiter import waiter_for
 from rowcall.worker.loop.claims import Claims
+from rowcall.worker.loop.due_check import Checks
 from rowcall.worker.loop.known_work import KnownWork
+from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
 from rowcall.worker.loop.room import Room
 from rowcall.worker.loop.settlements import account_of, settlement_of
 from rowcall.worker.loop.settler import Settler
 from rowcall.worker.loop.start_marks import StartMarks
-from rowcall.worker.loop.trouble import Outage, Trouble
-from rowcall.worker.loop.waiter import waiter_for
 from rowcall.worker.loop.waiting import Waiting
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings

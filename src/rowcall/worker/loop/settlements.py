@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rowcall.domain.lifecycle import SUCCESS, Move
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import SUCCESS
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
 from rowcall.store.jobs.queries import Success

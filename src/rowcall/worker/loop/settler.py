@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from rowcall.context import logger
 from rowcall.domain.errors import DataRefused, RowcallError
-from rowcall.domain.lifecycle import Lost, Transition
+from rowcall.domain.outcome import Lost, Transition
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
@@ -16,9 +16,9 @@ from rowcall.store.jobs.settle import attempts_of, settle
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_dropped
-from rowcall.worker.loop.completed import CompletedAttempts
 from rowcall.worker.loop.report import Report
 from rowcall.worker.loop.settlements import account_of, settlement_of
+from rowcall.worker.loop.undecided_attempts import CompletedAttempts
 
 MOST_SETTLED = 1000
 NONE: Mapping[int, Transition] = MappingProxyType({})

@@ -9,11 +9,11 @@ from rowcall.wake.waiter import Waiter, Wakeup
 from rowcall.wake.waker import Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED
-from rowcall.worker.loop.checks import Checks
-from rowcall.worker.loop.completed import ASK_AGAIN_SECONDS
+from rowcall.worker.loop.due_check import Checks
 from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, KnownWork
 from rowcall.worker.loop.room import STALE_SECONDS, Room
 from rowcall.worker.loop.settler import Settler
+from rowcall.worker.loop.undecided_attempts import ASK_AGAIN_SECONDS
 from rowcall.worker.upkeep.mismatches import Mismatches
 
 

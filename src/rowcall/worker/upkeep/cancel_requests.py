@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.domain.lifecycle import CancelRequested, Lost
+from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.steps import Read
 from rowcall.queue import Queue
 from rowcall.store.control.queries import INTERRUPTED

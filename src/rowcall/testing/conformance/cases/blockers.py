@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Cancel, Context, InvalidOption, Job, Rowcall, Status
-from rowcall.domain.lifecycle import Raised
+from rowcall.domain.outcome import Raised
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.cases.chains import two_steps
-from rowcall.testing.conformance.hands import StoreWorker
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import StoreWorker
 
 
 def end(jobs: Rowcall, job: Job, how: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 from rowcall import Context, InvalidOption, Job, JobCancelled, Retry, Rowcall, Snooze, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
-from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.notes import Notes
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 from rowcall.testing.waiting import eventually
 
 BY_HAND = "CANCELLED:BY_HAND"

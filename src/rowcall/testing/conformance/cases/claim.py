@@ -11,7 +11,7 @@ from rowcall.app import queue_of
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import StoreWorker
+from rowcall.testing.conformance.worker_parts import StoreWorker
 
 
 class TestClaim:

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from rowcall import Rowcall, Status
-from rowcall.domain.lifecycle import Succeeded
+from rowcall.domain.outcome import Succeeded
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
-from rowcall.testing.conformance.hands import StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 from rowcall.testing.waiting import eventually
 
 HOUR = 3600

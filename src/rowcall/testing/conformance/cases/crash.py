@@ -14,10 +14,10 @@ import pytest
 
 from rowcall import Rowcall, Status, StoreUnavailable
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
-from rowcall.testing.conformance.hands import watcher
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.program import declare
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import watcher
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.waiting import eventually
 

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Job, Rowcall, Status
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 
 EXPIRED = (Status.CANCELLED, "EXPIRED:NOT_STARTED")
 

@@ -8,7 +8,7 @@ from rowcall import Context, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.cases.blockers import blocker, end
 from rowcall.testing.conformance.cases.chains import two_steps
-from rowcall.testing.conformance.hands import StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 
 
 class TestFailingBlockers:

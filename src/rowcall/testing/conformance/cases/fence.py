@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Job, LeaseLost, Rowcall
-from rowcall.domain.lifecycle import Lost, Released, Reported, Succeeded
+from rowcall.domain.outcome import Lost, Released, Reported, Succeeded
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.store import Store, all_rows
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 
 Call = Callable[[Rowcall, Job], None]
 Loss = Callable[[Rowcall, Job, FakeClock], None]

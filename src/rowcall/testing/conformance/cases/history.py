@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from rowcall import Rowcall, Snooze
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import watcher
+from rowcall.testing.conformance.worker_parts import watcher
 
 
 class TestHistory:

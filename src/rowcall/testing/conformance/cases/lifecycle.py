@@ -10,21 +10,8 @@ import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Rowcall, RowcallError, Snooze, Status, WrongState
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import (
-    TABLE,
-    Mismatched,
-    Move,
-    Outcome,
-    Raised,
-    Released,
-    Reported,
-    Succeeded,
-    Tries,
-    Unfit,
-    decide,
-    sources,
-    target,
-)
+from rowcall.domain.lifecycle import TABLE, Move, sources, target
+from rowcall.domain.outcome import Mismatched, Outcome, Raised, Released, Reported, Succeeded, Tries, Unfit, decide
 from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
@@ -33,7 +20,7 @@ from rowcall.store.jobs.queries import STAGE
 from rowcall.store.jobs.settle import settle_one
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import watcher
+from rowcall.testing.conformance.worker_parts import watcher
 
 T = TypeVar("T")
 CREATING = [rule for rule in TABLE if rule.source is None]

@@ -15,9 +15,9 @@ from rowcall import Job, JobNotFound, LeaseLost, Limit, Retention, Rowcall, Stat
 from rowcall.app import queue_of
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
-from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.notes import Note, Notes
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 from rowcall.testing.waiting import eventually
 
 STRIPE = Limit("stripe", concurrency=2, by="customer")

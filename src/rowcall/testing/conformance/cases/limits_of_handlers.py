@@ -11,15 +11,15 @@ import pytest
 
 from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import Succeeded
+from rowcall.domain.outcome import Succeeded
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.recover import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
-from rowcall.testing.conformance.hands import StoreWorker, watcher
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 from rowcall.testing.waiting import eventually
 from rowcall.worker.isolation import child_process
 from rowcall.worker.lanes import async_lane

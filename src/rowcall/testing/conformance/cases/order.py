@@ -13,8 +13,8 @@ from rowcall.app import queue_of
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
-from rowcall.testing.conformance.hands import StoreWorker
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
 
 

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 from rowcall import Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import Succeeded
+from rowcall.domain.outcome import Succeeded
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
-from rowcall.testing.conformance.hands import StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 
 LOST = "WORKER:LOST"
 

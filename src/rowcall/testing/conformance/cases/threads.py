@@ -11,7 +11,7 @@ import pytest
 from rowcall import Job, LeaseLost, Rowcall, Status
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
-from rowcall.testing.conformance.hands import StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import StoreWorker, watcher
 from rowcall.testing.waiting import eventually
 
 THREADS = 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.lifecycle import Released, Reported
+from rowcall.domain.outcome import Released, Reported
 from rowcall.operations.enqueue import enqueue, enqueue_many
 from rowcall.store.new_job import NewJob
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import StoreWorker
+from rowcall.testing.conformance.worker_parts import StoreWorker
 
 CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=a,other=b"
 

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 
 from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
 from rowcall.domain.failure import raised
-from rowcall.domain.lifecycle import Outcome, Reported, Succeeded
+from rowcall.domain.outcome import Outcome, Reported, Succeeded
 from rowcall.store.jobs.queries import Ready
-from rowcall.testing.conformance.hands import StoreWorker
 from rowcall.testing.conformance.model.book import Book
+from rowcall.testing.conformance.worker_parts import StoreWorker
 
 
 class HandClaim(NamedTuple):

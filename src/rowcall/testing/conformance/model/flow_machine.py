@@ -13,7 +13,7 @@ from rowcall import DuplicateJob, Job, Limit
 from rowcall.app import queue_of
 from rowcall.domain.errors import StepTaken
 from rowcall.domain.job import Chain, Status
-from rowcall.domain.lifecycle import Succeeded
+from rowcall.domain.outcome import Succeeded
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.steps import Read
 from rowcall.store.jobs.settle import Then

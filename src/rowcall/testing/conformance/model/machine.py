@@ -16,16 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall, WrongState
 from rowcall.app import queue_of
 from rowcall.declare.options import EnqueueOptions
-from rowcall.domain.lifecycle import Released
+from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Read
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.hands import LEASE_SECONDS, StoreWorker, watcher
 from rowcall.testing.conformance.model.book import Book
 from rowcall.testing.conformance.model.ends import ENDS, C, End, HandClaim, WorkerClaim, outcome_of
 from rowcall.testing.conformance.model.entry import Entry, Pauses
 from rowcall.testing.conformance.model.rows import compare, model_attempts, model_row, stored_attempts, stored_row
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
 
 T = TypeVar("T")
 

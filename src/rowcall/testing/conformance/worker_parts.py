@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.declare.policy import policy_of
-from rowcall.domain.lifecycle import Outcome, Tries, decide
+from rowcall.domain.outcome import Outcome, Tries, decide
 from rowcall.operations.steps import Write
 from rowcall.store.counts.tallies import Books
 from rowcall.store.jobs.claim import Appetite, Taken, round_of_work

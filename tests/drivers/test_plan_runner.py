@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.drivers.runner import run
+from rowcall.drivers.plan_runner import run
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
 
 ASK = Statement("select 1", (), no_row)

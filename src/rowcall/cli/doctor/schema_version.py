@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from rowcall.drivers.runner import run
+from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.queue import Queue
 from rowcall.store.dialect import Version

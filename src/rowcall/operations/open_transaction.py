@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
-from rowcall.drivers.block import Block, innermost_block
+from rowcall.drivers.transaction_block import Block, innermost_block
 from rowcall.operations.steps import Blocking
 from rowcall.queue import ForCallers, Operation, Queue, Step
 from rowcall.store.dialect import Dialect

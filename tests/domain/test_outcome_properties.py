@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
 from rowcall.domain.job import FINISHED, Status
-from rowcall.domain.lifecycle import (
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import (
     CancelRequested,
     Lost,
-    Move,
     Outcome,
     Raised,
     Released,
@@ -20,7 +20,6 @@ from rowcall.domain.lifecycle import (
     Tries,
     Unfit,
     decide,
-    target,
 )
 from rowcall.domain.retry import LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from rowcall.drivers.finishing import finish, finish_in_thread
+from rowcall.drivers.uncancellable import finish, finish_in_thread
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
-from rowcall.drivers.finishing import LOCK_PATIENCE_SECONDS, finish
 from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")

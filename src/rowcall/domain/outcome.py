@@ -1,0 +1,246 @@
+"""How an attempt ended, and `decide`, which makes one transition of it.
+
+Nothing here reads a clock, a database or a source of chance.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.domain.job import Status
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.retry import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
+
+
+class Tries(msgspec.Struct, frozen=True):
+    """What a decision needs of the job: `attempt` includes the attempt that is ending."""
+
+    attempt: int
+    max_attempts: int
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    result: str | None = None
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The handler raised an exception; `code` and `detail` are stored."""
+
+    error: BaseException
+    code: str
+    detail: str
+    traceback: str | None = None
+
+
+class TimedOut(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """Wrong arguments or a wrong result, which another attempt would not correct."""
+
+    code: str
+    detail: str
+    traceback: str | None = None
+
+
+class Mismatched(msgspec.Struct, frozen=True):
+    """Arguments that do not match this worker's declaration of the task, but may match another worker's."""
+
+    detail: str
+    grace_seconds: float
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """A failure that was reported with `jobs.fail(job, code, detail)`."""
+
+    code: str
+    detail: str
+
+
+class Released(msgspec.Struct, frozen=True):
+    """Released. `started` is False for a job that was only in a worker's buffer."""
+
+    started: bool = True
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The worker died, or the lease expired."""
+
+    started: bool = True
+
+
+class CancelRequested(msgspec.Struct, frozen=True):
+    """A cancel request came while the job was running."""
+
+    reason: str | None = None
+
+
+Outcome = Succeeded | Raised | TimedOut | Unfit | Mismatched | Reported | Released | Lost | CancelRequested
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """A move, with everything that is written about it."""
+
+    move: Move
+    status: Status
+    attempt_status: str
+    delay_seconds: float = 0.0
+    attempt_used: bool = True
+    attempt_recorded: bool = False
+    result: str | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    traceback: str | None = None
+    hold_seconds: float | None = None
+    """How long the job waits for a worker that its arguments fit."""
+
+
+OUTCOMES = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.LOSE: "failed",
+    Move.RECOVER: "lost",
+    Move.RETRY: "retried",
+    Move.SNOOZE: "snoozed",
+    Move.RELEASE: "released",
+    Move.CANCEL: "cancelled",
+}
+"""The names of outcomes, wherever attempts are counted."""
+
+LOST_CODE = "WORKER:LOST"
+TIMEOUT_CODE = "TIMEOUT:HANDLER"
+EXPIRED_CODE = "EXPIRED:NOT_STARTED"
+CANCELLED_BY_HANDLER_CODE = "CANCELLED:BY_HANDLER"
+CANCELLED_BY_HAND_CODE = "CANCELLED:BY_HAND"
+RETRY_REQUESTED_CODE = "RETRY:REQUESTED"
+BLOCKER_FAILED_CODE = "BLOCKER:FAILED"
+BLOCKER_CANCELLED_CODE = "BLOCKER:CANCELLED"
+CHAIN_COMPLETED_CODE = "CHAIN:COMPLETED"
+
+
+def _end(move: Move) -> tuple[Move, Status]:
+    """Return a move and where it leads from running."""
+    return move, target(Status.RUNNING, move)
+
+
+SUCCESS = Transition(*_end(Move.SUCCEED), "succeeded")
+
+
+def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0) -> Transition:
+    """Return the transition of a running job whose attempt ended with this outcome.
+
+    >>> decide(Tries(attempt=1, max_attempts=5), Reported("TIMEOUT:UPSTREAM_API", "30 s")).delay_seconds
+    30.0
+    """
+    match outcome:
+        case Succeeded(result=None):
+            return SUCCESS
+        case Succeeded(result=result):
+            return Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
+        case Raised(error=Control() as control):
+            return _obey(tries, control, outcome)
+        case Raised(error=error, code=code, detail=detail, traceback=traceback):
+            if isinstance(policy, Backoff) and policy.gives_up_on(error):
+                return _fail(code, detail, traceback)
+            return _retry_or_fail(tries, policy, chance, error, code, detail, traceback)
+        case TimedOut(seconds=seconds):
+            detail = f"the handler ran longer than its timeout of {seconds:g} s"
+            late = TimeoutError(detail)
+            if isinstance(policy, Backoff) and policy.gives_up_on(late):
+                return _fail(TIMEOUT_CODE, detail, None)
+            return _retry_or_fail(tries, policy, chance, late, TIMEOUT_CODE, detail, None)
+        case Reported(code=code, detail=detail):
+            return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
+        case Unfit(code=code, detail=detail, traceback=traceback):
+            return _fail(code, detail, traceback)
+        case Mismatched(detail=detail, grace_seconds=grace_seconds):
+            return Transition(
+                *_end(Move.RELEASE),
+                "released",
+                attempt_used=False,
+                attempt_recorded=True,
+                error_code=MISMATCH_CODE,
+                error_detail=detail or None,
+                hold_seconds=grace_seconds,
+            )
+        case Released(started=started):
+            return Transition(*_end(Move.RELEASE), "released", attempt_used=False, attempt_recorded=started)
+        case Lost(started=False):
+            return Transition(*_end(Move.RECOVER), "lost", attempt_used=False)
+        case Lost():
+            return _lose(tries)
+        case CancelRequested(reason=reason):
+            return Transition(
+                *_end(Move.CANCEL),
+                "cancelled",
+                error_code=CANCELLED_BY_HAND_CODE,
+                error_detail=reason or None,
+            )
+
+
+def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
+    match control:
+        case Snooze(delay_seconds=delay):
+            return Transition(*_end(Move.SNOOZE), "snoozed", delay, attempt_used=False, attempt_recorded=True)
+        case Retry(delay_seconds=delay, reason=reason):
+            return _retry_or_fail(
+                tries, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
+            )
+        case Fail(code=code, detail=detail):
+            return _fail(code, detail, raised.traceback)
+        case Cancel(reason=reason):
+            return Transition(
+                *_end(Move.CANCEL),
+                "cancelled",
+                error_code=CANCELLED_BY_HANDLER_CODE,
+                error_detail=reason or None,
+            )
+        case _:
+            return _fail(raised.code, raised.detail, raised.traceback)
+
+
+def _retry_or_fail(
+    tries: Tries,
+    policy: RetryPolicy,
+    chance: float,
+    error: BaseException,
+    code: str,
+    detail: str,
+    traceback: str | None,
+) -> Transition:
+    if tries.attempt >= tries.max_attempts:
+        return _fail(code, detail, traceback)
+    delay_seconds = delay_of(policy, tries.attempt, error, chance)
+    return Transition(
+        *_end(Move.RETRY),
+        "failed",
+        delay_seconds,
+        attempt_recorded=True,
+        error_code=code,
+        error_detail=detail,
+        traceback=traceback,
+    )
+
+
+def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float:
+    """Return the delay of a policy in seconds, at most a year. NaN counts as the default policy's delay."""
+    if isinstance(policy, Backoff):
+        return policy.delay_seconds(attempt, chance=chance)
+    seconds = float(policy(attempt, error))
+    if seconds != seconds:
+        return DEFAULT_BACKOFF.delay_seconds(attempt, chance=chance)
+    return min(max(seconds, 0.0), LONGEST_DELAY_SECONDS)
+
+
+def _fail(code: str, detail: str, traceback: str | None) -> Transition:
+    return Transition(*_end(Move.FAIL), "failed", error_code=code, error_detail=detail or None, traceback=traceback)
+
+
+def _lose(tries: Tries) -> Transition:
+    detail = f"attempt {tries.attempt} of {tries.max_attempts} was lost with its worker"
+    if tries.attempt >= tries.max_attempts:
+        return Transition(*_end(Move.LOSE), "lost", error_code=LOST_CODE, error_detail=detail)
+    return Transition(*_end(Move.RECOVER), "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail)
