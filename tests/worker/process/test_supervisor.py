@@ -117,8 +117,8 @@ def test_sigterm_lets_running_jobs_finish_and_ends_all(queue: Rowcall, tmp_path:
         running = start_job(queue, tmp_path, "running")
         process.send(signal.SIGTERM)
         process.wait_for("stopping 2 worker processes")
-        later = queue.enqueue("until_told", {"name": "later"})
         eventually(lambda: process.output.count("] stopped") == 1)
+        later = queue.enqueue("until_told", {"name": "later"})
         (tmp_path / "running.go").touch()
         assert process.wait() == 0
         assert queue.get(running).status == "succeeded"
