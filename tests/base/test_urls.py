@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.base.urls import is_clear, looks_secret, redacted, shown
+from rowcall.base.urls import is_clear, looks_secret, may_be_url, redacted, shown
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,9 @@ from rowcall.base.urls import is_clear, looks_secret, redacted, shown
         ("sqlite:///app.db?key=hunter2", "sqlite:///app.db?***"),
         ("sqlite:///app.db#hunter2", "sqlite:///app.db#***"),
         ("sqlite:///bob:hunter2@db-1/shop", "sqlite://***"),
+        ("sqlite:///bob%3Ahunter2@db-1/shop", "sqlite://***"),
+        ("sqlite:///bob:hunter2%40db-1/shop", "sqlite://***"),
+        ("sqlite:///bob%3Ax%40db-1.db", "sqlite:///bob%3Ax%40db-1.db"),
         ("host=db-1 password=hunter2", "***"),
     ],
 )
@@ -43,9 +46,30 @@ def test_a_text_about_a_url_keeps_the_parts_that_are_shown() -> None:
     )
 
 
+def test_a_text_about_a_url_keeps_the_scheme() -> None:
+    assert (
+        redacted("postgres//bob:x: write postgresql://", "postgres//bob:x") == "postgres//***:***: write postgresql://"
+    )
+
+
 @pytest.mark.parametrize(("text", "secret"), [("app:jobs", False), ("bob:x@db-1", True), ("a password=x", True)])
 def test_texts_that_may_contain_a_password(text: str, secret: bool) -> None:
     assert looks_secret(text) == secret
+
+
+@pytest.mark.parametrize(
+    ("text", "may_be"),
+    [
+        ("postgresql://db-1", True),
+        ("postgres//bob:x", True),
+        ("postgres/bob:x", True),
+        ("sqlite:///app.db", False),
+        ("app:jobs", False),
+        ("shop/app.py:jobs", False),
+    ],
+)
+def test_texts_that_may_be_the_url_of_a_server(text: str, may_be: bool) -> None:
+    assert may_be_url(text) == may_be
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,22 @@ WITH_A_HOST = [
     "mysql://bob:{}@127.0.0.1/shop",
     "sqlite://bob:{}@127.0.0.1/shop",
     "sqlite:///bob:{}@127.0.0.1/shop",
+    "sqlite:///bob%3A{}@127.0.0.1/shop",
+    "sqlite:///bob%253a{}@127.0.0.1/shop",
+    "sqlite:///bob:{}%40127.0.0.1/shop",
     "sqlite:///app.db?password={}",
+    "postgres//bob:{}@127.0.0.1/shop",
+    "postgres%3A//bob%3A{}@127.0.0.1/shop",
     "bob:{}@127.0.0.1/shop",
 ]
-WITHOUT_A_HOST = ["postgres://bob:{}", "postgresql://bob:{}/shop"]
+WITHOUT_A_HOST = [
+    "postgres://bob:{}",
+    "postgresql://bob:{}/shop",
+    "postgres//bob:{}",
+    "postgres/bob:{}",
+    "//bob:{}",
+    "postgres%3A//bob:{}",
+]
 DSN = ["host=127.0.0.1 port=1 user=bob password={}", "host=127.0.0.1 port=1 user=bob password='{}'"]
 
 pieces = st.lists(st.sampled_from([*"@/:?#% &=;'\"[]\\\té", "%2", WORD]), max_size=6)
@@ -149,3 +161,20 @@ def test_no_command_shows_a_password(folder: Path, records: Records, url: str, w
     if result.exception is not None:
         assert isinstance(result.exception, SystemExit)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["postgres//bob:hunter2", "postgres/bob:hunter2", "sqlite:///bob%3Ahunter2@h/x"])
+@pytest.mark.parametrize("words", COMMANDS)
+def test_no_command_shows_a_password_of_a_url_without_its_colon_or_escaped(
+    folder: Path, url: str, words: tuple[str, ...]
+) -> None:
+    environment = {"ROWCALL_URL": url} if "{}" not in "".join(words) else {}
+    result = CliRunner().invoke(main, [word.format(url) for word in words], env=environment)
+    assert result.exit_code != 0
+    assert WORD not in result.output
+
+
+def test_a_file_whose_name_looks_like_a_password_is_opened_if_all_of_it_is_escaped(folder: Path) -> None:
+    with Rowcall("sqlite:///bob%3Ax%40h.db") as jobs:
+        jobs.enqueue("task")
+    assert (folder / "bob:x@h.db").exists()

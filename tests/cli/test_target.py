@@ -32,6 +32,7 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
         ("app:Holder.outer", "app has no 'Holder.outer'; did you mean app:Holder.inner?"),
         ("app.py:jobs", "'app.py:jobs' names a file, not a module; did you mean app:jobs?"),
         ("./shop/app.py:jobs", "'./shop/app.py:jobs' names a file, not a module; did you mean shop.app:jobs?"),
+        ("shop/app:jobs", "'shop/app' is not a module; did you mean shop.app?"),
     ],
 )
 def test_a_wrong_app_says_what_is_wrong(app: Path, name: str, problem: str) -> None:

@@ -22,6 +22,9 @@ _PARAMETER = re.compile(r"[A-Za-z_]{1,40}")
 _VALUE = re.compile(r"[\w.:,/%+~-]*")
 _SECRET_NAME = re.compile(r"pass|secret|_key$", re.IGNORECASE)
 _ESCAPED_COLON = re.compile(r"%(?:25)*3a", re.IGNORECASE)  # a user and a password that were escaped together
+# escaped in part: a file name with : and @ has both escaped
+_PASSWORD = re.compile(r":.*(?:@|%(?:25)*40)|%(?:25)*3a.*@", re.IGNORECASE | re.DOTALL)
+_URL = re.compile(rf"://|//.*:|^(?:{'|'.join(_SERVERS)})/.*:", re.DOTALL)
 _OPTIONS = re.compile(r"(?<=[?#]).+", re.DOTALL)
 _PARAMETERS = """
     host hostaddr port dbname user connect_timeout client_encoding options application_name
@@ -75,12 +78,22 @@ def is_clear(url: str) -> bool:
 
 def looks_secret(text: str) -> bool:
     """Return whether a text that should be a path or a name may contain a password."""
-    return bool(re.search(r":.*@", text, re.DOTALL) or SECRET.search(unquote(text)))
+    return bool(_PASSWORD.search(text) or SECRET.search(unquote(text)))
+
+
+def may_be_url(text: str) -> bool:
+    """Return whether a text may be the URL of a server, even without the colon or a slash after its scheme.
+
+    >>> may_be_url("postgresql://bob"), may_be_url("postgres//bob:secret"), may_be_url("/srv//app.db")
+    (True, True, False)
+    """
+    return bool(_URL.search(text)) and not text.startswith("sqlite:")
 
 
 def redacted(text: str, url: str) -> str:
     """Return a text without anything that `shown` hides of the URL: libpq quotes what it cannot parse."""
-    seen = set(_words(shown(url)))
+    scheme = [word for word in _words(url)[:1] if word in _SERVERS]
+    seen = {*scheme, *_words(shown(url))}
     for word in sorted({*_words(url), *_words(unquote(url))} - seen, key=lambda word: (-len(word), word)):
         # a short word occurs inside many others
         pattern = re.escape(word) if len(word) > 2 else rf"(?<!\w){re.escape(word)}(?!\w)"

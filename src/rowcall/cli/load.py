@@ -21,12 +21,14 @@ _ROWCALL = str(Path(__file__).parent.parent)
 def load(app: str) -> Rowcall:
     """Import `module:name`, from the current folder first."""
     module_name, mark, names = app.partition(":")
+    if "//" in app or "%" in app or looks_secret(app):
+        raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
     if not (mark and module_name and names):
         raise click.UsageError(f"{app!r} is not an app; write module:name, such as app:jobs")
-    if names.startswith("//") or looks_secret(app):
-        raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
-    if module_name.endswith(".py") or os.sep in module_name:
+    if module_name.endswith(".py"):
         raise click.UsageError(f"{app!r} names a file, not a module; did you mean {_module_of(module_name)}:{names}?")
+    if os.sep in module_name:  # perhaps a URL without its colon, so the name, which may be a password, is not shown
+        raise click.UsageError(f"{module_name!r} is not a module; did you mean {_module_of(module_name)}?")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: object = _imported(module_name)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from rowcall.base.text import did_you_mean, printable
-from rowcall.base.urls import looks_secret, redacted
+from rowcall.base.urls import looks_secret, may_be_url, redacted
 from rowcall.domain.errors import InvalidOption, RowcallError, about_option
 
 COMMANDS = (
@@ -107,7 +107,7 @@ def _without_secrets(problem: str, words: Sequence[str]) -> str:
     """Hide the password of a URL, even one that was typed in the wrong place."""
     for word in (*words, os.environ.get("ROWCALL_URL", "")):
         url = word.partition("=")[2] if word.startswith("--") else word
-        if looks_secret(url) or ("://" in url and not url.startswith("sqlite:")):
+        if looks_secret(url) or may_be_url(url):
             problem = redacted(problem, url)
     return problem
 
