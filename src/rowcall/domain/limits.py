@@ -19,6 +19,7 @@ MOST = 1_000_000
 SHORTEST_PERIOD_SECONDS = 0.01
 LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
+HELD_AS_MISMATCH = "mismatch"
 
 
 class Limit(Value, frozen=True):

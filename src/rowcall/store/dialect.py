@@ -116,8 +116,8 @@ class Dialect(Protocol):
         Without a lease, only slots that no worker holds: a job that is ended from outside may still have a handler.
         """
 
-    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
-        """Make up to so many held jobs of each key ready, first in turn; return how many in all.
+    def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
+        """Make up to so many jobs of each value of `held` ready, first in turn; return how many in all.
 
         Jobs that another transaction has locked are skipped, not waited for.
         """

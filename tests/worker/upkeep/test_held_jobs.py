@@ -16,6 +16,7 @@ from rowcall.operations.by_hand import Claimer, _claim_some
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
+from rowcall.store.limits.held_jobs import KEYS_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
 from rowcall.testing.clock import FakeClock
@@ -87,6 +88,21 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     assert execute("select count(*) from rowcall_slot") == [(2,)]
     jobs.prune()
     assert execute("select count(*) from rowcall_slot") == [(1,)]
+
+
+def test_unknown_reasons_are_freed_and_do_not_end_the_walk(jobs: Rowcall, execute: Execute, clock: FakeClock) -> None:
+    """More values than one check reads, of each sort."""
+    values = ["mismatch", *(f"{sort}{number}" for sort in ("a", "limit:", "z") for number in range(KEYS_AT_ONCE))]
+    for held in values:
+        execute(f"insert into rowcall_job (type, status, held) values ('charge', 'pending', '{held}')")
+    held_jobs = HeldJobs(queue_of(jobs))
+    freed = []
+    for _ in range(5):
+        freed.append(held_jobs.check())
+        assert held_jobs.check() == 0
+        clock.advance(PAUSE_SECONDS)
+    assert sum(freed) == 3 * KEYS_AT_ONCE
+    assert execute("select distinct held from rowcall_job where held is not null") == [("mismatch",)]
 
 
 def test_jobs_that_no_worker_claims_do_not_keep_others_held(jobs: Rowcall, clock: FakeClock) -> None:

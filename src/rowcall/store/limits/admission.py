@@ -274,7 +274,7 @@ class Admission:
             yield from put_openings(dialect, openings)
         # a job that was made ready for a slot of another key leaves that slot to the next one
         slots = {key: min(count, self._rooms[key].slots or count) for key, count in spare.items()}
-        if slots and (yield from dialect.unhold(slots)):
+        if slots and (yield from dialect.unhold({held_by(key): count for key, count in slots.items()})):
             self.again = True
 
     def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:

@@ -7,7 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import Numbers, held_by, job_limits_from_text, name_of
+from rowcall.domain.limits import (
+    HELD_AS_MISMATCH,
+    HELD_PREFIX,
+    Numbers,
+    held_by,
+    job_limits_from_text,
+    name_of,
+)
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import Room, load_starts
 from rowcall.store.limits.keys import drop_openings, lock_limits, most_keys, put_openings
@@ -32,7 +39,7 @@ CHECK_AGAIN_MS = 1000
 def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan[bool]:
     """Free the slots of these attempts; return whether that made any job ready."""
     keys = (yield from dialect.free_slots(sorted(attempts, key=itemgetter(0)))) if attempts else []
-    return bool(keys and (yield from dialect.unhold(Counter(keys))))
+    return bool(keys and (yield from dialect.unhold(Counter(map(held_by, keys)))))
 
 
 def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
@@ -51,7 +58,7 @@ def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     held = yield from _first_held(dialect, locked)
     rooms, at_ms = yield from _rooms(dialect, held, now_ms)
     slots = {key: _allowed(room) for key, room in rooms.items()}
-    unheld = {key: count for key, count in slots.items() if count > 0}
+    unheld = {held_by(key): count for key, count in slots.items() if count > 0}
     if unheld:
         yield from dialect.unhold(unheld)
     waiting = [one.key for one in (yield from _first_held(dialect, [one.key for one in held]))] if held else []
@@ -68,21 +75,27 @@ def _first_held(dialect: Dialect, keys: Sequence[str]) -> Plan[list[Held]]:
 
 
 class Found(NamedTuple):
-    """How many held jobs of some keys may run, and the key after which to continue."""
+    """How many jobs of some values of `held` may run, and the value after which to continue."""
 
-    slots: dict[str, int]
+    counts: dict[str, int]
     after: str | None
 
 
 def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
-    """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker."""
-    (held,) = yield from dialect.ask(HELD_KEYS, held_by(after) if after else "", KEYS_AT_ONCE)
-    if not held:
-        return Found({}, None)
-    rooms, _ = yield from _rooms(dialect, held, now_ms)
-    slots = {key: _allowed(room) for key, room in rooms.items()}
-    unheld = {key: count for key, count in slots.items() if count > 0}
-    return Found(unheld, held[-1].key if len(held) == KEYS_AT_ONCE else None)
+    """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
+
+    A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait.
+    """
+    (held,) = yield from dialect.ask(HELD_KEYS, after, KEYS_AT_ONCE)
+    last = held[-1].by if len(held) == KEYS_AT_ONCE else None
+    found = [one for one in held if not after or one.by != after]
+    rooms, _ = yield from _rooms(dialect, [one for one in found if one.by.startswith(HELD_PREFIX)], now_ms)
+    counts = {held_by(key): _allowed(room) for key, room in rooms.items()}
+    for one in found:
+        if one.by != HELD_AS_MISMATCH:
+            counts.setdefault(one.by, MOST_FREED)
+    # SQLite's JSON ends a text at a NUL: many of these could be the same text, and would be found without end
+    return Found({by: count for by, count in counts.items() if count > 0}, last if last != after else None)
 
 
 def drop_stale(dialect: Dialect) -> Plan[int]:

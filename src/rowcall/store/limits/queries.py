@@ -51,10 +51,14 @@ class Starts(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A key with held jobs, and the limits in the row of the first of them."""
+    """A value of the column `held`, and the limits in the row of the first job that has it."""
 
-    key: str
+    by: str
     limits: str | None
+
+    @property
+    def key(self) -> str:
+        return self.by.removeprefix(HELD_PREFIX)
 
 
 _states = msgspec.json.Decoder(list[tuple[str, Numbers | None, int]])
@@ -73,9 +77,7 @@ def starts_from_row(row: Row) -> dict[str, Starts]:
 
 
 def held_from_row(row: Row) -> list[Held]:
-    """Return the keys; a reason to hold that plain SQL wrote is not a key."""
-    found = _held.decode(cast("str", row[0]))
-    return [Held(held.removeprefix(HELD_PREFIX), limits) for held, limits in found if held.startswith(HELD_PREFIX)]
+    return [Held(by, limits) for by, limits in _held.decode(cast("str", row[0]))]
 
 
 def quota_from_row(row: Row) -> tuple[str, Numbers]:
@@ -116,6 +118,7 @@ FREE_SLOTS = Query("free_slots", (Json,), json_from_row(list[str]), only=("postg
 
 # held jobs; HOLD is given what to hold each id under
 HOLD = Change("hold", (Json,))
+# from a value on, which is included: plain SQL can write an empty one
 HELD_KEYS = Query("held_keys", (Text, Int), held_from_row)
 FIRST_HELD = Query("first_held", (Json,), held_from_row)
 # `unhold` of the dialect

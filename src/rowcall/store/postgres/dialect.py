@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import cast
 
 from rowcall.domain.job import Job
-from rowcall.domain.limits import held_by
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
@@ -184,8 +183,8 @@ class PostgresDialect:
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
         return (yield from self.ask(FREE_SLOTS, attempts))[0]
 
-    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
-        return self.change(UNHOLD, [(held_by(key), count) for key, count in slots.items()])
+    def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
+        return self.change(UNHOLD, list(counts.items()))
 
     # settle
 

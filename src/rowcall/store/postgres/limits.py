@@ -53,7 +53,7 @@ free_slots = f"""
     select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
 held_keys = f"""
     with recursive hop (held, hops) as (
-      (select held, 1 from {_HELD} > $1::text order by held limit 1)
+      (select held, 1 from {_HELD} >= $1::text order by held limit 1)
       union all
       select next.held, hops + 1 from hop cross join lateral (
         select held from {_HELD} > hop.held order by held limit 1) as next

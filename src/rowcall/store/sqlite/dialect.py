@@ -14,7 +14,6 @@ from typing import cast
 import msgspec
 
 from rowcall.domain.job import Job
-from rowcall.domain.limits import held_by
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
@@ -190,13 +189,13 @@ class SqliteDialect:
             yield from self.ask(DELETE_SLOTS, given)
         return keys
 
-    def unhold(self, slots: Mapping[str, int]) -> Plan[int]:
+    def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
         changed = 0
-        if ones := [held_by(key) for key, count in slots.items() if count == 1]:
+        if ones := [held for held, count in counts.items() if count == 1]:
             changed += yield from self.change(UNHOLD_FIRST, ones)
-        for key, count in slots.items():
+        for held, count in counts.items():
             if count > 1:
-                changed += yield from self.change(UNHOLD_SOME, held_by(key), count)
+                changed += yield from self.change(UNHOLD_SOME, held, count)
         return changed
 
     # settle

@@ -48,7 +48,7 @@ unhold_some = f"""
     update <job> set held = null where id in (select id from {_HELD} = $1 {_IN_TURN} limit $2)"""
 held_keys = f"""
     with recursive hop (held, hops) as (
-      select (select held from {_HELD} > $1 order by held limit 1), 1
+      select (select held from {_HELD} >= $1 order by held limit 1), 1
       union all
       select (select held from {_HELD} > hop.held order by held limit 1), hops + 1
       from hop where hop.held is not null and hops < $2

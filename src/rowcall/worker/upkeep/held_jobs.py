@@ -1,4 +1,7 @@
-"""Frees jobs that are held although their limit has room: because of a race, or because it was raised."""
+"""Frees jobs that are held although their limit has room: because of a race, or because it was raised.
+
+Frees jobs that plain SQL holds for an unknown reason, too: no other part would ever find them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ PAUSE_SECONDS = 3.0
 
 
 class HeldJobs:
-    """Checks a few keys at a time, in turn. It reads, and writes only if it finds something."""
+    """Checks a few values of `held` at a time, in turn. It reads, and writes only if it finds something."""
 
     def __init__(self, core: Queue) -> None:
         self._core = core
@@ -36,17 +39,17 @@ class HeldJobs:
     def _free_some(self) -> int:
         core = self._core
         found = core.run(Read(find_room(core.dialect, self._after, core.now_ms())))
-        self._again = {key: count for key, count in self._again.items() if found.after or key in found.slots}
+        self._again = {held: count for held, count in self._again.items() if found.after or held in found.counts}
         self._after = found.after or ""
-        if not found.slots:
+        if not found.counts:
             return 0
-        slots = {key: self._more_each_time(key, count) for key, count in found.slots.items()}
-        freed = core.run(Write(lambda: core.dialect.unhold(slots)))
+        counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
+        freed = core.run(Write(lambda: core.dialect.unhold(counts)))
         if freed:
-            logger.debug("freed %d jobs that were held although their limits have room", freed)
+            logger.debug("freed %d jobs that were held although no limit holds them", freed)
         return freed
 
-    def _more_each_time(self, key: str, slots: int) -> int:
+    def _more_each_time(self, held: str, count: int) -> int:
         """The freed jobs may not run, as their queue is paused or their task unknown: free others, too."""
-        self._again[key] = min(max(slots, self._again.get(key, 0) * 8), MOST_FREED)
-        return self._again[key]
+        self._again[held] = min(max(count, self._again.get(held, 0) * 8), MOST_FREED)
+        return self._again[held]

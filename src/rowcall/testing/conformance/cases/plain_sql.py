@@ -157,6 +157,18 @@ class TestPlainSql:
         note.enqueue()
         assert real.drain().succeeded == 2
 
+    @pytest.mark.parametrize("held", ["nonsense", "", "a", "MISMATCH", "limit", "[" * 5000])
+    def test_a_job_that_is_held_for_an_unknown_reason_runs(self, real: Rowcall, store: Store, held: str) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        for _ in range(3):
+            store.execute(f"insert into rowcall_job (type, status, held) values ('note', 'pending', '{held}')")
+        note.enqueue()
+        assert real.drain().succeeded == 4
+        assert real.stats().by_status["pending"] == 0
+
     def test_jobs_behind_those_with_the_highest_lease_run(self, real: Rowcall, store: Store) -> None:
         @real.task
         def note(number: int = 1) -> int:
