@@ -19,10 +19,10 @@ from rowcall.store.control.queries import Rerun
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
 from rowcall.store.jobs import recover
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.queries import DELETE, EXPIRE, HEARTBEAT, STAGE, Ready
 from rowcall.store.limits.queries import SLOTS_OF, TAKE_SLOTS
 from rowcall.store.sqlite.dialect import SqliteDialect
-from rowcall.store.statement import Plan, Query
+from rowcall.store.statement import Change, Plan, Query
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row
@@ -39,16 +39,6 @@ QUICK = settings(
 )
 
 Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def nothing(answer: object) -> Callable[..., Plan[object]]:
-    """A plan that says it did what it was asked, and did nothing."""
-
-    def plan(*_: object) -> Plan[object]:
-        return answer
-        yield
-
-    return plan
 
 
 def one_attempt_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,26 +63,33 @@ def recovery_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recover, "Lost", lambda started: Lost(started=False))
 
 
+def silent(query: Query[object], *rows: object) -> Break:
+    """Break a query: it runs nothing, and returns these rows."""
+    real_ask, real_change = Catalogue.ask, SqliteDialect.change
+
+    def ask(self: Catalogue, asked: Query[object], *values: object) -> Plan[list[object]]:
+        return list(rows) if asked is query else (yield from real_ask(self, asked, *values))
+
+    def change(self: SqliteDialect, asked: Change, *values: object) -> Plan[int]:
+        return 0 if asked is query else (yield from real_change(self, asked, *values))
+
+    def broken(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(Catalogue, "ask", ask)
+        patch.setattr(SqliteDialect, "change", change)
+
+    return broken
+
+
 WRONGS: dict[str, Break] = {
     "one_attempt_too_many": one_attempt_too_many,
     "a_manual_retry_adds_nothing": a_manual_retry_adds_nothing,
     "recovery_does_not_count": recovery_does_not_count,
-    "heartbeats_renew_nothing": lambda patch: patch.setattr(SqliteDialect, "heartbeat", nothing(True)),
-    "what_is_due_stays": lambda patch: patch.setattr(SqliteDialect, "stage", nothing(None)),
-    "nothing_expires": lambda patch: patch.setattr(SqliteDialect, "expire", nothing(None)),
-    "deleted_jobs_stay": lambda patch: patch.setattr(SqliteDialect, "delete", nothing(None)),
+    "heartbeats_renew_nothing": silent(HEARTBEAT, (1,)),
+    "what_is_due_stays": silent(STAGE),
+    "nothing_expires": silent(EXPIRE),
+    "deleted_jobs_stay": silent(DELETE),
     "anything_is_buffered": lambda patch: patch.setattr(Ready, "bufferable", True),
 }
-
-
-def silent(query: Query[object], *rows: object) -> Break:
-    """Break a query: it runs nothing, and returns these rows."""
-    real = Catalogue.ask
-
-    def ask(self: Catalogue, asked: Query[object], *values: object) -> Plan[list[object]]:
-        return list(rows) if asked is query else (yield from real(self, asked, *values))
-
-    return lambda patch: patch.setattr(Catalogue, "ask", ask)
 
 
 FLOW_WRONGS: dict[str, Break] = {

@@ -173,8 +173,8 @@ def test_the_advice_helps(sqlite_sites: tuple[Site, Site]) -> None:
 
     async def scenario(mine: Caller) -> None:
         assert isinstance(mine, Django)
-        mine.connection.settings_dict["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
-        mine.connection.close()
+        mine.wrapper.settings_dict["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
+        mine.wrapper.close()
         await mine.begin()
         await mine.execute("select count(*) from mine")
         await mine.enqueue(case.send(mine), "a")
