@@ -37,6 +37,7 @@ class PageRun:
         self._namespace: dict[str, object] = {"__name__": "__main__"}
         self._printed: object = None
         self._files: list[str] = []
+        self._queues: set[Rowcall] = set()
 
     def follow(self, block: Block) -> None:
         if not self._database.is_for(block):
@@ -59,14 +60,19 @@ class PageRun:
         return text.replace(METRICS_PORT, str(free_ports(2))) if METRICS_PORT in text else text
 
     def close(self) -> None:
-        for value in self._namespace.values():
-            if isinstance(value, Rowcall):
-                value.close()
+        self._note_queues()
+        for queue in self._queues:
+            queue.close()
         self._namespace.clear()
         for name in self._files:
             sys.modules.pop(name.removesuffix(".py"), None)  # a command may have imported it
 
+    def _note_queues(self) -> None:
+        """Remember the queues before a block uses their names for others."""
+        self._queues.update(value for value in self._namespace.values() if isinstance(value, Rowcall))
+
     def _run_python(self, block: Block) -> None:
+        self._note_queues()
         if block.file_name is not None:
             (self._folder / block.file_name).write_text(block.text, encoding="utf-8")
             self._files.append(block.file_name)
