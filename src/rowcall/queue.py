@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -37,7 +38,7 @@ T = TypeVar("T")
 MIGRATION_PATIENCE_SECONDS = 60.0
 
 
-class Step(Generic[T]):
+class Step(ABC, Generic[T]):
     """Something that an operation needs done: `found = yield from step`."""
 
     __slots__ = ()
@@ -46,11 +47,11 @@ class Step(Generic[T]):
         result: T = yield self
         return result
 
-    def run(self, queue: Queue) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def run(self, queue: Queue) -> T: ...
 
-    async def arun(self, queue: Queue) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    async def arun(self, queue: Queue) -> T: ...
 
 
 Operation = Generator[Step[Any], Any, T]

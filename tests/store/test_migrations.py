@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, RowcallError, SchemaMismatch
+from rowcall.store.rendering import TABLES
 from rowcall.store.sqlite import dialect
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
-from rowcall.store.sqlite.words import TABLES
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
 from tests.support import PythonProcess, eventually
 

@@ -181,7 +181,7 @@ def _settle_one(queue: Queue, job: Job, transition: Transition) -> Plan[None]:
 
 
 def _goes_on(taken: Taken, jobs: list[Job], limit: int, waits: int) -> bool:
-    """Return whether to claim again: one transaction locks only so many limits."""
+    """Return whether to claim again: one transaction locks a bounded number of limits."""
     if jobs:
         return len(jobs) < limit and taken.more and bool(taken.started)
     return bool(taken.started) or taken.more or (taken.left and waits < MOST_WAITS)

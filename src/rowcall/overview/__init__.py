@@ -1,1 +1,1 @@
-"""What every reader of a queue needs: scrubbed jobs, the liveness of workers, formats. For cli and http."""
+"""What every reader of a queue needs: scrubbed jobs, the liveness of workers, formats."""

@@ -117,7 +117,7 @@ class Dialect(Protocol):
         """
 
     def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
-        """Make up to so many jobs of each value of `held` ready, first in turn; return how many in all.
+        """Make jobs of each value of `held` ready, first in turn, up to its limit; return their number.
 
         Jobs that another transaction has locked are skipped, not waited for.
         """

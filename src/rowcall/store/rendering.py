@@ -39,6 +39,29 @@ from rowcall.domain.lifecycle import TABLE, Move
 Word = str | Callable[[str], str]
 Words = Mapping[str, Word]
 
+TABLES = (
+    "job",
+    "attempt",
+    "event",
+    "worker",
+    "job_tag",
+    "migration",
+    "tally",
+    "total",
+    "history",
+    "setting",
+    "blob_ref",
+    "blob_pin",
+    "edge",
+    "slot",
+    "start",
+    "opening",
+    "quota",
+    "pause",
+    "schedule",
+)
+"""The tables of every database."""
+
 _WORD = re.compile(r"<([a-z_]+)(?::([^<>]*))?>")
 
 

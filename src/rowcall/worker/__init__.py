@@ -1,1 +1,1 @@
-"""The worker: a loop that settles, stages and claims; lanes that run handlers; a keeper that beats and recovers."""
+"""The worker: a loop that settles and claims, lanes that run handlers, upkeep that sends heartbeats and recovers."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 
 import pytest
@@ -16,19 +16,16 @@ from rowcall.app import queue_of
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused
 from rowcall.drivers.postgres.connection import connect
-from rowcall.drivers.postgres.database import MOST_TRIES, PostgresDatabase
+from rowcall.drivers.postgres.database import MOST_TRIES
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
 from rowcall.testing.postgres_database import database_of, terminate_connections
 from rowcall.testing.process import PythonProcess
-from tests.connected import Connection, connected, database_with_tables, empty
+from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
+from tests.drivers.postgres.support import MANY, database_of_queue
 from tests.pgbouncer import PgBouncer
 from tests.support import eventually
-
-MANY = 100
 
 FORK_AFTER_OPENING = """
 import os, sys
@@ -106,42 +103,6 @@ jobs.enqueue("task")
 asyncio.run(jobs.aenqueue("task"))
 jobs.list()
 """
-
-
-@pytest.fixture(scope="module")
-def shared_url(postgres_server_url: str) -> Iterator[str]:
-    with database_with_tables(postgres_server_url) as url:
-        yield url
-
-
-@pytest.fixture
-def url(shared_url: str) -> str:
-    empty(shared_url)
-    return shared_url
-
-
-@pytest.fixture
-def jobs(url: str) -> Iterator[Rowcall]:
-    with Rowcall(url) as jobs:
-        yield jobs
-
-
-@pytest.fixture
-def mine(url: str) -> Iterator[Connection]:
-    with connected(url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def threads() -> Iterator[Executor]:
-    with ThreadPoolExecutor(MANY) as executor:
-        yield executor
-
-
-def database_of_queue(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
-    database = queue_of(jobs).database
-    assert isinstance(database, PostgresDatabase)
-    return database
 
 
 def ours(mine: Connection) -> int:

@@ -4,59 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
-from rowcall.app import queue_of
 from rowcall.domain.errors import DataRefused
-from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import Inserted, NewJob
-from tests.connected import Connection, connected, database_with_tables, empty
+from rowcall.store.new_job import NewJob
+from tests.connected import Connection, connected
+from tests.drivers.postgres.support import MANY, database_of_queue
 from tests.support import eventually
 
 pytestmark = pytest.mark.concurrency
-
-MANY = 100
-
-
-@pytest.fixture(scope="module")
-def shared_url(postgres_server_url: str) -> Iterator[str]:
-    with database_with_tables(postgres_server_url) as url:
-        yield url
-
-
-@pytest.fixture
-def url(shared_url: str) -> str:
-    empty(shared_url)
-    return shared_url
-
-
-@pytest.fixture
-def jobs(url: str) -> Iterator[Rowcall]:
-    with Rowcall(url) as jobs:
-        yield jobs
-
-
-@pytest.fixture
-def mine(url: str) -> Iterator[Connection]:
-    with connected(url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def threads() -> Iterator[Executor]:
-    with ThreadPoolExecutor(MANY) as executor:
-        yield executor
-
-
-def database(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
-    database = queue_of(jobs).database
-    assert isinstance(database, PostgresDatabase)
-    return database
 
 
 def commits(mine: Connection) -> int:
@@ -76,7 +37,7 @@ def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, url: str, mine: C
     jobs.enqueue("first")
     with writers_held_up(url):
         futures = [threads.submit(jobs.enqueue, "task", {"number": number}) for number in range(MANY)]
-        eventually(lambda: len(database(jobs)._group._waiting) >= MANY // 2)
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
     written = [future.result(20) for future in futures]
     assert len({job.id for job in written}) == MANY
     assert [jobs.get(job.id).payload for job in written] == [{"number": number} for number in range(MANY)]
@@ -107,7 +68,7 @@ def test_members_that_are_not_alike_share_a_commit_too(
         mail = [threads.submit(send.enqueue, str(number)) for number in range(20)]
         late = [threads.submit(later.enqueue, number) for number in range(20)]
         named = [threads.submit(jobs.enqueue, "named", {"number": number}, priority=number) for number in range(20)]
-        eventually(lambda: len(database(jobs)._group._waiting) >= 40)
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= 40)
     futures: list[Future[Job]] = [*mail, *late, *named]
     written = [future.result(20) for future in futures]
     assert [jobs.get(job.id) for job in written] == written
@@ -117,11 +78,11 @@ def test_members_that_are_not_alike_share_a_commit_too(
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threads: Executor) -> None:
     def write(number: int) -> int:
         queue = "q" * 201 if number % 10 == 0 else "default"
-        return database(jobs).write_shared(Member(NewJob(type="task", queue=queue), "{}", None)).id
+        return database_of_queue(jobs).write_shared(Member(NewJob(type="task", queue=queue), "{}", None)).id
 
     with writers_held_up(url):
         futures = [threads.submit(write, number) for number in range(MANY)]
-        eventually(lambda: len(database(jobs)._group._waiting) >= MANY // 2)
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
     wait(futures, 20)
     for number, future in enumerate(futures):
         if number % 10 == 0:
@@ -140,7 +101,7 @@ def test_a_shared_commit_that_is_cut_before_its_end_fails_no_one(
         alone = threads.submit(jobs.enqueue, "task")
         eventually(lambda: who_waits(mine) == 1)
         futures = [threads.submit(jobs.enqueue, "task") for _ in range(MANY - 1)]
-        eventually(lambda: len(database(jobs)._group._waiting) == MANY - 1)
+        eventually(lambda: len(database_of_queue(jobs)._group._waiting) == MANY - 1)
         assert cut_who_waits(mine) == 1
         eventually(lambda: who_waits(mine) == 1)  # all the others, in one transaction
         assert cut_who_waits(mine) == 1

@@ -98,6 +98,6 @@ def _bounded(jobs: int) -> int:
 
 
 def recount(dialect: Dialect) -> Plan[None]:
-    """Count all finished jobs again, and set the finish time of those that have none."""
+    """Count all finished jobs again, and set missing finish times."""
     for query in (LOCK_TALLIES, FINISH_FINISHED, DROP_TOTALS, VOID_TALLIES, COUNT_FINISHED):
         yield from dialect.ask(query)

@@ -312,8 +312,8 @@ PRUNABLE = Query("prunable", (Text, Text, Text, Ms), prunable_from_row)
 SIZE_BYTES = Query("size_bytes", (), number_from_row)
 HEALTH = Query("health", (), health_from_row, only=("postgres",))
 
-# Counting all finished jobs again. PostgreSQL first waits for every transaction that has written a tally, and keeps
-# those that are about to write one waiting.
+# Counting all finished jobs again. PostgreSQL first waits for every transaction that has written a tally; later
+# writers wait until this one is over.
 LOCK_TALLIES = Query("lock_tallies", only=("postgres",))
 FINISH_FINISHED = Query(
     "finish_finished",
@@ -341,4 +341,4 @@ PUT_SETTING = Query(
 )
 DROP_SETTING = Query("drop_setting", (Text,), text="delete from <setting> where name = <text:1>")
 UPKEEP_STATE = Query("upkeep_state", (Now,), upkeep_from_row)
-ONCE_EVERY = Query("once_every", (Now, Text, Int))  # returns a row to one caller per so many milliseconds
+ONCE_EVERY = Query("once_every", (Now, Text, Int))  # returns a row to one caller in each period

@@ -91,7 +91,7 @@ def block_again(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) ->
 
 
 def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
-    """End the jobs that can no longer run; return the ids of those that were still blocked."""
+    """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
     ended: list[int] = []
     by_move: dict[Move, dict[int, BlockedEnd]] = {Move.BREAK: {}, Move.CANCEL: {}}
     for edge in edges:

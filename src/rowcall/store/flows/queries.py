@@ -264,7 +264,7 @@ MARK_CHAINS = Query("mark_chains", (Json,))
 STANDING = Query("standing", (Json,), standing_from_row)
 INSERT_EDGES = Query("insert_edges", (Json,))
 SETTLE_EDGES = Query("settle_edges", (Now, Text, Json))
-# of edges (blocker and job), those that are open although the blocker has ended
+# takes edges (blocker and job); returns the open ones whose blocker has ended
 ENDS_OF = Query("ends_of", (Json,), json_from_row(list[EndedEdge]))
 # open edges of these jobs, and of the chains that they ended
 ENDED_EDGES = Query("ended_edges", (Ids,), json_from_row(list[EndedEdge]))
@@ -332,7 +332,7 @@ CHAIN_STEPS = Query(
     job_from_row,
     text="select <job_columns> from <job> as job where chain_id = <bigint:1> order by chain_index",
 )
-# of steps (chain and index), those that exist
+# takes steps (chain and index); returns the ones that exist
 TAKEN_STEPS = Query("taken_steps", (Json,), pair_from_row)
 # a subquery: PostgreSQL would read the whole index of first steps if it saw that they may be meant
 PREVIOUS_RESULT = Query(

@@ -10,7 +10,7 @@ from rowcall.store.statement import Plan
 
 
 def mark_started(dialect: Dialect, marks: Sequence[tuple[int, int, int]], now_ms: int | None) -> Plan[None]:
-    """Write when attempts (ids and leases) started, as so many milliseconds ago."""
+    """Write when attempts started: their ids, their leases, and how many milliseconds ago."""
     marks = sorted(marks)
     document = {str(job_id): (lease, age_ms) for job_id, lease, age_ms in marks}
     yield from dialect.ask(MARK_STARTED, now_ms, [mark[0] for mark in marks], document)

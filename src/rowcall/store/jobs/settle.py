@@ -60,7 +60,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Written(NamedTuple):
-    """The ids whose leases were current, and the transitions of those that had a cancel request."""
+    """The ids whose leases were current, and the transitions of the jobs with a cancel request."""
 
     live: set[int]
     cancelled: dict[int, Transition]

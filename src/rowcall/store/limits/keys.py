@@ -25,7 +25,7 @@ def most_keys(dialect: Dialect) -> int:
 
 
 def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
-    """Lock keys until the transaction ends; return those that no other transaction has locked. It never waits."""
+    """Lock keys until the transaction ends; return the keys that no other transaction has locked. Never waits."""
     if dialect.one_writer:
         return keys
     return (yield from dialect.ask(LOCK_LIMITS, keys))[0]

@@ -257,7 +257,7 @@ create table <blob_pin> (
 )
 """
 
-# A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
+# A blocker is older than the jobs that wait for it, so there is no cycle. With `of_chain` it stands for the whole chain
 # that it began. No foreign key: it would lock the blocker. `unsure` is an edge that was written without a look at what
 # others were about to commit: a later check looks.
 _EDGE = """

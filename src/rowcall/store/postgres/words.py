@@ -17,29 +17,7 @@ CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
 HIGHEST_ID = 2**63 - 1
 
-TABLES = (
-    "job",
-    "attempt",
-    "event",
-    "worker",
-    "job_tag",
-    "migration",
-    "tally",
-    "total",
-    "history",
-    "setting",
-    "blob_ref",
-    "blob_pin",
-    "edge",
-    "slot",
-    "start",
-    "opening",
-    "quota",
-    "pause",
-    "schedule",
-    "waiter",
-    "blob",
-)
+TABLES = (*rendering.TABLES, "waiter", "blob")
 
 
 @cache

@@ -15,8 +15,8 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
-from rowcall.store.rendering import literals
-from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED, TABLES
+from rowcall.store.rendering import TABLES, literals
+from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
 
 LONGEST_STEP = 1_000_000  # more than one statement inserts
 
@@ -271,7 +271,7 @@ create table <blob_pin> (
 ) without rowid
 """)
 
-# A blocker is older than what waits for it, so there can be no circle. With `of_chain` it stands for the whole chain
+# A blocker is older than the jobs that wait for it, so there is no cycle. With `of_chain` it stands for the whole chain
 # that it began.
 _EDGE = typed("""
 create table <edge> (

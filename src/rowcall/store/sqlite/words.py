@@ -10,34 +10,12 @@ import msgspec
 
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
-from rowcall.store.rendering import STATES, Words
+from rowcall.store.rendering import STATES, TABLES, Words
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 LARGEST = 2**62  # far from where adding one would make a float of it
 LARGEST_SUMMED = 2**53
-
-TABLES = (
-    "job",
-    "attempt",
-    "event",
-    "worker",
-    "job_tag",
-    "migration",
-    "tally",
-    "total",
-    "history",
-    "setting",
-    "blob_ref",
-    "blob_pin",
-    "edge",
-    "slot",
-    "start",
-    "opening",
-    "quota",
-    "pause",
-    "schedule",
-)
 
 
 @cache
