@@ -204,7 +204,7 @@ class Queue:
 
     def ensure_schema(self, patience_seconds: float = MIGRATION_PATIENCE_SECONDS) -> None:
         """Check once per process that the tables are there and of this version, or migrate them."""
-        if self._is_schema_ready():
+        if self.is_schema_ready():
             return
         with self.database.setup_lock:
             if self._schema_ready:
@@ -219,7 +219,7 @@ class Queue:
             self._schema_ready = True
 
     async def aensure_schema(self) -> None:
-        if not self._is_schema_ready():
+        if not self.is_schema_ready():
             await asyncio.get_running_loop().run_in_executor(None, self.ensure_schema)
 
     def migrate(self) -> tuple[int, int]:
@@ -228,7 +228,7 @@ class Queue:
         self._schema_ready = True
         return versions
 
-    def _is_schema_ready(self) -> bool:
+    def is_schema_ready(self) -> bool:
         if self._schema_ready and self.database.was_replaced():
             self._schema_ready = False
         return self._schema_ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
@@ -115,8 +115,8 @@ class Database(ABC, Generic[M, E]):
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads(), self.write, make_plan)
 
-    async def awrite_shared(self, member: M) -> E:
-        return await self._group.asubmit(member)
+    def awrite_shared(self, member: M) -> Awaitable[E]:
+        return self._group.asubmit(member)
 
     def caller_connection(self, connection: object, identity: IdentityQuery | None) -> CallerConnection:
         """Return a caller's connection, to run a plan inside the caller's own transaction.

@@ -47,7 +47,8 @@ class WriteShared(Step[Inserted]):
         return queue.database.write_shared(self._member)
 
     async def arun(self, queue: Queue) -> Inserted:
-        await queue.aensure_schema()
+        if not queue.is_schema_ready():
+            await queue.aensure_schema()
         return await queue.database.awrite_shared(self._member)
 
 
