@@ -26,8 +26,7 @@ from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.jobs import settle
-from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
-from rowcall.store.jobs.fail_unreadable import made
+from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand, made
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.statement import Plan
 

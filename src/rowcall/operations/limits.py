@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.limits.keys import put_quotas, quotas
+from rowcall.store.limits.admission import put_quotas, quotas
 
 
 def publish_limits(queue: Queue) -> None:

@@ -26,10 +26,10 @@ from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import block_again
 from rowcall.store.flows.queries import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
-from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.inspect import find, get, lock
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import DELETE, IN_USE
+from rowcall.store.jobs.settle import follow
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 

@@ -25,10 +25,10 @@ from rowcall.store.flows.queries import (
     ChainFilter,
     Touched,
 )
-from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.inspect import find
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import DELETE, IN_USE
+from rowcall.store.jobs.settle import follow
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -13,11 +14,12 @@ from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve
-from rowcall.store.flows.insert import insert_each, sees_all
 from rowcall.store.flows.queries import (
     BEGIN_WRITING,
     ENDS_OF,
+    INSERT_EACH,
     INSERT_EDGES,
+    ISOLATION,
     KEY_HOLDERS,
     LOCK_KEYS,
     MARK_CHAINS,
@@ -29,6 +31,7 @@ from rowcall.store.flows.queries import (
     Replacement,
     Standing,
     Unique,
+    inserted_fields,
 )
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
@@ -320,3 +323,14 @@ def _existing(dialect: Dialect, taken: dict[int, _Taken], inserted: dict[int, In
         found = yield from get_all(dialect, sorted({job_id for job_id in ids.values() if job_id is not None}))
         jobs.update({position: found[job_id] for position, job_id in ids.items() if job_id in found})
     return {position: msgspec.structs.replace(job, duplicate=True) for position, job in jobs.items()}
+
+
+def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
+    """Insert jobs and their payloads; ids rise in the order given."""
+    rows = yield from dialect.ask(INSERT_EACH, now_ms, [inserted_fields(job, payload) for job, payload in jobs])
+    return sorted(rows, key=attrgetter("id"))
+
+
+def sees_all(dialect: Dialect) -> Plan[bool]:
+    """Return whether the next statement sees what other transactions have committed since this one began."""
+    return dialect.one_writer or (yield from dialect.ask(ISOLATION)) == ["read committed"]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from typing import TypeVar
 
 import msgspec
 
 from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
 from rowcall.store.counts.queries import TALLY
+from rowcall.store.counts.tallies import Books
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import sweep
-from rowcall.store.jobs.after_settling import follow
-from rowcall.store.jobs.fail_unreadable import claim_to_fail
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     ANY_TAG,
@@ -31,14 +31,16 @@ from rowcall.store.jobs.queries import (
     Work,
 )
 from rowcall.store.jobs.recover import recover_expired
-from rowcall.store.jobs.settle import Account, Ended, attempts_of, write_ended
-from rowcall.store.jobs.unreadable import Unreadable
+from rowcall.store.jobs.settle import Account, Ended, attempts_of, follow, settle, write_ended
+from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
+
+V = TypeVar("V")
 
 
 class Appetite(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,7 +220,7 @@ def _take_shares(
     if taken.rides:
         yield from _take_riders(dialect, appetite, wanted, taken, admission, now_ms)
     if unread := admission.unread.jobs:
-        yield from claim_to_fail(dialect, appetite.worker, unread.values(), appetite.lease_ms, now_ms)
+        yield from _claim_to_fail(dialect, appetite.worker, unread.values(), appetite.lease_ms, now_ms)
         taken.unread += unread.values()
         unread.clear()
     taken.more = bool(plenty)
@@ -337,3 +339,29 @@ def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -
         taken.slot_wanted = True
         return False
     return True
+
+
+def _claim_to_fail(
+    dialect: Dialect, worker: str, unread: Iterable[Unreadable], lease_ms: int | None, now_ms: int | None
+) -> Plan[None]:
+    """Claim jobs that cannot be read, and fail them."""
+    found = list(unread)
+    yield from dialect.mark_claimed(worker, [one.job.id for one in found], [], lease_ms, now_ms)
+    yield from _fail(dialect, found, now_ms)
+
+
+def made(dialect: Dialect, claimed: Iterable[Ready], make: Callable[[Ready], V], now_ms: int | None) -> Plan[list[V]]:
+    """Make what is handed over of jobs that this transaction has claimed; a job of which it cannot be made fails."""
+    unread = Unread()
+    values = [value for job in claimed if (value := unread.read(job, "the row", make)) is not None]
+    if unread.jobs:
+        yield from _fail(dialect, list(unread.jobs.values()), now_ms)
+    return values
+
+
+def _fail(dialect: Dialect, unread: list[Unreadable], now_ms: int | None) -> Plan[None]:
+    books = Books()
+    for job, transition in unread:
+        books.enter(job.queue, job.type, job.attempt, transition, None, None)
+    ended = [Ended(job.id, job.lease, transition) for job, transition in unread]
+    yield from settle(dialect, ended, lambda settled: books.tallies(), now_ms)

@@ -1,4 +1,4 @@
-"""The end of an attempt: outcomes become transitions, and transitions are written, fenced by the lease."""
+"""The end of an attempt: transitions are written, fenced by the lease, and what follows from them is done."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import msgspec
 
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
-from rowcall.domain.lifecycle import Move
+from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import Transition
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
-from rowcall.store.counts.tallies import Books, times_of
+from rowcall.store.counts.tallies import Books, broken, times_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.insert import insert_each
+from rowcall.store.flows.blockers import resolve_ended
+from rowcall.store.flows.enqueue import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS
-from rowcall.store.jobs.after_settling import follow
 from rowcall.store.jobs.cancel_requests import cancel_requests, heed
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     COMPLETE,
     EXISTING,
+    FAIL_MISMATCHED,
     HEARTBEAT,
     IN_USE,
     LIVE,
@@ -31,9 +33,11 @@ from rowcall.store.jobs.queries import (
     RECORD_ATTEMPTS,
     SETTLE_OTHERS,
     SETTLE_OTHERS_AND_NOTIFY,
+    InUse,
     Settlement,
     Success,
 )
+from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
@@ -301,3 +305,39 @@ def settlement_of(ended: Ended) -> Settlement | Success:
 
 def _by_id(row: Settlement | Success) -> tuple[int, int]:
     return row.id, row.lease
+
+
+def follow(
+    dialect: Dialect,
+    settled: Collection[int],
+    concerned: InUse,
+    now_ms: int | None,
+    freed: Collection[tuple[int, int | None]] | None = None,
+) -> Plan[bool]:
+    """Do what follows from the end of these jobs' attempts, and return whether that made any job ready.
+
+    `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as somebody settled
+    them by hand: then the slots of workers are not freed.
+    """
+    any_ready = False
+    if settled and concerned.edges:
+        any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+    if concerned.slots:
+        any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
+    if settled and concerned.waiters:  # of others, too, that came to their end by it
+        yield from notify_waiters(dialect, None if concerned.edges else settled)
+    return any_ready
+
+
+def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
+    """Fail those of the jobs that still wait and whose time is over; return how many."""
+    failed = yield from dialect.ask(FAIL_MISMATCHED, now_ms, job_ids)
+    yield from retag(dialect, [job.id for job in failed])
+    if failed:
+        tallies = broken(failed, target(Status.PENDING, Move.REFUSE), MISMATCH_CODE)
+        yield from dialect.ask(TALLY, now_ms, tallies)
+        (in_use,) = yield from dialect.ask(IN_USE)
+        concerned = in_use._replace(slots=False)  # they do not run
+        if any(concerned):
+            yield from follow(dialect, [job.id for job in failed], concerned, now_ms)
+    return len(failed)

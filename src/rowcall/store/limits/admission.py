@@ -7,7 +7,7 @@ key another claimer has locked are left for a later round.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,14 +17,18 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unread
-from rowcall.store.limits.keys import lock_limits, most_keys, put_openings, steady_slots
 from rowcall.store.limits.queries import (
     DROP_STARTS,
     HOLD,
     KEY_STATES,
+    LOCK_LIMITS,
+    PUT_OPENINGS,
+    PUT_QUOTAS,
+    QUOTAS,
     RECENT_STARTS,
     RECORD_STARTS,
     REWIND_STARTS,
+    STEADY_SLOTS,
     TAKE_SLOTS,
     Starts,
 )
@@ -308,3 +312,36 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str
             room.starts = Starts(
                 starts.last, room.now_ms, {number: min(at, room.now_ms) for number, at in starts.before.items()}
             )
+
+
+def most_keys(dialect: Dialect) -> int:
+    """Return how many keys one transaction may lock: all locks of a server share one table, which is small."""
+    return 2000 if dialect.one_writer else 200
+
+
+def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
+    """Lock keys until the transaction ends; return the keys that no other transaction has locked. Never waits."""
+    if dialect.one_writer:
+        return keys
+    return (yield from dialect.ask(LOCK_LIMITS, keys))[0]
+
+
+def steady_slots(dialect: Dialect, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
+    """Return how many slots of each key stay taken until the transaction ends, without those of our own jobs."""
+    if dialect.one_writer:
+        return used
+    return Counter((yield from dialect.ask(STEADY_SLOTS, list(used), list(ours)))[0])
+
+
+def put_openings(dialect: Dialect, at_ms: Mapping[str, int]) -> Plan[None]:
+    yield from dialect.ask(PUT_OPENINGS, sorted(at_ms.items()))  # in one order, so that two writers cannot deadlock
+
+
+def quotas(dialect: Dialect) -> Plan[dict[str, Numbers]]:
+    """Return the published numbers of all limits, by name."""
+    return dict((yield from dialect.ask(QUOTAS)))
+
+
+def put_quotas(dialect: Dialect, published: Mapping[str, Numbers]) -> Plan[None]:
+    given = [(name, one.concurrency, one.rate, one.per_ms) for name, one in sorted(published.items())]
+    yield from dialect.ask(PUT_QUOTAS, given)

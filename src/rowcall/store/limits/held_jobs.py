@@ -16,10 +16,11 @@ from rowcall.domain.limits import (
     name_of,
 )
 from rowcall.store.dialect import Dialect
-from rowcall.store.limits.admission import Room, load_starts
-from rowcall.store.limits.keys import drop_openings, lock_limits, most_keys, put_openings
+from rowcall.store.limits.admission import Room, load_starts, lock_limits, most_keys, put_openings
 from rowcall.store.limits.queries import (
+    DROP_OPENINGS,
     DROP_STALE,
+    DROP_UNSPELLED_OPENINGS,
     DUE_OPENINGS,
     FIRST_HELD,
     HELD_KEYS,
@@ -64,7 +65,7 @@ def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     waiting = [one.key for one in (yield from _first_held(dialect, [one.key for one in held]))] if held else []
     openings = {key: at for key in waiting if (at := _opens_again_ms(rooms[key], slots[key], at_ms)) is not None}
     if over := [key for key in locked if key not in openings]:
-        yield from drop_openings(dialect, over)
+        yield from _drop_openings(dialect, over)
     if openings:
         yield from put_openings(dialect, openings)
     return len(locked)
@@ -150,3 +151,9 @@ def _opens_again_ms(room: Room, slots: int, at_ms: int) -> int | None:
     if slots >= MOST_FREED:
         return at_ms + 1
     return at_ms + CHECK_AGAIN_MS if room.numbers == Numbers() else None
+
+
+def _drop_openings(dialect: Dialect, keys: Collection[str]) -> Plan[None]:
+    yield from dialect.ask(DROP_OPENINGS, list(keys))
+    if any("\ufffd" in key or "\0" in key for key in keys):
+        yield from dialect.ask(DROP_UNSPELLED_OPENINGS)

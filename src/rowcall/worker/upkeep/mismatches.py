@@ -11,8 +11,8 @@ from rowcall.domain.blobs import reference_of
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.store.jobs.queries import EXTEND_MISMATCHED, MISMATCHED, Mismatch
+from rowcall.store.jobs.settle import fail_overdue
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 

@@ -15,9 +15,8 @@ from rowcall.domain.outcome import Mismatched, Outcome, Raised, Released, Report
 from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
-from rowcall.store.jobs.mismatches import fail_overdue
 from rowcall.store.jobs.queries import STAGE
-from rowcall.store.jobs.settle import settle_one
+from rowcall.store.jobs.settle import fail_overdue, settle_one
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import watcher
