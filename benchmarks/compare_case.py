@@ -1,4 +1,4 @@
-"""One case of `benchmarks.compare`, in a process of its own: print the CPU microseconds that one job takes."""
+"""One case of `benchmarks.compare`, run in a separate process: print the CPU microseconds that one job takes."""
 
 from __future__ import annotations
 
