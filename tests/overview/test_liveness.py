@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
+
 from rowcall import Rowcall, WorkerInfo
 from rowcall.overview.liveness import Liveness, described, liveness_of
 from rowcall.testing.waiting import eventually
@@ -29,6 +31,10 @@ def a_worker(silent_seconds: float, lock_path: str | None = None) -> WorkerInfo:
 
 def test_a_worker_is_silent_after_its_lease() -> None:
     assert (described(a_worker(15), NOON), described(a_worker(40), NOON)) == ("alive", "silent for 40 s")
+
+
+def test_a_worker_without_slots_has_stopped() -> None:
+    assert described(msgspec.structs.replace(a_worker(0), concurrency=0), NOON) == "stopped"
 
 
 def test_a_file_that_nobody_locks_shows_that_its_worker_is_gone(tmp_path: Path) -> None:

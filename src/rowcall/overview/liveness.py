@@ -18,6 +18,8 @@ class Liveness(StrEnum):
     ALIVE = "alive"
     GONE = "gone"
     SILENT = "silent"
+    STOPPED = "stopped"
+    """It serves no queue. It is registered while handlers that it abandoned keep slots under limits."""
 
 
 def liveness(lock_path: str | None, silent_seconds: float, lease_seconds: float) -> Liveness:
@@ -28,11 +30,12 @@ def liveness(lock_path: str | None, silent_seconds: float, lease_seconds: float)
 
 
 def liveness_of(worker: WorkerInfo, now: datetime) -> Liveness:
-    return liveness(worker.lock_path, _silent_seconds(worker, now), worker.lease_seconds)
+    state = liveness(worker.lock_path, _silent_seconds(worker, now), worker.lease_seconds)
+    return Liveness.STOPPED if state == Liveness.ALIVE and worker.concurrency == 0 else state
 
 
 def described(worker: WorkerInfo, now: datetime) -> str:
-    """Return `alive`, `gone` or `silent for 40 s`."""
+    """Return `alive`, `gone`, `stopped` or `silent for 40 s`."""
     state = liveness_of(worker, now)
     return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
 

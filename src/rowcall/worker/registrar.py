@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from rowcall.base.clock import Clock
@@ -17,7 +19,14 @@ from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire
 from rowcall.worker.process.identity import host_name, worker_name
+from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
+
+HEARTBEATS_PER_LEASE = 5
+HANDLERS_CHECK_SECONDS = 0.1
+
+RunningHandlers = Callable[[], Collection[tuple[int, int]]]
+"""Returns the attempts (ids and leases) that were settled although their handlers still run."""
 
 
 class Identity(NamedTuple):
@@ -35,6 +44,7 @@ class Lease:
 
     def __init__(self, seconds: float, clock: Clock) -> None:
         self.seconds = seconds
+        self.heartbeat_seconds = seconds / HEARTBEATS_PER_LEASE
         self._monotonic = clock.monotonic
         self.ends_at = 0.0
 
@@ -85,14 +95,44 @@ class Registrar:
         self.current = Identity(name, file)
         self.lease.renew(registered_at)
 
-    def retire(self) -> None:
-        """Remove the registration of a worker that ends."""
+    def retire(self, handlers: RunningHandlers) -> bool:
+        """Remove the registration of a worker that ends. Return false if `keep` must be called.
+
+        That is so while one of the handlers holds a slot under a limit: without the registration it would not count.
+        """
         if not self.name:
-            return
+            return True
+        core, running = self._core, handlers()
         try:
-            self._core.run(Write(lambda: retire(self._core.dialect, self.name)))
+            retired = core.run(Write(lambda: retire(core.dialect, self.name, running, core.now_ms())))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
+            return not running
+        if not retired:
+            logger.warning(
+                "worker %s has stopped, and handlers that it abandoned still run: they keep their slots under limits"
+                " until they end",
+                self.name,
+            )
+        return retired
+
+    def keep(self, handlers: RunningHandlers) -> None:
+        """Keep the registration, in a thread, until the handlers have ended. The end of this process frees it, too."""
+
+        def run(thread: Background) -> None:
+            core, running, send_at = self._core, None, 0.0
+            with suppress(RowcallError), closing(core.database.connect()) as connection:
+                while running is None or running:
+                    before, running = running, handlers()
+                    if running != before or core.clock.monotonic() >= send_at:
+                        send_at = core.clock.monotonic() + self.lease.heartbeat_seconds
+                        with suppress(RowcallError):  # a server that restarts
+                            if connection.write(retire(core.dialect, self.name, running, core.now_ms())):
+                                break
+                    thread.pause(HANDLERS_CHECK_SECONDS)
+            self.close()
+
+        Background("abandoned handlers", run, self._core.clock).start()
 
     def close(self) -> None:
         if self.current.liveness_file is not None:

@@ -260,12 +260,15 @@ class Worker:
     def _leave(self) -> None:
         for service in self._services:
             service.stop()
-        self._registrar.retire()
+        retired = self._registrar.retire(self._abandoned)
         if self._dispatcher is not None:
             self._dispatcher.close()
         for service in self._services:
             service.wait()
-        self._registrar.close()
+        if retired:
+            self._registrar.close()
+        else:
+            self._registrar.keep(self._abandoned)
 
     def _stop_handlers(self) -> None:
         if self._dispatcher is not None:
@@ -275,6 +278,9 @@ class Worker:
         if self._loop is not None:
             self._loop.declare_lost()
             self._wake()
+
+    def _abandoned(self) -> set[tuple[int, int]]:
+        return self._dispatcher.abandoned if self._dispatcher is not None else set()
 
     def _busy(self) -> int:
         return self._settings.concurrency - self._dispatcher.free_slots if self._dispatcher is not None else 0

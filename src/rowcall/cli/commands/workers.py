@@ -18,10 +18,11 @@ from rowcall.overview.liveness import Liveness, database_time, described, livene
 def command(target: Target) -> Answer:
     """List the worker processes that are registered now.
 
-    A worker that was killed stays on the list as "gone" until another worker recovers its jobs.
+    A worker that was killed stays on the list as "gone" until another worker recovers its jobs. A "stopped" worker is
+    listed while handlers that it abandoned keep slots under limits.
 
     With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "beat",
-    "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent"}, …]}.
+    "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
     """
     workers, now = target.jobs.workers(), database_time(target.queue)
     data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}
@@ -32,7 +33,7 @@ def command(target: Target) -> Answer:
 def _show(workers: list[WorkerInfo], now: datetime) -> None:
     def state(worker: WorkerInfo) -> object:
         said = described(worker, now)
-        return text(said, "" if said == Liveness.ALIVE else "red")
+        return text(said, "" if said in (Liveness.ALIVE, Liveness.STOPPED) else "red")
 
     columns = {
         "worker": lambda worker: worker.name,

@@ -62,7 +62,7 @@ def read_facts(rows: Callable[[str], list[tuple[Any, ...]]]) -> Facts:
 WORKERS = """
 select name, queues, lock_path, lease_ms, coalesce(<ms:<clock>> - <ms_or_null:beat_at>, 0),
        (select count(*) from <job> where status = <running> and lease_until is null and worker = name)
-from <worker> order by name
+from <worker> where concurrency > 0 order by name
 """
 DUE = """
 select (select count(*) from <job> where status = <pending>)

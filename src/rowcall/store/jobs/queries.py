@@ -410,6 +410,8 @@ RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
 REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Text, Int, Text))
 # the queues that a worker serves, as a JSON array: only their jobs notify it
 SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
+# a heartbeat of a worker that has stopped; no row if it is gone, or owns jobs that must be recovered
+SERVE_NOTHING = Query("serve_nothing", (Now, Text))
 REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
 REMOVE_IDLE_WORKER = Query(  # unless it owns jobs; returns a row if it is gone now
     "remove_idle_worker",

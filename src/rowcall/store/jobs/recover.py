@@ -18,12 +18,14 @@ from rowcall.store.jobs.queries import (
     REMOVE_IDLE_WORKER,
     REMOVE_WORKER,
     RUNNING_OF,
+    SERVE_NOTHING,
     SET_SERVED,
     Owned,
     Registration,
 )
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
-from rowcall.store.limits.held_jobs import free_worker
+from rowcall.store.limits.held_jobs import free, free_worker
+from rowcall.store.limits.queries import SLOTS_OF_WORKER
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
@@ -80,10 +82,21 @@ def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan
         yield from dialect.ask(SET_SERVED, worker.name, worker.served)
 
 
-def retire(dialect: Dialect, worker: str) -> Plan[None]:
-    """Strike off a worker that leaves. The slots of handlers that it has abandoned come free."""
-    yield from dialect.ask(REMOVE_WORKER, worker)
-    yield from free_worker(dialect, worker)
+def retire(
+    dialect: Dialect, worker: str, running: Collection[tuple[int, int]] = (), now_ms: int | None = None
+) -> Plan[bool]:
+    """Remove a worker that leaves, and free its slots; return whether it is removed.
+
+    `running` has the attempts (ids and leases) whose handlers it abandoned and that still run. While one of them has
+    a slot, the worker stays registered: it serves no queue, and each call is a heartbeat of it.
+    """
+    slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
+    over = [slot for slot in slots if slot not in running]
+    stays = len(over) < len(slots) and bool((yield from dialect.ask(SERVE_NOTHING, now_ms, worker)))
+    if not stays:
+        yield from dialect.ask(REMOVE_WORKER, worker)
+    yield from free(dialect, over if stays else slots)
+    return not stays
 
 
 def release_unknown(

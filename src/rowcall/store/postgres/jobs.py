@@ -301,6 +301,11 @@ register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
     select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
 set_served = "update <worker> set served = $2::text::jsonb where name = $1::text"
+serve_nothing = """
+    update <worker> set queues = '', concurrency = 0, listening = false, beat = beat + 1, beat_at = <now>
+    where name = $2::text and not exists (
+      select from <job> where status = <running> and lease_until is null and worker = $2::text)
+    returning name"""
 mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
 # a transaction that has written jobs and not committed yet may not have seen that this worker listens
 open_writers = """

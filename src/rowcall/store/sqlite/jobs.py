@@ -215,6 +215,9 @@ in_use = """
 register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
     values ($2, $3, $4, $5, $6, $7, $8, $9, <now>, <now>)"""
+serve_nothing = f"""
+    update <worker> set queues = '', concurrency = 0, beat = beat + 1, beat_at = <now>
+    where name = $2 and not exists (select 1 from {_OWNED_BY_WORKERS} and worker = $2) returning name"""
 survey = f"""
     select (select json_group_array(json_array(name, host, beat, lease_ms, lock_path))
             from (select * from <worker> order by name)),

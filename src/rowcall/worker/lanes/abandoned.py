@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from rowcall.declare.declaration import Lane
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.registrar import Identity
 
@@ -45,8 +46,12 @@ class Abandoned:
         self._dying.discard(attempt)
         self._ended.append(attempt)
 
-    def fences(self) -> set[tuple[int, int]]:
-        return set(self._fences(self._running | self._dying))
+    def fences(self, *, event_loop_closed: bool = False) -> set[tuple[int, int]]:
+        """A closed event loop runs no handler any more, and never reports that one has ended."""
+        left = self._running | self._dying
+        if event_loop_closed:
+            left = {attempt for attempt in left if attempt.task.lane is not Lane.LOOP}
+        return set(self._fences(left))
 
     def take_ended(self) -> list[tuple[int, int]]:
         """Return the attempts whose handlers have ended since the last call."""

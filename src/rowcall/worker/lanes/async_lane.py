@@ -122,6 +122,10 @@ class AsyncLane:
         threading.Thread(target=_run_loop, args=(loop,), name="rowcall-async", daemon=True).start()
         return loop
 
+    @property
+    def is_closed(self) -> bool:
+        return self._loop is not None and self._loop.is_closed()
+
     def close(self) -> None:
         if self._owned and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # already closed

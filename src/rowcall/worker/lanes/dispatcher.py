@@ -86,7 +86,7 @@ class Dispatcher:
         if not self._abandoned:
             return set()
         with self._lock:
-            return self._abandoned.fences()
+            return self._abandoned.fences(event_loop_closed=self._lanes.event_loop_closed)
 
     @property
     def has_ended(self) -> bool:

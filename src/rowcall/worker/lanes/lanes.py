@@ -47,6 +47,10 @@ class Lanes:
                 self.processes.cancel(attempt)
 
     @property
+    def event_loop_closed(self) -> bool:
+        return self._async.is_closed
+
+    @property
     def processes(self) -> ProcessLane:
         with self._lock:
             if self._process_lane is None:

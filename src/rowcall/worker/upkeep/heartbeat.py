@@ -11,15 +11,13 @@ from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 
-HEARTBEATS_PER_LEASE = 5
-
 
 class Heartbeat:
     def __init__(self, core: Queue, registrar: Registrar, lost: Callable[[], None]) -> None:
         self._core = core
         self._registrar = registrar
         self._lost = lost
-        self.interval_seconds = registrar.lease.seconds / HEARTBEATS_PER_LEASE
+        self.interval_seconds = registrar.lease.heartbeat_seconds
         self._confirmed_at = core.clock.monotonic()
 
     @property

@@ -11,9 +11,9 @@ from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import SURVEY, Peer
 from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
-from rowcall.worker.registrar import Registrar
+from rowcall.worker.registrar import HEARTBEATS_PER_LEASE, Registrar
 from rowcall.worker.service import Background, Stopping, never
-from rowcall.worker.upkeep.heartbeat import HEARTBEATS_PER_LEASE, Heartbeat
+from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.held_jobs import HeldJobs
 from rowcall.worker.upkeep.mismatches import Mismatches
 

@@ -172,23 +172,74 @@ class TestLimitsOfHandlers:
         crowd.all_succeed(job)
         assert [note.event for note in notes.read()] == ["started", "started", "alone"]
 
-    def test_a_worker_that_leaves_frees_the_slots_of_what_it_gave_up(self, crowd: Crowd, store: Store) -> None:
+    def test_a_handler_counts_until_it_ends_also_after_its_worker_has_stopped(self, crowd: Crowd) -> None:
         @crowd.jobs.task(limit=ONE, timeout=0.1, max_attempts=1)
         def charge() -> None:
+            crowd.enter()
             assert crowd.let_go.wait(60)
+            crowd.leave()
 
+        made = charge.enqueue_many([{} for _ in range(4)])
+        summaries = [crowd.jobs.drain(concurrency=1) for _ in made]
+        assert [summary.failed for summary in summaries] == [1, 0, 0, 0]
+        assert crowd.calls == crowd.most == 1
+        assert [worker.concurrency for worker in crowd.jobs.workers()] == [0]
+        crowd.let_go.set()
+        eventually(lambda: crowd.jobs.workers() == [], message="the end of the registration")
+        assert crowd.jobs.drain().succeeded == 3
+        assert crowd.most == 1
+
+    def test_a_handler_that_was_released_counts_after_its_embedded_worker_has_stopped(self, crowd: Crowd) -> None:
         @crowd.jobs.task(limit=ONE)
-        def refund() -> None: ...
+        def charge() -> None:
+            if crowd.enter():
+                assert crowd.let_go.wait(60)
+            crowd.leave()
 
-        first, second = charge.enqueue(), refund.enqueue()
-        worker = crowd.jobs.worker(concurrency=4)
+        first = charge.enqueue()
+        worker = crowd.jobs.worker(concurrency=2, lease=1)
         worker.start()
-        eventually(lambda: crowd.jobs.get(first.id).status is Status.FAILED, message="its timeout")
-        crowd.is_held(second)
+        eventually(lambda: crowd.calls, message="its start")
         worker.stop_at_once()
         assert worker.ended.wait(30)
+        with crowd.jobs.worker(lease=1):
+            crowd.is_held(first)
+            beat = crowd.jobs.workers()[0].beat
+            eventually(lambda: crowd.jobs.workers()[0].beat >= beat + 6, message="heartbeats for more than a lease")
+            assert crowd.calls == 1
+            crowd.all_succeed(first)
+        assert crowd.jobs.workers() == []
+
+    def test_an_async_handler_ends_with_the_event_loop_of_its_worker(
+        self, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(async_lane, "CANCEL_AGAIN_SECONDS", 0.02)
+        monkeypatch.setattr(async_lane, "CANCEL_PATIENCE_SECONDS", 0.02)
+
+        @crowd.jobs.task(limit=ONE, timeout=0.1, max_attempts=1)
+        async def charge() -> None:
+            while True:
+                try:
+                    await asyncio.sleep(0.01)
+                except asyncio.CancelledError:
+                    continue
+
+        charge.enqueue()
+        assert crowd.jobs.drain(concurrency=1).failed == 1
+        eventually(lambda: crowd.jobs.workers() == [], message="the end of the registration")
+
+    def test_a_stopped_worker_that_owns_a_job_is_removed(self, crowd: Crowd, store: Store) -> None:
+        queue = queue_of(crowd.jobs)
+
+        @crowd.jobs.task(limit=ONE)
+        def charge() -> None: ...
+
+        charge.enqueue()
+        ready = StoreWorker(crowd.jobs, "worker").start_one()
+        fence = (ready.id, ready.lease)
+        assert queue.run(Write(lambda: retire(queue.dialect, "worker", {fence})))
+        assert crowd.jobs.workers() == []
         assert store.execute("select * from rowcall_slot") == []
-        assert crowd.jobs.drain().succeeded == 1
 
     def test_a_killed_worker_s_slots_come_free(
         self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
