@@ -8,7 +8,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rowcall.base.clock import Clock, SystemClock
@@ -28,8 +28,7 @@ from rowcall.drivers.database import Database
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.enqueue import Member, alike, enqueue, enqueue_alike
-from rowcall.store.new_job import Inserted
+from rowcall.store.jobs.enqueue import enqueue, enqueue_alike
 from rowcall.store.schedules.queries import DeclaredSchedule
 from rowcall.store.sqlite.dialect import SqliteDialect
 
@@ -76,7 +75,7 @@ class Waiter(Protocol):
 class Parts(NamedTuple):
     config: Config
     dialect: Dialect
-    database: Database[Member, Inserted]
+    database: Database
     blobs: Blobs
 
 
@@ -118,7 +117,7 @@ class Queue:
         return self._open().dialect
 
     @cached_property
-    def database(self) -> Database[Member, Inserted]:
+    def database(self) -> Database:
         return self._open().database
 
     @cached_property
@@ -249,14 +248,12 @@ class Queue:
             self.clock.sleep(0.5 + 0.5 * self.clock.chance())
 
 
-def _sqlite(config: Config) -> tuple[Dialect, Database[Member, Inserted]]:
+def _sqlite(config: Config) -> tuple[Dialect, Database]:
     dialect = SqliteDialect(config.table_prefix)
-    return dialect, SqliteDatabase(
-        config, lambda member: enqueue(dialect, member), lambda members: enqueue_alike(dialect, members), alike
-    )
+    return dialect, SqliteDatabase(config, partial(enqueue, dialect), partial(enqueue_alike, dialect))
 
 
-def _postgres(config: Config) -> tuple[Dialect, Database[Member, Inserted]]:
+def _postgres(config: Config) -> tuple[Dialect, Database]:
     try:
         from rowcall.drivers.postgres.database import PostgresDatabase
     except ModuleNotFoundError as error:
@@ -266,18 +263,11 @@ def _postgres(config: Config) -> tuple[Dialect, Database[Member, Inserted]]:
     from rowcall.store.postgres.dialect import PostgresDialect
 
     dialect = PostgresDialect(config.table_prefix)
-    return dialect, PostgresDatabase(
-        config,
-        lambda member: enqueue(dialect, member),
-        lambda members: enqueue_alike(dialect, members),
-        alike,
-        dialect.notification(),
-    )
+    plans = partial(enqueue, dialect), partial(enqueue_alike, dialect)
+    return dialect, PostgresDatabase(config, *plans, dialect.notification())
 
 
-def _blob_store(
-    config: Config, dialect: Dialect, database: Database[Member, Inserted], now_ms: Callable[[], int | None]
-) -> BlobStore:
+def _blob_store(config: Config, dialect: Dialect, database: Database, now_ms: Callable[[], int | None]) -> BlobStore:
     if config.server is None:
         return BlobFolder(f"{database.path}-blobs", database.path, durable=not config.in_memory)
     return BlobTable(database, dialect, now_ms)

@@ -152,7 +152,7 @@ def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, path: Path, threa
         barrier.wait(20)
         database = queue_of(jobs).database
         assert isinstance(database, SqliteDatabase)
-        eventually(lambda: len(database._group._waiting) >= MANY // 2)
+        eventually(lambda: len(database.shared._waiting) >= MANY // 2)
         somebody_else.execute("rollback")
         written = [future.result(20) for future in futures]
     assert len({job.id for job in written}) == MANY
@@ -177,7 +177,7 @@ def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, path: Path) -> Non
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, threads: Executor) -> None:
     def write(number: int) -> int:
         kind = "" if number % 10 == 0 else "task"
-        return queue_of(jobs).database.write_shared(Member(NewJob(type=kind, queue="default"), "{}", None)).id
+        return queue_of(jobs).database.shared.submit(Member(NewJob(type=kind, queue="default"), "{}", None)).id
 
     futures = [threads.submit(write, number) for number in range(MANY)]
     wait(futures, 20)

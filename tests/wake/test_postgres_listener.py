@@ -295,7 +295,7 @@ def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: 
 # --- deaf -----------------------------------------------------------------------------------------
 
 
-def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase[object, object]:
+def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase:
     with Rowcall(url, listen_url=listen_url) as jobs:
         database = queue_of(jobs).database
         assert isinstance(database, PostgresDatabase)

@@ -192,7 +192,7 @@ def test_enqueues_that_share_a_commit_share_its_notification(jobs: Rowcall, post
         another.execute("lock table rowcall_job in share mode")
         enqueueing = threading.Thread(target=lambda: asyncio.run(enqueue_all()))
         enqueueing.start()
-        eventually(lambda: 0 < len(database._group._waiting) < 100)
+        eventually(lambda: 0 < len(database.shared._waiting) < 100)
         another.rollback()
     enqueueing.join(20)
     assert len(enqueued) == 100

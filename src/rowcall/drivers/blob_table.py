@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from rowcall.drivers.database import Database
 from rowcall.store.blobs.queries import DELETE_BLOB, GET_BLOB, OLD_BLOBS, PUT_BLOB, TOUCH_BLOB
@@ -24,7 +24,7 @@ class Catalogue(Protocol):
 
 
 class BlobTable:
-    def __init__(self, database: Database[Any, Any], catalogue: Catalogue, now_ms: Callable[[], int | None]) -> None:
+    def __init__(self, database: Database, catalogue: Catalogue, now_ms: Callable[[], int | None]) -> None:
         self._database = database
         self._ask = catalogue.ask
         self._now_ms = now_ms

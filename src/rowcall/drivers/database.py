@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
 from rowcall.drivers.caller.same_database import Home, IdentityQuery
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.transaction import Transaction
+from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
-M = TypeVar("M")
-E = TypeVar("E")
+Enqueue = Entry[Member, Inserted]
 
 MakePlan = Callable[[], Plan[T]]
 """Makes a plan. A plan runs only once: another attempt at a transaction needs another plan."""
@@ -41,8 +43,8 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class Database(ABC, Generic[M, E]):
-    """Opens connections at their first use. Members of a shared commit that are `alike` are written by one plan."""
+class Database(ABC):
+    """Opens connections at their first use. `plan_of_many` writes members that differ only in their payloads."""
 
     one_writer: bool
     """Whether all others must wait while one transaction writes."""
@@ -55,14 +57,12 @@ class Database(ABC, Generic[M, E]):
 
     def __init__(
         self,
-        plan_of_one: Callable[[M], Plan[E]],
-        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
-        alike: Callable[[M], object],
+        plan_of_one: Callable[[Member], Plan[Inserted]],
+        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
         home: Home,
     ) -> None:
         self._plan_of_one = plan_of_one
         self._plan_of_many = plan_of_many
-        self._alike = alike
         self._caller_connections = CallerConnections(home)
         self._reset()
 
@@ -71,7 +71,7 @@ class Database(ABC, Generic[M, E]):
         self._lock = threading.Lock()
         self.setup_lock = threading.Lock()
         self._executors: dict[str, ThreadPoolExecutor] = {}
-        self._group: GroupCommit[M, E] = GroupCommit(self._lock, self._commit, self._flusher)
+        self.shared: GroupCommit[Member, Inserted] = GroupCommit(self._lock, self._commit, self._flusher)
 
     @property
     @abstractmethod
@@ -103,10 +103,6 @@ class Database(ABC, Generic[M, E]):
     def begin(self) -> Transaction:
         """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
 
-    def write_shared(self, member: M) -> E:
-        """Write one member, in a commit that other threads and tasks of this process may share."""
-        return self._group.submit(member)
-
     async def aread(self, plan: Plan[T], *, snapshot: bool = False) -> T:
         return await asyncio.get_running_loop().run_in_executor(
             self._reader(), lambda: self.read(plan, snapshot=snapshot)
@@ -114,9 +110,6 @@ class Database(ABC, Generic[M, E]):
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads(), self.write, make_plan)
-
-    def awrite_shared(self, member: M) -> Awaitable[E]:
-        return self._group.asubmit(member)
 
     def caller_connection(self, connection: object, identity: IdentityQuery | None) -> CallerConnection:
         """Return a caller's connection, to run a plan inside the caller's own transaction.
@@ -129,10 +122,10 @@ class Database(ABC, Generic[M, E]):
     def vacuum(self) -> int:
         """Give the space of deleted rows back to the file system. Return how many bytes were freed."""
 
-    def shrink(self, stopped: Callable[[], bool]) -> None:
+    def shrink(self, stopped: Callable[[], bool]) -> None:  # noqa: B027
         """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> None:  # noqa: B027
         """Copy the WAL back into the file, if the database has one."""
 
     @abstractmethod
@@ -140,14 +133,15 @@ class Database(ABC, Generic[M, E]):
         """Close every connection. The next use opens new ones."""
 
     @abstractmethod
-    def _commit(self, entries: list[Entry[M, E]]) -> None:
+    def _commit(self, entries: list[Enqueue]) -> None:
         """Write the entries in one transaction, and set the result or the error of each."""
 
-    def _groups(self, entries: list[Entry[M, E]]) -> list[list[Entry[M, E]]]:
-        """Return the entries in groups that are alike."""
-        groups: dict[object, list[Entry[M, E]]] = {}
+    def _groups(self, entries: list[Enqueue]) -> list[list[Enqueue]]:
+        """Return the entries in groups that differ only in their payloads."""
+        groups: dict[object, list[Enqueue]] = defaultdict(list)
         for entry in entries:
-            groups.setdefault(self._alike(entry.member), []).append(entry)
+            member = entry.member
+            groups[id(member.job), member.now_ms].append(entry)
         return list(groups.values())
 
     @abstractmethod

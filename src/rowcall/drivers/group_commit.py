@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
+import msgspec
+
 from rowcall.domain.errors import StoreUnavailable
 
 M = TypeVar("M")
@@ -18,23 +20,14 @@ T = TypeVar("T")
 MOST_MEMBERS = 500
 
 
-class Entry(Generic[M, T]):
+class Entry(msgspec.Struct, Generic[M, T], eq=False):
     """One member of a group, and its result or error."""
 
-    __slots__ = ("done", "error", "future", "member", "result")
-
-    def __init__(self, member: M, future: asyncio.Future[T] | None) -> None:
-        self.member = member
-        self.future = future
-        self.done = False
-        self.result: T | None = None
-        self.error: BaseException | None = None
-
-    def outcome(self) -> T:
-        if self.error is not None:
-            raise self.error
-        assert self.done
-        return self.result  # type: ignore[return-value]
+    member: M
+    future: asyncio.Future[T] | None
+    done: bool = False
+    result: T | None = None
+    error: BaseException | None = None
 
 
 class GroupCommit(Generic[M, T]):
@@ -56,9 +49,11 @@ class GroupCommit(Generic[M, T]):
             with self._lock:
                 if not entry.done:
                     self._commit_some()
-        return entry.outcome()
+        if entry.error is not None:
+            raise entry.error
+        return entry.result  # type: ignore[return-value]
 
-    async def asubmit(self, member: M) -> T:
+    def asubmit(self, member: M) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(Entry(member, future))
         if not self._flush_asked:
@@ -68,7 +63,7 @@ class GroupCommit(Generic[M, T]):
             except BaseException:
                 self._flush_asked = False
                 raise
-        return await future
+        return future
 
     def _flush(self) -> None:
         self._flush_asked = False
@@ -77,10 +72,11 @@ class GroupCommit(Generic[M, T]):
                 self._commit_some()
 
     def _commit_some(self) -> None:
+        waiting = self._waiting
         entries: list[Entry[M, T]] = []
         try:
-            while self._waiting and len(entries) < MOST_MEMBERS:
-                entries.append(self._waiting.popleft())
+            while waiting and len(entries) < MOST_MEMBERS:
+                entries.append(waiting.popleft())
             if entries:
                 self._commit(entries)
         except BaseException as error:

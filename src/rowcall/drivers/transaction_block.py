@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
@@ -20,13 +20,12 @@ from rowcall.store.statement import Plan
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Block")
-AnyDatabase = Database[Any, Any]
 
 
 class Block:
     """Runs plans in the transaction between `with` and its end."""
 
-    def __init__(self, database: AnyDatabase, open_transactions: set[SharedTransaction]) -> None:
+    def __init__(self, database: Database, open_transactions: set[SharedTransaction]) -> None:
         self._database = database
         self._open_transactions = open_transactions
         self._shared: SharedTransaction | None = None
@@ -90,7 +89,7 @@ class Block:
         shared.check(self)
         return await shared.arun(self, plan)
 
-    def belongs_to(self, database: AnyDatabase) -> bool:
+    def belongs_to(self, database: Database) -> bool:
         return self._database is database
 
     @property
@@ -178,7 +177,7 @@ class SharedTransaction:
         self.blocks: list[Block] = []
         self.broken: BaseException | None = None
 
-    def begin(self, database: AnyDatabase) -> None:
+    def begin(self, database: Database) -> None:
         self._transaction = database.begin()
         self._open_transactions.add(self)
 
@@ -274,7 +273,7 @@ class SharedTransaction:
 _innermost: ContextVar[Block | None] = ContextVar("rowcall_block", default=None)
 
 
-def innermost_block(database: AnyDatabase) -> Block | None:
+def innermost_block(database: Database) -> Block | None:
     """Return the block of that database in which this thread and task are now."""
     block = _innermost.get()
     while block is not None and not (block.belongs_to(database) and block.is_here and not block.is_over):

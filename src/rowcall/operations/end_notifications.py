@@ -41,7 +41,7 @@ def end_notifications(queue: Queue, waker: Waker) -> EndNotifications:
 class FileEndNotifications:
     """Any commit to the file may have ended a job."""
 
-    def __init__(self, database: SqliteDatabase[object, object], waker: Waker, clock: Clock) -> None:
+    def __init__(self, database: SqliteDatabase, waker: Waker, clock: Clock) -> None:
         self._connection = database.connect()
         self._waiter = SqliteWaiter(self._connection, database.path, waker, clock)
 

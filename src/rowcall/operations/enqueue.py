@@ -14,9 +14,10 @@ from rowcall.domain.job import Job
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row, untyped_to_json
+from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations import blobs
 from rowcall.operations.enqueue_related import enqueue_related, written_job
-from rowcall.operations.open_transaction import OnCallerConnection, connection_for, open_target
+from rowcall.operations.open_transaction import OnCallerConnection, open_target
 from rowcall.operations.steps import Blocking, EnsureSchema, Write
 from rowcall.queue import Operation, Queue, Step
 from rowcall.store.flows.enqueue import RelatedJob
@@ -43,13 +44,14 @@ class WriteShared(Step[Inserted]):
         self._member = member
 
     def run(self, queue: Queue) -> Inserted:
-        queue.ensure_schema()
-        return queue.database.write_shared(self._member)
+        if not queue.is_schema_ready():
+            queue.ensure_schema()
+        return queue.database.shared.submit(self._member)
 
     async def arun(self, queue: Queue) -> Inserted:
         if not queue.is_schema_ready():
             await queue.aensure_schema()
-        return await queue.database.awrite_shared(self._member)
+        return await queue.database.shared.asubmit(self._member)
 
 
 def enqueue_by_name(
@@ -105,9 +107,9 @@ def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object)
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     if not job.is_alone:
         return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
-    connection = connection_for(queue, connection)
+    connection = innermost_block(queue.database) if connection is None else connection
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-    member = Member(job, payload, queue.now_ms(), limits_text(job, shown))
+    member = Member(job, payload, queue.now_ms(), None if job.limited_by is None else limits_text(job, shown))
     if len(payload) > queue.blobs.inline_length:
         inserted = yield from _enqueue_large(queue, member, connection)
     elif connection is None:
@@ -122,10 +124,12 @@ def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operatio
     """Write a job that may need a blob. If it does, it takes two statements, and so its own commit."""
     if connection is not None:
         target, dialect = yield from open_target(queue, connection)
-        stored = member._replace(payload=(yield from blobs.store(queue, member.job.type, member.payload)))
+        stored = msgspec.structs.replace(
+            member, payload=(yield from blobs.store(queue, member.job.type, member.payload))
+        )
         plan = plans.enqueue_referring(dialect, stored)
         return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [stored.payload], plan)))
-    stored = member._replace(payload=(yield from blobs.store(queue, member.job.type, member.payload)))
+    stored = msgspec.structs.replace(member, payload=(yield from blobs.store(queue, member.job.type, member.payload)))
     if stored.payload is member.payload:
         return (yield from WriteShared(member))
     return (yield from Write(plans.enqueue_referring, queue.dialect, stored))
@@ -142,7 +146,7 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     if not job.is_alone:
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from enqueue_related(queue, related, connection))
-    connection = connection_for(queue, connection)
+    connection = innermost_block(queue.database) if connection is None else connection
     now_ms, limits = queue.now_ms(), limits_texts(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)
     if connection is None:

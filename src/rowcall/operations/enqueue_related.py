@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rowcall.base.times import time_of, time_or_none
+from rowcall.base.times import time_of
 from rowcall.declare.limits import with_limits
 from rowcall.declare.option_values import key_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row
+from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations import blobs
-from rowcall.operations.open_transaction import OnCallerConnection, connection_for, open_target, several_statements
+from rowcall.operations.open_transaction import OnCallerConnection, open_target, several_statements
 from rowcall.operations.steps import EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import Committed, Enqueued, RelatedJob, lock_keys, read_committed, write_related
@@ -24,7 +25,8 @@ _STATUSES = {status.value: status for status in Status}
 
 def enqueue_related(queue: Queue, related: Sequence[RelatedJob], connection: object) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue."""
-    wanted, connection = [with_key(item) for item in related], connection_for(queue, connection)
+    wanted = [with_key(item) for item in related]
+    connection = innermost_block(queue.database) if connection is None else connection
     if connection is None:
         yield from EnsureSchema()
         stored = yield from _stored(queue, wanted)
@@ -97,7 +99,7 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         max_attempts=job.max_attempts,
         run_at=run_at,
         created_at=run_at if same else time_of(inserted.created_at_ms),
-        expires_at=time_or_none(inserted.expires_at_ms),
+        expires_at=None if inserted.expires_at_ms is None else time_of(inserted.expires_at_ms),
         timeout=job.timeout_seconds,
         retry=job.retry,
         key=job.key,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
-from rowcall.drivers.transaction_block import Block, innermost_block
+from rowcall.drivers.transaction_block import Block
 from rowcall.operations.steps import Blocking
 from rowcall.queue import ForCallers, Operation, Queue, Step
 from rowcall.store.dialect import Dialect
@@ -35,11 +35,6 @@ class OnCallerConnection(Step[T]):
 
     async def arun(self, queue: Queue) -> T:
         return await self._target.arun(self._plan)
-
-
-def connection_for(queue: Queue, connection: object) -> object:
-    """Return where a job is written: the connection that was passed, else the block that this call is in, else None."""
-    return connection if connection is not None else innermost_block(queue.database)
 
 
 def open_target(queue: Queue, connection: object) -> Operation[tuple[Target, Dialect]]:

@@ -35,22 +35,13 @@ Row = tuple[object, ...]
 Parameter = str | int | float | None
 
 
-class Statement(Generic[R]):
+class Statement(msgspec.Struct, Generic[R], frozen=True, eq=False):
     """`hint` says, of the rows that came, whether idle workers must be notified after the commit."""
 
-    __slots__ = ("hint", "make", "parameters", "sql")
-
-    def __init__(
-        self,
-        sql: str,
-        parameters: tuple[Parameter, ...],
-        make: Callable[[Row], R],
-        hint: Callable[[list[Row]], bool] | None = None,
-    ) -> None:
-        self.sql = sql
-        self.parameters = parameters
-        self.make = make
-        self.hint = hint
+    sql: str
+    parameters: tuple[Parameter, ...]
+    make: Callable[[Row], R]
+    hint: Callable[[list[Row]], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Statement({' '.join(self.sql.split())!r}, {self.parameters!r})"

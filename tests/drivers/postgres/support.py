@@ -5,13 +5,11 @@ from __future__ import annotations
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.drivers.postgres.database import PostgresDatabase
-from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import Inserted
 
 MANY = 100
 
 
-def database_of_queue(jobs: Rowcall) -> PostgresDatabase[Member, Inserted]:
+def database_of_queue(jobs: Rowcall) -> PostgresDatabase:
     database = queue_of(jobs).database
     assert isinstance(database, PostgresDatabase)
     return database

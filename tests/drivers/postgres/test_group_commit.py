@@ -37,7 +37,7 @@ def test_enqueues_of_many_threads_share_commits(jobs: Rowcall, url: str, mine: C
     jobs.enqueue("first")
     with writers_held_up(url):
         futures = [threads.submit(jobs.enqueue, "task", {"number": number}) for number in range(MANY)]
-        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
+        eventually(lambda: len(database_of_queue(jobs).shared._waiting) >= MANY // 2)
     written = [future.result(20) for future in futures]
     assert len({job.id for job in written}) == MANY
     assert [jobs.get(job.id).payload for job in written] == [{"number": number} for number in range(MANY)]
@@ -68,7 +68,7 @@ def test_members_that_are_not_alike_share_a_commit_too(
         mail = [threads.submit(send.enqueue, str(number)) for number in range(20)]
         late = [threads.submit(later.enqueue, number) for number in range(20)]
         named = [threads.submit(jobs.enqueue, "named", {"number": number}, priority=number) for number in range(20)]
-        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= 40)
+        eventually(lambda: len(database_of_queue(jobs).shared._waiting) >= 40)
     futures: list[Future[Job]] = [*mail, *late, *named]
     written = [future.result(20) for future in futures]
     assert [jobs.get(job.id) for job in written] == written
@@ -78,11 +78,11 @@ def test_members_that_are_not_alike_share_a_commit_too(
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threads: Executor) -> None:
     def write(number: int) -> int:
         queue = "q" * 201 if number % 10 == 0 else "default"
-        return database_of_queue(jobs).write_shared(Member(NewJob(type="task", queue=queue), "{}", None)).id
+        return database_of_queue(jobs).shared.submit(Member(NewJob(type="task", queue=queue), "{}", None)).id
 
     with writers_held_up(url):
         futures = [threads.submit(write, number) for number in range(MANY)]
-        eventually(lambda: len(database_of_queue(jobs)._group._waiting) >= MANY // 2)
+        eventually(lambda: len(database_of_queue(jobs).shared._waiting) >= MANY // 2)
     wait(futures, 20)
     for number, future in enumerate(futures):
         if number % 10 == 0:
@@ -101,7 +101,7 @@ def test_a_shared_commit_that_is_cut_before_its_end_fails_no_one(
         alone = threads.submit(jobs.enqueue, "task")
         eventually(lambda: who_waits(mine) == 1)
         futures = [threads.submit(jobs.enqueue, "task") for _ in range(MANY - 1)]
-        eventually(lambda: len(database_of_queue(jobs)._group._waiting) == MANY - 1)
+        eventually(lambda: len(database_of_queue(jobs).shared._waiting) == MANY - 1)
         assert cut_who_waits(mine) == 1
         eventually(lambda: who_waits(mine) == 1)  # all the others, in one transaction
         assert cut_who_waits(mine) == 1

@@ -201,8 +201,14 @@ class Session:
 
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
-        if one_statement:
-            return self._write_one_statement(plan)
+        if one_statement:  # it is a transaction by itself, in a single round trip
+            self._must_notify = False
+            try:
+                result = run(plan, self.execute)
+            except psycopg.Error as error:
+                raise self._unsure(error) from error
+            self._notify()
+            return result
         self._start(self._begin)
         try:
             result = run(plan, self.execute)
@@ -234,16 +240,6 @@ class Session:
             self.roll_back()
             raise self._unsure(error) from error
         self._notify()
-
-    def _write_one_statement(self, plan: Plan[T]) -> T:
-        """Run a plan of one statement, which is a transaction by itself, in a single round trip."""
-        self._must_notify = False
-        try:
-            result = run(plan, self.execute)
-        except psycopg.Error as error:
-            raise self._unsure(error) from error
-        self._notify()
-        return result
 
     def _notify(self) -> None:
         """Notify idle workers. The commit is done, so that an error here does not matter."""

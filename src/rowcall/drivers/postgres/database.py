@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -21,8 +21,7 @@ from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import IdentityQuery, PostgresHome
-from rowcall.drivers.database import Database, MakePlan
-from rowcall.drivers.group_commit import Entry
+from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.postgres.connection import (
     NothingWritten,
     PostgresConnection,
@@ -36,11 +35,11 @@ from rowcall.drivers.postgres.connection import (
 )
 from rowcall.drivers.postgres.errors import of_any_driver
 from rowcall.drivers.transaction import Transaction
+from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan, Row, Statement, fetch
 
 T = TypeVar("T")
-M = TypeVar("M")
-E = TypeVar("E")
 
 MOST_TRIES = 10
 LONGEST_PAUSE_SECONDS = 0.2
@@ -51,19 +50,18 @@ LONGEST_BLOCK_SILENCE_SECONDS = 60
 """After how long without a statement the server ends a `transaction()` block, with its locks."""
 VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
 
-_open_databases: weakref.WeakSet[PostgresDatabase[Any, Any]] = weakref.WeakSet()
+_open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
 
-class PostgresDatabase(Database[M, E]):
+class PostgresDatabase(Database):
     survey_seconds = 5.0
     one_writer = False
 
     def __init__(
         self,
         config: Config,
-        plan_of_one: Callable[[M], Plan[E]],
-        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
-        alike: Callable[[M], object],
+        plan_of_one: Callable[[Member], Plan[Inserted]],
+        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
         hint: Statement[Row],
     ) -> None:
         assert config.server is not None
@@ -73,7 +71,7 @@ class PostgresDatabase(Database[M, E]):
         home = PostgresHome(
             self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
-        super().__init__(plan_of_one, plan_of_many, alike, home)
+        super().__init__(plan_of_one, plan_of_many, home)
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -244,7 +242,7 @@ class PostgresDatabase(Database[M, E]):
     def _flusher(self) -> ThreadPoolExecutor:
         return self._executor("flush", 1)
 
-    def _commit(self, entries: list[Entry[M, E]]) -> None:
+    def _commit(self, entries: list[Enqueue]) -> None:
         if len(entries) == 1:
             self._commit_one(entries[0])
             return
@@ -257,15 +255,15 @@ class PostgresDatabase(Database[M, E]):
         for entry, result in written:
             entry.result, entry.done = result, True
 
-    def _commit_one(self, entry: Entry[M, E]) -> None:
+    def _commit_one(self, entry: Enqueue) -> None:
         try:
             entry.result = self._again(lambda: self._writer.write(self._plan_of_one(entry.member), one_statement=True))
         except StoreUnavailable as error:
             entry.error = error
         entry.done = True
 
-    def _plan_of_all(self, entries: list[Entry[M, E]]) -> Plan[list[tuple[Entry[M, E], E]]]:
-        written: list[tuple[Entry[M, E], E]] = []
+    def _plan_of_all(self, entries: list[Enqueue]) -> Plan[list[tuple[Enqueue, Inserted]]]:
+        written: list[tuple[Enqueue, Inserted]] = []
         for group in self._groups(entries):
             results = yield from self._plan_of_many([entry.member for entry in group])
             written += zip(group, results, strict=True)

@@ -108,13 +108,14 @@ class SqliteConnection:
         if not one_statement:
             with self.transaction():
                 return run(plan, self.execute)
-        with self._explaining:  # SQLite makes one statement a transaction by itself, in a third of the calls
-            try:
-                self._check_file()
-                self._enter_gate()
-                return run(plan, self.execute)
-            finally:
-                self._gate.leave()
+        try:  # SQLite makes one statement a transaction by itself, in a third of the calls
+            self._check_file()
+            self._enter_gate()
+            return run(plan, self.execute)
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+        finally:
+            self._gate.leave()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -11,46 +11,44 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import SqliteHome
-from rowcall.drivers.database import Database, MakePlan
-from rowcall.drivers.group_commit import Entry
+from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.transaction import Transaction
+from rowcall.store.jobs.enqueue import Member
+from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
-M = TypeVar("M")
-E = TypeVar("E")
 
 logger = logging.getLogger("rowcall")
 
 MOST_IDLE_READERS = 4
 VACUUMED_PAGES = 200
 
-_open_databases: weakref.WeakSet[SqliteDatabase[Any, Any]] = weakref.WeakSet()
+_open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
 
-class SqliteDatabase(Database[M, E]):
+class SqliteDatabase(Database):
     survey_seconds = 0.5
     one_writer = True
 
     def __init__(
         self,
         config: Config,
-        plan_of_one: Callable[[M], Plan[E]],
-        plan_of_many: Callable[[Sequence[M]], Plan[list[E]]],
-        alike: Callable[[M], object],
+        plan_of_one: Callable[[Member], Plan[Inserted]],
+        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
     ) -> None:
         self._config = config
         self.path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
-        super().__init__(plan_of_one, plan_of_many, alike, SqliteHome(self.path))
+        super().__init__(plan_of_one, plan_of_many, SqliteHome(self.path))
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -164,8 +162,8 @@ class SqliteDatabase(Database[M, E]):
         """Return separate threads: all that write may wait for a transaction whose owner reads."""
         return self._executor("read", 4)
 
-    def _commit(self, entries: list[Entry[M, E]]) -> None:
-        connection = self._writing()
+    def _commit(self, entries: list[Enqueue]) -> None:
+        connection = self._writer or self._writing()
         if len(entries) == 1:
             entry = entries[0]
             entry.result = connection.write(self._plan_of_one(entry.member), one_statement=True)
@@ -177,7 +175,7 @@ class SqliteDatabase(Database[M, E]):
         for entry in entries:
             entry.done = True
 
-    def _write_group(self, connection: SqliteConnection, group: list[Entry[M, E]]) -> None:
+    def _write_group(self, connection: SqliteConnection, group: list[Enqueue]) -> None:
         try:
             if len(group) == 1:
                 results = [run(self._plan_of_one(group[0].member), connection.execute)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
@@ -11,7 +12,7 @@ from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.statement import Plan
 
 
-class Member(NamedTuple):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One enqueue of several that share a commit."""
 
     job: NewJob
@@ -25,19 +26,14 @@ def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
 
 
 def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
-    """`enqueue`, of a payload that is a reference to a blob."""
+    """Write a job whose payload is a reference to a blob."""
     inserted = yield from enqueue(dialect, member)
     yield from refer_to(dialect, [member.payload], [inserted.id])
     return inserted
 
 
-def alike(member: Member) -> object:
-    """Members for which this is equal can be written by one statement."""
-    return id(member.job), member.now_ms
-
-
 def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
-    """Write members that are alike but for their payloads."""
+    """Write members that differ only in their payloads."""
     first = members[0]
     limits = None if first.job.limited_by is None else [member.limits for member in members]
     return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, limits))

@@ -136,7 +136,7 @@ class PostgresDialect:
             found = yield self._catalogue.statement(
                 INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
-            job_id, created_at_ms = map(int, cast("tuple[int, int]", found[0][:2]))  # a caller's codec may return text
+            job_id, created_at_ms = map(int, found[0][:2])  # type: ignore[arg-type]  # a caller's codec may return text
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
         found = yield self._catalogue.statement(INSERT, now_ms, *fields_of(job, payload), limits)
         return inserted_from_row(found[0][:5])

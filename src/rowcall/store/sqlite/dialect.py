@@ -131,8 +131,8 @@ class SqliteDialect:
             found = yield self._catalogue.statement(
                 INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
-            job_id, created_at_ms = cast("tuple[int, int]", found[0])
-            return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
+            job_id, created_at_ms = found[0]
+            return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
         found = yield self._catalogue.statement(INSERT, now_ms, *fields_of(job, payload), limits)
         return inserted_from_row(found[0])
 
