@@ -13,8 +13,8 @@ from types import ModuleType
 from unittest import mock
 
 from rowcall import Rowcall
+from rowcall.store.schema import Migration
 from rowcall.store.sqlite import dialect as sqlite
-from rowcall.store.sqlite.schema import Migration
 
 ADD_COLUMN = "alter table <job> add column future text"
 FILL_COLUMN = "update <job> set future = type"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall, RowcallError, SchemaMismatch
-from rowcall.store.rendering import TABLES
+from rowcall.store.schema import TABLES
 from rowcall.store.sqlite import dialect
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later

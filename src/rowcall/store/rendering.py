@@ -7,6 +7,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | --- | --- |
 | `<job>`, `<edge>`, … | a table; `<prefix>` is what their names begin with |
 | `<pending>`, `<running>`, … | one state |
+| `<lost>`, `<released>`, `<snoozed>` | how an attempt ended, where that is not a state of its job |
 | `<waiting>`, `<unfinished>`, `<finished>` | a list of states, for `in` |
 | `<to:claim>` | the state that a move leads to, from every state that it changes |
 | `<clock>`, `<now>` | the database's clock; parameter 1, or the clock where that is null |
@@ -25,6 +26,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<same:a, b>` | whether both are equal, or both null |
 | `<indexed:job_ready>` | the index to use, where a database must be told |
 | `<for_update>`, `<skip_locked>` | lock the rows; leave out those that another transaction has locked |
+| `<rounded:a>`, `<shown:column>` | a number, a time, to be read by people |
+| `(a <covering:b, c>)` | columns of an index that are there to be read from it |
 | `<least:a, b>`, `<greatest:a, b>` | the smaller, the larger of the values |
 """
 
@@ -35,32 +38,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.domain.lifecycle import TABLE, Move
+from rowcall.domain.outcome import OUTCOMES
 
 Word = str | Callable[[str], str]
 Words = Mapping[str, Word]
-
-TABLES = (
-    "job",
-    "attempt",
-    "event",
-    "worker",
-    "job_tag",
-    "migration",
-    "tally",
-    "total",
-    "history",
-    "setting",
-    "blob_ref",
-    "blob_pin",
-    "edge",
-    "slot",
-    "start",
-    "opening",
-    "quota",
-    "pause",
-    "schedule",
-)
-"""The tables of every database."""
 
 _WORD = re.compile(r"<([a-z_]+)(?::([^<>]*))?>")
 
@@ -78,6 +59,7 @@ def _target(move: str) -> str:
 
 STATES: Words = {
     **{status.value: f"'{status}'" for status in Status},
+    **{OUTCOMES[move]: f"'{OUTCOMES[move]}'" for move in (Move.RECOVER, Move.RELEASE, Move.SNOOZE)},
     "waiting": literals(WAITING),
     "unfinished": literals((*WAITING, Status.RUNNING)),
     "finished": literals(FINISHED),

@@ -17,7 +17,8 @@ import psycopg
 
 from rowcall import Context, Rowcall
 from rowcall.store.postgres import dialect
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION, Migration
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.schema import Migration
 
 LATER_VERSION = NEWEST_VERSION + 1
 BACKLOG = 200

@@ -15,7 +15,7 @@ from rowcall.cli.target import Target
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
-from rowcall.store.rendering import TABLES
+from rowcall.store.schema import TABLES
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from rowcall.store.sqlite.words import render
 

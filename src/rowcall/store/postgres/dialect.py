@@ -41,7 +41,6 @@ from rowcall.store.postgres.schema import (
     LOCK_MIGRATIONS,
     MIGRATIONS,
     NEWEST_VERSION,
-    RECORD_MIGRATION,
     SCHEMA_TO_MIGRATE,
     TABLE_EXISTS,
     VERSION_FOUND,
@@ -50,6 +49,7 @@ from rowcall.store.postgres.schema import (
     WORK_IN_SCHEMA,
 )
 from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
+from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import msgspec
 
 from rowcall.store import rendering
+from rowcall.store import schema as tables
 from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
 
@@ -17,7 +18,7 @@ CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
 HIGHEST_ID = 2**63 - 1
 
-TABLES = (*rendering.TABLES, "waiter", "blob")
+TABLES = (*tables.TABLES, "waiter", "blob")
 
 
 @cache
@@ -56,6 +57,9 @@ def words(prefix: str, schema: str = "") -> Words:
         "in_ids": lambda number: f"= any (${number}::text::bigint[])",
         "rows": lambda number: f"jsonb_array_elements(${number}::text::jsonb) as item",
         "fields": _fields,
+        "shown": lambda time: f"to_char({time} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'",
+        "rounded": lambda number: f"round({number})",
+        "covering": lambda columns: f") include ({columns}",
         "least": lambda values: f"least({values})",
         "greatest": lambda values: f"greatest({values})",
     }

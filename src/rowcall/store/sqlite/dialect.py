@@ -37,6 +37,7 @@ from rowcall.store.jobs.queries import (
 )
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import Inserted, NewJob, fields_of
+from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.sqlite import control, counts, flows, jobs, limits, results
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import (
@@ -44,7 +45,6 @@ from rowcall.store.sqlite.schema import (
     MISSING_TABLES,
     NEWEST_VERSION,
     OLDEST_CODE,
-    RECORD_MIGRATION,
     TABLE_EXISTS,
     VERSION_FOUND,
     VERSION_TABLE,

@@ -10,7 +10,8 @@ import msgspec
 
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
-from rowcall.store.rendering import STATES, TABLES, Words
+from rowcall.store.rendering import STATES, Words
+from rowcall.store.schema import TABLES
 
 # 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
@@ -41,6 +42,9 @@ def words(prefix: str) -> Words:
         "texts": lambda number: f"(select value as item from json_each(${number})) as given",
         "rows": lambda number: f"json_each(${number}) as item",
         "fields": _fields,
+        "shown": lambda time: f"strftime('%Y-%m-%d %H:%M:%f', {time} / 1000.0, 'unixepoch') || ' UTC'",
+        "rounded": lambda number: f"cast(round({number}) as integer)",
+        "covering": lambda columns: f", {columns}",
         "least": lambda values: f"min({values})",
         "greatest": lambda values: f"max({values})",
     }

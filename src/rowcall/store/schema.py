@@ -1,0 +1,364 @@
+"""The tables, indexes and views of every database, each listed once.
+
+A table has a line for each column: its name, its kind and the rest of its definition. Each database has a type for each
+kind. A kind with `?` is for columns that every claim and settle writes, or that only history has: SQLite has no check
+there, as it would be run each time, and what reads them can bear anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rowcall.domain.outcome import (
+    BLOCKER_CANCELLED_CODE,
+    BLOCKER_FAILED_CODE,
+    CHAIN_COMPLETED_CODE,
+    EXPIRED_CODE,
+    LOST_CODE,
+)
+from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.store.rendering import literals
+
+
+class Migration(NamedTuple):
+    """`oldest` is the lowest version whose code still works on the tables as this leaves them."""
+
+    version: int
+    oldest: int
+    name: str
+    statements: tuple[str, ...]
+
+
+RECORD_MIGRATION = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
+TABLES = {
+    "migration": """
+  version int? primary key
+  name text? not null
+  applied_at time? not null
+  oldest int?
+""",
+    # Columns of a fixed size first: PostgreSQL loses no bytes to their alignment. The long ones last: SQLite reads the
+    # others without them.
+    "job": """
+  id identity
+  lease lease not null default 0
+  run_at time not null default (<clock>)
+  created_at time not null default (<clock>)
+  expires_at time
+  claimed_at time?
+  started_at time?
+  finished_at time?
+  heartbeat_at time?
+  lease_until time?
+  held_until time
+  lease_ms bigint?
+  cancel_lease bigint
+  turn bigint
+  chain_id bigint
+  timeout seconds
+  progress real?
+  priority whole not null default 0
+  attempt count not null default 0
+  max_attempts limit not null default 5
+  lost count not null default 0
+  chain_index int
+  status status not null default <scheduled>
+  queue name not null default 'default'
+  type name not null
+  worker key?
+  held text
+  retry text
+  key text
+  limits text
+  trace_context text
+  progress_message text?
+  error_code text?
+  error_detail text?
+  traceback text?
+  tags tags
+  payload json not null default '{}'
+  result json?
+""",
+    "attempt": """
+  id rowid
+  job_id bigint? not null references <job> (id) on delete cascade
+  attempt int? not null
+  claimed_at time? not null
+  started_at time?
+  finished_at time?
+  next_run_at time?
+  status text? not null
+  worker text?
+  error_code text?
+  error_detail text?
+  traceback text?
+""",
+    "event": """
+  id rowid
+  job_id bigint? not null references <job> (id) on delete cascade
+  at time? not null
+  event text? not null
+  actor text?
+  detail text?
+""",
+    "worker": """
+  name spelled primary key
+  host text not null
+  pid int not null
+  queues text not null
+  concurrency int not null
+  version text not null
+  lease_ms number not null
+  lock_path text
+  started_at moment not null
+  beat number not null default 0
+  beat_at moment not null
+""",
+    # The status of a tagged job is kept with its tags, so that a page of both is found by one index.
+    "job_tag": """
+  tag text not null
+  job_id bigint not null references <job> (id) on delete cascade
+  status text not null default ''
+  primary key (tag, job_id)
+""",
+    # attempts and jobs that ended, as the transactions that ended them counted; folded into the two tables below
+    "tally": """
+  id rowid
+  at moment not null
+  jobs number not null
+  attempt int not null
+  queue text not null
+  type text not null
+  outcome text
+  status text
+  error_code text not null
+  waits text
+  runs text
+""",
+    "total": """
+  status text not null
+  queue text not null
+  type text not null
+  error_code text not null
+  attempt int not null
+  jobs number not null
+  primary key (status, queue, type, error_code, attempt)
+""",
+    "history": """
+  id rowid
+  at moment not null
+  span_ms number not null
+  jobs number not null
+  queue text not null
+  type text not null
+  outcome text not null
+  waits text
+  runs text
+""",
+    "setting": """
+  name text primary key
+  value text not null
+""",
+    # which jobs need which blob; and which blobs a job is about to need, in statements that may be committed one by one
+    "blob_ref": """
+  job_id bigint not null references <job> (id) on delete cascade
+  digest key not null
+  primary key (digest, job_id)
+""",
+    "blob_pin": """
+  token key not null
+  digest key not null
+  reference text not null
+  primary key (token, digest)
+""",
+    # A blocker is older than the jobs that wait for it, so there is no cycle. With `of_chain`, they wait for the whole
+    # chain that it began. No foreign key: it would lock the blocker.
+    "edge": """
+  blocker_id bigint not null
+  job_id bigint not null
+  resolved_at moment
+  position int not null
+  of_chain flag not null default 0
+  state text not null default 'open'
+  on_failure text not null default 'fail'
+  primary key (blocker_id, of_chain, job_id)
+  constraint <prefix>a_blocker_comes_first check (blocker_id < job_id)
+""",
+    # a job that runs under a limit; with a worker, it counts until that worker has freed it or is gone
+    "slot": """
+  job_id bigint not null
+  lease bigint not null
+  limit_key key not null
+  worker text
+  primary key (limit_key, job_id, lease)
+""",
+    # starts under a rate limit, numbered in the order of their times
+    "start": """
+  number number not null
+  at moment not null
+  until moment not null
+  limit_key key not null
+  primary key (limit_key, number)
+""",
+    # when jobs that are held by a rate limit are to be checked again
+    "opening": """
+  limit_key key primary key
+  opens_at moment not null
+""",
+    "quota": """
+  name key primary key
+  concurrency int
+  rate int
+  per_ms number
+""",
+    "pause": """
+  kind text not null constraint <prefix>kind_is_known check (kind = 'queue' or kind = 'task')
+  name key not null
+  actor text
+  at moment not null
+  primary key (kind, name)
+""",
+    "schedule": """
+  name spelled primary key
+  task text not null
+  payload json not null default '{}'
+  options json not null default '{}'
+  cron text
+  every_ms number
+  zone text not null default 'UTC'
+  catch_up text not null default 'one'
+  paused flag not null default 0
+  actor text
+  next_run_at moment
+  last_run_at moment
+  last_job_id bigint
+  problem text
+""",
+}
+
+# A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
+# there to be counted without a read of the rows.
+INDEXES = (
+    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id"
+    " <covering:run_at, created_at, attempt, turn>) where status = <pending> and held is null",
+    "create index <prefix>job_turned on <job> (queue, type, id)"
+    " where status = <pending> and held is null and turn is not null",
+    "create index <prefix>job_held on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
+    " where status = <pending> and held is not null",
+    "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
+    " where status = <pending> and held is not null",
+    "create index <prefix>job_mismatched on <job> (id) where status = <pending> and held = 'mismatch'",
+    "create index <prefix>job_scheduled on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
+    " where status = <scheduled>",
+    "create index <prefix>job_due on <job> (run_at) where status = <scheduled>",
+    "create index <prefix>job_blocked on <job> (queue, type, id <covering:attempt>) where status = <blocked>",
+    "create index <prefix>job_expiry on <job> (expires_at)"
+    " where expires_at is not null and attempt = 0 and status in <waiting>",
+    "create index <prefix>job_owned on <job> (worker, id) where status = <running>",
+    "create index <prefix>job_leased on <job> (lease_until) where status = <running> and lease_until is not null",
+    "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
+    "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
+    "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
+    "create index <prefix>job_key on <job> (type, key, id) where key is not null",
+    "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
+    "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
+    "create index <prefix>attempt_job on <attempt> (job_id, id)",
+    "create index <prefix>event_job on <event> (job_id, id)",
+    "create index <prefix>job_tag_job on <job_tag> (job_id)",
+    "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
+    "create index <prefix>history_at on <history> (at)",
+    "create index <prefix>blob_ref_job on <blob_ref> (job_id)",
+    "create index <prefix>edge_by_job on <edge> (job_id, blocker_id, of_chain)",
+    "create index <prefix>edge_open on <edge> (job_id) where state = 'open'",
+    "create index <prefix>slot_by_job on <slot> (job_id)",
+    "create index <prefix>start_until on <start> (until)",
+    "create index <prefix>opening_at on <opening> (opens_at)",
+    "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
+)
+
+# The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
+_ATTEMPTS = f"""
+create view <prefix>attempts as
+select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,
+       error_code, error_detail, traceback, next_run_at
+from <attempt>
+union all
+select 9000000000000000000, id, attempt,
+       case when status = <failed> and error_code = '{LOST_CODE}' then <lost> else status end,
+       claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback, null
+from <job> where claimed_at is not null
+"""
+
+_ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, MISMATCH_CODE))
+
+# a retry may have come later than the end of the wait: the last of the edges says when that was
+_TIMELINE = f"""
+create view <prefix>timeline as
+select id as job_id, created_at as at, cast(0 as bigint) as seq, 0 as rank, 'ENQUEUED' as event, null as actor,
+       null as detail
+from <job>
+union all
+select job_id, claimed_at, seq, 1, 'CLAIMED', worker, 'attempt ' || attempt from <prefix>attempts
+union all
+select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt
+from <prefix>attempts where started_at is not null
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null from <job> where heartbeat_at is not null
+union all
+select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+       <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, '')
+from <job> where progress is not null and heartbeat_at is not null
+union all
+select job_id, finished_at, seq, 4,
+       case status when <succeeded> then 'SUCCEEDED' when <lost> then 'RECOVERED' when <released> then 'RELEASED'
+                   when <snoozed> then 'SNOOZED' when <cancelled> then 'CANCELLED' else 'FAILED' end,
+       case when status = <lost> then null else worker end,
+       case when status = <snoozed> then 'until ' || <shown:next_run_at>
+            else error_code || coalesce(': ' || error_detail, '') end
+from <prefix>attempts where finished_at is not null and status <> <running>
+union all
+select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null, 'for ' || <shown:next_run_at>
+from <prefix>attempts where status = <failed> and next_run_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code
+from <job> where status = <failed> and error_code = '{LOST_CODE}' and claimed_at is not null
+union all
+select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
+from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'
+union all
+select job_id, at, 8000000000000000000 + <least:id, 1000000000000000000>, 6, event, actor, detail from <event>
+union all
+select id, created_at, 0, 1, 'BLOCKED', null,
+       'by ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
+from <job> as job where exists (select 1 from <edge> as edge where edge.job_id = job.id)
+union all
+select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null
+from <job> as job where status <> <blocked> and exists (select 1 from <edge> as edge where edge.job_id = job.id)
+  and not exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state in ('open', <failed>))
+union all
+select id, finished_at, 9000000000000000000, 5, case status when <failed> then 'FAILED' else 'CANCELLED' end, null,
+       error_code || coalesce(': ' || error_detail, '')
+from <job> where finished_at is not null and claimed_at is null and error_code in {_ENDED_BY_OTHERS}
+union all
+select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null, 'by limit ' || substr(held, 7)
+from <job> where status = <pending> and held like 'limit:%'
+union all
+select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
+       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || <shown:held_until>
+from <job> as job where status = <pending> and held = 'mismatch'
+"""
+
+VIEWS = (_ATTEMPTS, _TIMELINE)
+
+
+def definitions(columns: str, define: Callable[[str, str, str], str]) -> Iterator[str]:
+    """Yield the parts of a CREATE TABLE; `define` makes a column of its name, its kind and the rest."""
+    for line in columns.strip().splitlines():
+        name, kind, *rest = line.split(maxsplit=2)
+        yield line.strip() if name in ("primary", "constraint") else define(name, kind, " ".join(rest))
+
+
+def create_table(table: str, columns: str, define: Callable[[str, str, str], str], options: str = "") -> str:
+    parts = ",\n  ".join(definitions(columns, define))
+    return f"create table <{table}> (\n  {parts}\n) {options}"
