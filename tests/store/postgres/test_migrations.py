@@ -14,7 +14,7 @@ import pytest
 from rowcall import InvalidOption, Rowcall, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.store.postgres import dialect
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
-from rowcall.store.postgres.words import TABLES
+from rowcall.store.postgres.words import NAMES
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
 from tests.support import PythonProcess, eventually
 
@@ -57,7 +57,7 @@ def names(url: str, schema: str = "public", kinds: str = "r") -> set[str]:
 
 
 def tables(prefix: str) -> set[str]:
-    return {f"{prefix}{name}" for name in TABLES}
+    return {f"{prefix}{name}" for name in NAMES}
 
 
 def with_schema(url: str, schema: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rowcall.domain.job import FINISHED, Status
+from rowcall.store import schema
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
-from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED
-from rowcall.store.postgres.words import TABLES as NAMES
+from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.rendering import literals
-from rowcall.store.schema import INDEXES, TABLES, VIEWS, Migration, create_table
+from rowcall.store.schema import INDEXES, VIEWS, Migration, create_table
 
 TABLE_EXISTS = "select 1 where to_regclass('<migration>') is not null"
 # the version, the oldest code that later migrations allow, and the tables that are missing
@@ -81,12 +81,12 @@ _BLOB = """
   digest key primary key
   data bytea not null
 """
-_MORE_COLUMNS = {
+MORE_COLUMNS = {
     "worker": "  listening boolean not null default false\n  served json\n",
     # an edge that was written without a look at what others were about to commit: a later check looks
     "edge": "  unsure flag not null default 0\n",
 }
-_TABLES = {**TABLES, "blob": _BLOB, "waiter": _WAITER}
+TABLES = {**schema.TABLES, "blob": _BLOB, "waiter": _WAITER}
 
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
@@ -102,7 +102,7 @@ _OPTIONS = {
 
 def _table(name: str, columns: str) -> str:
     options = f"with ({_OPTIONS[name]})" if name in _OPTIONS else ""
-    made = create_table(name, columns + _MORE_COLUMNS.get(name, ""), _column, options)
+    made = create_table(name, columns + MORE_COLUMNS.get(name, ""), _column, options)
     return made.replace("table", "unlogged table", 1) if name == "waiter" else made
 
 
@@ -240,7 +240,7 @@ MIGRATIONS = (
         "the tables of the first release",
         (
             *(_domain(name) for name in _DOMAINS),
-            *(_table(name, columns) for name, columns in _TABLES.items() if name != "migration"),
+            *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *(*INDEXES, *_MORE_INDEXES),
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 import msgspec
 
 from rowcall.store import rendering
-from rowcall.store import schema as tables
 from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
+from rowcall.store.schema import TABLES
 
 # never now(): in a long transaction that is when it began
 CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
 HIGHEST_ID = 2**63 - 1
 
-TABLES = (*tables.TABLES, "waiter", "blob")
+NAMES = (*TABLES, "waiter", "blob")
 
 
 @cache
@@ -26,7 +26,7 @@ def words(prefix: str, schema: str = "") -> Words:
     """Return the words for one table prefix; `schema` is of use in functions, where every name says where it is."""
     return {
         **STATES,
-        **{table: f"{prefix}{table}" for table in TABLES},
+        **{table: f"{prefix}{table}" for table in NAMES},
         "prefix": prefix,
         "schema": schema,
         "channel": channel_of(prefix),

@@ -22,7 +22,9 @@ _WAKE = """(select min(at) from (
         where paused = 0 and next_run_at is not null))"""
 _MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = <pending> and held = 'mismatch'"
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
-_OWNED = f"select json_group_array(json_array(id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type)) from"
+_OWNED = f"""
+    select json_group_array(json_array(id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type))
+    from (select id, lease, attempt, max_attempts, started_at, queue, type from"""
 _OWNED_BY_WORKERS = "<job> indexed by <prefix>job_owned where status = <running> and lease_until is null"
 _LEASE_EXPIRED = """<job> indexed by <prefix>job_leased
       where status = <running> and lease_until is not null and lease_until <= <now>"""
@@ -125,7 +127,8 @@ mismatched = f"""
     select <now>, (
       select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
                                          coalesce(held_until, run_at)))
-      from (select * from {_MISMATCHED} and id > $2 order by id limit $3))"""
+      from (select id, queue, type, payload, priority, turn, held_until, run_at
+            from {_MISMATCHED} and id > $2 order by id limit $3))"""
 offered_jobs = f"""
     select json_group_array(json_array({_READY_COLUMNS}))
     from json_each($2) as given cross join <job> as job on job.id = given.value
@@ -220,9 +223,9 @@ serve_nothing = f"""
     where name = $2 and not exists (select 1 from {_OWNED_BY_WORKERS} and worker = $2) returning name"""
 survey = f"""
     select (select json_group_array(json_array(name, host, beat, lease_ms, lock_path))
-            from (select * from <worker> order by name)),
+            from (select name, host, beat, lease_ms, lock_path from <worker> order by name)),
       exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})"""
-owned_by = f"{_OWNED} (select * from {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
+owned_by = f"{_OWNED} {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
 running_of = owned_by
-orphans = f"{_OWNED} (select * from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"
-lease_expired = f"{_OWNED} (select * from {_LEASE_EXPIRED} order by lease_until limit $2)"
+orphans = f"{_OWNED} {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"
+lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2)"
