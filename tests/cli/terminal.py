@@ -91,3 +91,10 @@ class Terminal:
                 self.drawn += decoder.decode(data)
         except OSError:
             pass  # Linux says so when the last writer is gone
+
+
+def on_a_terminal(*words: str, columns: int = 100, lines: int = 50, **environment: str) -> str:
+    """Return what a command prints on a terminal, from its beginning to its end."""
+    with Terminal(*words, columns=columns, lines=lines, **environment) as terminal:
+        terminal.wait()
+    return terminal.drawn

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from rowcall import Rowcall
+from rowcall.cli.command import job_ids, optional_job_ids, split_app
 from tests.cli.answers import answer_of
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
@@ -85,3 +87,14 @@ def test_ids_are_checked_before_anything_is_done(run: Run, queue: Rowcall) -> No
     for words in ([], ["app:jobs"], ["app:jobs", str(job.id), "x"]):
         assert run("delete", *words).exit_code == 2
     assert queue.get(job.id).status in ("pending", "scheduled")
+
+
+def test_ids_may_follow_an_app() -> None:
+    assert split_app(("app:jobs", "7"), None) == ("app:jobs", ("7",))
+    assert split_app(("7",), None) == (None, ("7",))
+    assert split_app(("a:b", "7"), "sqlite:///given.db") == (None, ("a:b", "7"))
+    assert job_ids(("7", "8", "7")) == [7, 8]
+    assert optional_job_ids(()) == []
+    for words in ((), ("app", "7"), ("0",), ("-1",), ("²",), ("9" * 19,), ("7", "app:jobs")):
+        with pytest.raises(click.UsageError):
+            job_ids(words)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from rowcall.base.text import span
 from rowcall.overview.formats import ago, counted, duration, moment, period, rate, share, size
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -46,3 +47,12 @@ def test_sizes_counts_and_shares_at_their_limits() -> None:
     assert size(5 * 1024**5) == "5,120.0 TB"
     assert counted(0, "job") == "0 jobs"
     assert (share(0, 9), share(9, 9), share(1, 0)) == ("0 %", "100 %", "-")
+
+
+def test_times_in_one_unit() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert ago(now - timedelta(seconds=90), now) == "90 s ago"
+    assert ago(now + timedelta(hours=5), now) == "in 5 h"
+    assert [span(seconds) for seconds in (0, 0.5, 119, 120, 7200, 172_800, 86400 * 26710)] == [
+        *("0 ms", "500 ms", "119 s", "2 min", "2 h", "2 d", "73 years")
+    ]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from rowcall.base.text import one_line
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 
 
 class Answer(NamedTuple):
@@ -20,13 +28,26 @@ class Answer(NamedTuple):
     ok: bool = True
 
 
-def answer_with(answer: Answer, as_json: bool) -> None:
-    if as_json:
-        print_json(answer.data)
-    else:
-        answer.show()
-    if not answer.ok:
-        sys.exit(1)
+def answering_command(name: str, short_help: str | None = None) -> Callable[[Callable[..., Answer]], click.Command]:
+    """Declare a command with --json, whose function returns an `Answer`."""
+
+    def declare(function: Callable[..., Answer]) -> click.Command:
+        @functools.wraps(function)
+        def run(as_json: bool, **options: Any) -> None:
+            answer = function(**options)
+            if as_json:
+                print_json(answer.data)
+            else:
+                answer.show()
+            if not answer.ok:
+                sys.exit(1)
+
+        command = click.command(name, short_help=short_help)(run)
+        said = "Print one JSON object instead of text."
+        command.params.append(click.Option(["--json", "as_json"], is_flag=True, help=said))
+        return command
+
+    return declare
 
 
 def queue_command(
@@ -37,27 +58,26 @@ def queue_command(
     parse: Callable[[tuple[str, ...]], object] = tuple,
     opened: Callable[[str | None, str | None], Target] = existing,
 ) -> Callable[[Callable[..., Answer]], click.Command]:
-    """Declare a command. Its function gets a `Target`, its options, and its `words`, checked by `parse` beforehand."""
+    """Declare a command with [APP] and --url.
+
+    Its function gets a `Target`, its options, and its `words`, checked by `parse` beforehand.
+    """
 
     def declare(function: Callable[..., Answer]) -> click.Command:
-        def run(app: str | tuple[str, ...] | None, url: str | None, as_json: bool, **options: Any) -> None:
+        @functools.wraps(function)
+        def run(app: str | tuple[str, ...] | None, url: str | None, **options: Any) -> Answer:
             if isinstance(app, tuple):
                 app, rest = split_app(app, url)
                 options["words"] = parse(rest)
             target = opened(app, url)
             with target.jobs:
-                answer = function(target, **options)
-            answer_with(answer, as_json)
+                return function(target, **options)
 
-        run.__doc__ = function.__doc__
-        run.__dict__.update(function.__dict__)
-        command = click.command(name, short_help=short_help)(run)
-        command.params = [
-            click.Argument(["app"], required=False, nargs=-1 if words else 1, metavar=f"[APP] {words or ''}".rstrip()),
-            *command.params,
-            click.Option(["--url"], metavar="URL", help="sqlite:///app.db, or postgresql://user@host/database."),
-            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object instead of text."),
-        ]
+        command = answering_command(name, short_help)(run)
+        named = f"[APP] {words or ''}".rstrip()
+        command.params.insert(0, click.Argument(["app"], required=False, nargs=-1 if words else 1, metavar=named))
+        said = "sqlite:///app.db, or postgresql://user@host/database."
+        command.params.insert(-1, click.Option(["--url"], metavar="URL", help=said))
         return command
 
     return declare
@@ -80,3 +100,48 @@ def optional_job_ids(words: tuple[str, ...]) -> list[int]:
             advice = "; APP comes first, and not together with --url" if ":" in word else ""
             raise click.UsageError(f"{word!r} is not a job id{advice}")
     return list(dict.fromkeys(map(int, words)))
+
+
+def typed_seconds(typed: str) -> float:
+    """
+    >>> typed_seconds("90"), typed_seconds("5m"), typed_seconds("1.5h")
+    (90.0, 300.0, 5400.0)
+    """
+    found = _DURATION.fullmatch(typed)
+    if found is None or found[2] not in _UNITS:
+        raise click.BadParameter(f"{typed!r} is not a duration; write seconds, or 90s, 5m, 1h, 2d")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def typed_option(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def warn(doubt: str) -> None:
+    """Print a warning, unless the text is empty."""
+    if doubt:
+        click.echo(f"warning: {one_line(doubt)}", err=True)
+
+
+def selecting_options(function: F) -> F:
+    for option in (
+        click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
+        click.option("--type", metavar="NAME", help="Only jobs of this task."),
+        click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+    ):
+        function = option(function)
+    return function
+
+
+limit_option = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True, help="Show at most N rows."
+)
+window_option = click.option(
+    "--window",
+    type=typed_seconds,
+    metavar="DURATION",
+    default="5m",
+    show_default=True,
+    help="Period of the rates and percentiles: 90s, 5m, 1h, 2d, …",
+)

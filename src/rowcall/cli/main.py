@@ -21,6 +21,12 @@ COMMANDS = (
     *("set-priority", "pause", "resume", "schedules", "workers", "retention", "prune", "vacuum", "migrate", "doctor"),
     *("bench", "demo"),
 )
+_MODULES = {
+    **dict.fromkeys(("retry", "cancel", "delete", "reschedule", "set-priority"), "control"),
+    "resume": "pause",
+    "prune": "retention",
+    "vacuum": "retention",
+}
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 _WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -34,7 +40,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"rowcall.cli.commands.{name.replace('-', '_')}").command
+        module = importlib.import_module(f"rowcall.cli.commands.{_MODULES.get(name, name)}")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall, queue_of
+from rowcall.base.text import did_you_mean
 from rowcall.cli.doctor.schema_version import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
@@ -34,6 +35,19 @@ class Target(NamedTuple):
         """Return what to type for another command about this queue."""
         named = [self.app] if self.app is not None else ["--url", shown(self.url)] if self.url is not None else []
         return shlex.join(["rowcall", name, *named, *words])
+
+    def unknown_name(self, queue: str | None, task: str | None) -> str:
+        """Return what to say about a queue or a task that is not known, or an empty text."""
+        if queue is None and task is None:
+            return ""
+        stats, declared = self.jobs.stats(), self.queue.tasks
+        default = self.queue.config.default_queue
+        queues = {*stats.by_queue, *(one.options.queue or default for one in declared.values())}
+        for kind, name, known in (("queue", queue, queues), ("task", task, {*stats.by_type, *declared})):
+            if name is not None and name not in known:
+                nowhere = f"{self.app} does not declare it, and no job has it" if self.app else "no job has it"
+                return f"unknown {kind} {name!r}: {nowhere}{did_you_mean(name, known)}"
+        return ""
 
     @property
     def work_command(self) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from rowcall.cli.demo import report
 from rowcall.cli.demo.report import Kind, Report
+from rowcall.cli.demo.run import Progress, view
 from rowcall.cli.demo.tasks import Demo
-from rowcall.cli.demo.view import Progress, view
 from tests.support import PythonProcess
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.present.log import JobFormatter
 from tests.cli.conftest import Run
 from tests.support import PythonProcess, eventually
 
@@ -96,23 +95,6 @@ def test_lines_about_a_job_name_it_and_their_time_is_utc(queue: Rowcall, folder:
     failure = next(line for line in output.splitlines() if " ERROR " in line)
     assert failure.count(f"job {job.id}") == 1
     assert "ValueError" in failure
-
-
-@pytest.mark.parametrize(
-    ("extra", "message", "said"),
-    [
-        ({}, "stopped", "stopped"),
-        ({"job_id": 12}, "sent", "job 12: sent"),
-        ({"job_id": 12, "job_type": "mail"}, "sent", "job 12 mail: sent"),
-        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "sent", "job 12 mail attempt 2: sent"),
-        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "job 12 (mail): sent", "job 12 (mail): sent"),
-        ({"job_id": 12, "job_type": "mail", "job_attempt": 2}, "job 123 next", "job 12 mail attempt 2: job 123 next"),
-    ],
-)
-def test_a_line_names_the_job_once(extra: dict[str, object], message: str, said: str) -> None:
-    record = logging.makeLogRecord({"msg": message, "levelname": "INFO", "process": 7, "created": 0.25, "msecs": 250.0})
-    record.__dict__.update(extra)
-    assert JobFormatter().format(record) == f"1970-01-01 00:00:00.250Z INFO     [7] {said}"
 
 
 def test_quiet_at_a_higher_log_level(queue: Rowcall, folder: Path) -> None:

@@ -1,20 +1,25 @@
-"""The measurements of `rowcall bench`."""
+"""The measurements of `rowcall bench`, in a temporary file or in temporary tables on a server."""
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import click
 import msgspec
 
-from rowcall.app import Rowcall
+from rowcall.app import Rowcall, queue_of
 from rowcall.base.clock import SystemClock
-from rowcall.cli.bench.place import Place
-from rowcall.cli.bench.tasks import PREFIX, Bench
-from rowcall.cli.child_workers import working
-from rowcall.cli.target import Target
+from rowcall.cli.bench.tasks import DEFAULT_PREFIX, PREFIX, Bench
+from rowcall.cli.processes import working
+from rowcall.cli.target import Target, url_of
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.domain.job import Job, Status
+from rowcall.operations.scratch_tables import drop_tables
 
 SINGLE_SECONDS, BULK_SECONDS = 0.8, 0.8
 MOST_SINGLE, BULK, MOST_BULK = 20_000, 1000, 20_000
@@ -36,6 +41,35 @@ class Figures(msgspec.Struct, kw_only=True, frozen=True):
     seconds: float
 
 
+class Place(msgspec.Struct, frozen=True):
+    """A new queue. `described` is printed with the figures."""
+
+    url: str
+    prefix: str
+    described: str
+
+
+@contextlib.contextmanager
+def in_folder(folder: Path) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
+        yield Place(
+            url_of(Path(temporary, "bench.db")), DEFAULT_PREFIX, f"durable commits, on the disk of {folder.resolve()}"
+        )
+
+
+@contextlib.contextmanager
+def on_server(url: str) -> Iterator[Place]:
+    prefix = f"rowcall_bench_{secrets.token_hex(4)}_"
+    with Rowcall(url, table_prefix=prefix) as jobs:
+        queue = queue_of(jobs)
+        if queue.config.server is None:
+            raise click.UsageError("--url must name a server; use --folder to measure a disk")
+        try:
+            yield Place(url, prefix, f"commits as the server is configured, on {queue.database.name}")
+        finally:
+            drop_tables(queue)
+
+
 def measure(place: Place) -> Figures:
     started_at = CLOCK.monotonic()
     bench = Bench(place.url, place.prefix)
@@ -47,7 +81,7 @@ def measure(place: Place) -> Figures:
         bench.nothing_in_thread.enqueue_many({"number": number} for number in range(_one_second_of(drain_async)))
         drain_threads = _drained_per_second(jobs)
         names = {PREFIX: place.prefix}
-        with working("rowcall.cli.bench.app:jobs", place.url, "--log-level=error", environment=names) as process:
+        with working("rowcall.cli.bench.tasks:jobs", place.url, "--log-level=error", environment=names) as process:
             _wait_for(lambda: _has_started(jobs, process), jobs, "the worker process did not start")
             pick_ups = _pick_ups_ms(bench)
     return Figures(

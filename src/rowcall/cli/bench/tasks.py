@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
 
-PREFIX = "ROWCALL_BENCH_PREFIX"
+PREFIX, DEFAULT_PREFIX = "ROWCALL_BENCH_PREFIX", "rowcall_"
 
 
 async def nothing(number: int) -> None:
@@ -27,3 +29,6 @@ class Bench:
         self.nothing = self.jobs.task(nothing)
         self.nothing_in_thread = self.jobs.task(nothing_in_thread)
         self.moment = self.jobs.task(queue="idle")(moment)
+
+
+jobs = Bench(None, os.environ.get(PREFIX, DEFAULT_PREFIX)).jobs  # of the idle worker; $ROWCALL_URL names the database

@@ -6,24 +6,21 @@ from pathlib import Path
 
 import click
 
-from rowcall.cli.bench.measure import BULK, Figures, measure
-from rowcall.cli.bench.place import in_folder, on_server
-from rowcall.cli.command import Answer, answer_with
-from rowcall.cli.interrupt import interruptible
-from rowcall.cli.options import json_option
+from rowcall.cli.bench.measure import BULK, Figures, in_folder, measure, on_server
+from rowcall.cli.command import Answer, answering_command
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table
+from rowcall.cli.present.tables import Table
+from rowcall.cli.processes import interruptible
 
 
-@click.command("bench", short_help="Measure Rowcall on this machine and disk, or on a server.")
+@answering_command("bench", "Measure Rowcall on this machine and disk, or on a server.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     help="Measure on the disk that holds this folder (default: the current folder).",
 )
 @click.option("--url", metavar="URL", help="Measure on this server: postgresql://user@host/database.")
-@json_option
-def command(folder: Path | None, url: str | None, as_json: bool) -> None:
+def bench_command(folder: Path | None, url: str | None) -> Answer:
     """Measure Rowcall on this machine and disk, or on a server. Takes a few seconds.
 
     It uses a temporary file, or temporary tables on the server, and removes them.
@@ -35,15 +32,18 @@ def command(folder: Path | None, url: str | None, as_json: bool) -> None:
         raise click.UsageError("give --folder or --url, not both")
     with interruptible(), in_folder(folder or Path()) if url is None else on_server(url) as place:
         figures = measure(place)
-    answer_with(Answer(figures, lambda: _show(figures, place.described)), as_json)
+    return Answer(figures, lambda: _show(figures, place.described))
 
 
 def _show(figures: Figures, place: str) -> None:
-    shown = table("what", "measured", right=("measured",))
-    shown.add_row("enqueue, one at a time", f"{figures.enqueue_per_second:,.0f} /s")
-    shown.add_row(f"enqueue_many, {BULK:,} at a time", f"{figures.enqueue_many_per_second:,.0f} /s")
-    shown.add_row("drain, async handlers that do nothing", f"{figures.drain_async_per_second:,.0f} /s")
-    shown.add_row("drain, sync handlers in threads", f"{figures.drain_threads_per_second:,.0f} /s")
+    shown = Table("what", "measured", right=("measured",))
+    for what, per_second in (
+        ("enqueue, one at a time", figures.enqueue_per_second),
+        (f"enqueue_many, {BULK:,} at a time", figures.enqueue_many_per_second),
+        ("drain, async handlers that do nothing", figures.drain_async_per_second),
+        ("drain, sync handlers in threads", figures.drain_threads_per_second),
+    ):
+        shown.add_row(what, f"{per_second:,.0f} /s")
     shown.add_row("pick-up by an idle worker process, median", f"{figures.pick_up_p50_ms:.1f} ms")
     shown.add_row("pick-up by an idle worker process, p99", f"{figures.pick_up_p99_ms:.1f} ms")
     show(shown)

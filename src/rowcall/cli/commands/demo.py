@@ -7,16 +7,14 @@ from pathlib import Path
 
 import click
 
-from rowcall.cli.command import Answer, answer_with
+from rowcall.cli.command import Answer, answering_command
 from rowcall.cli.demo.report import show_report
 from rowcall.cli.demo.run import run
-from rowcall.cli.interrupt import interruptible
-from rowcall.cli.options import json_option
+from rowcall.cli.processes import interruptible
 
 
-@click.command("demo", short_help="Watch thousands of jobs, a killed worker, and nothing lost.")
-@json_option
-def command(as_json: bool) -> None:
+@answering_command("demo", "Watch thousands of jobs, a killed worker, and nothing lost.")
+def demo_command() -> Answer:
     """Watch Rowcall work: thousands of jobs, two worker processes, one killed halfway, nothing lost.
 
     Uses a temporary file, takes five to ten seconds, and leaves nothing behind. Exit code 1 if a job was lost.
@@ -26,8 +24,8 @@ def command(as_json: bool) -> None:
     """
     with interruptible(), tempfile.TemporaryDirectory(prefix="rowcall-demo-") as folder:
         log_path = Path(folder, "workers.log")
-        report = run(Path(folder, "demo.db"), log_path, quiet=as_json)
+        report = run(Path(folder, "demo.db"), log_path, quiet=click.get_current_context().params["as_json"])
         log = log_path.read_text(errors="replace")
     if report.lost:
         click.echo(f"error: {report.lost} jobs did not succeed; log of the workers:\n{log}", err=True)
-    answer_with(Answer(report.as_json(), lambda: show_report(report), not report.lost), as_json)
+    return Answer(report.as_json(), lambda: show_report(report), not report.lost)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.doctor.examine import examine
 from rowcall.cli.doctor.finding import Finding, Level
-from rowcall.cli.present.cells import block, has_unicode, text
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table
+from rowcall.cli.present.tables import Table, block, has_unicode, text
 from rowcall.cli.target import Target, find
 from rowcall.overview.formats import counted
 
@@ -15,7 +14,7 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.PROBLEM: "bold red"}
 
 
 @queue_command("doctor", "Show what is wrong, and what to do.", opened=find)
-def command(target: Target) -> Answer:
+def doctor_command(target: Target) -> Answer:
     """Show what is wrong with a database or its environment, and what to do. Changes nothing.
 
     Exit code 1 if there is a problem; warnings do not count.
@@ -30,7 +29,7 @@ def command(target: Target) -> Answer:
 
 
 def _show(findings: list[Finding]) -> None:
-    shown = table("level", "check", "what", right=("level",), whole=("check",), headings=False)
+    shown = Table("level", "check", "what", right=("level",), whole=("check",), headings=False)
     arrow = "→" if has_unicode() else "->"
     for finding in findings:
         said = f"{finding.what}\n{arrow} {finding.advice}" if finding.advice else finding.what

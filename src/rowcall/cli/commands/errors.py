@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.options import limit_option
-from rowcall.cli.present.cells import bar, block, text
-from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table, table_of
+from rowcall.cli.command import Answer, limit_option, queue_command
+from rowcall.cli.present.console import is_narrow, show, show_section
+from rowcall.cli.present.tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup
 from rowcall.overview.formats import NOTHING, ago
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
-
-if TYPE_CHECKING:
-    from rowcall.cli.present.fitting_table import FittingTable
 
 BAR_WIDTH = 12
 MOST_TYPES = 3
@@ -28,7 +22,7 @@ _WIDE_ONLY = ("", "first")
 
 @queue_command("errors", "Show why jobs failed, most frequent error first.")
 @limit_option
-def command(target: Target, limit: int) -> Answer:
+def errors_command(target: Target, limit: int) -> Answer:
     """Show failed jobs by error code, most frequent first, with the latest message of each.
 
     With --json: {"errors": [{"error_code", "count", "types": {"send_email": 7, …}, "first_at", "last_at", "sample"},
@@ -44,13 +38,16 @@ def error_groups(target: Target, limit: int) -> list[ErrorGroup]:
 
 def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
     show(errors_table(errors, now, wide=not is_narrow()))
-    show("\nlatest messages", style="bold")
-    show(_samples_table(errors))
-    if len(errors) == limit:
-        show(f"\nonly the first {limit:,} are shown; use --limit for more", style="dim")
+    # apart from the other columns, which a long message would push away
+    messages: dict[str, Callable[[ErrorGroup], object]] = {
+        "error": lambda group: group.error_code or _NO_CODE,
+        "message": lambda group: block(said) if (said := (group.sample or "").strip()) else text(NOTHING, "dim"),
+    }
+    rest = f"\nonly the first {limit:,} are shown; use --limit for more" if len(errors) == limit else ""
+    show_section("latest messages", table_of(errors, messages, line=False, headings=False), rest=rest)
 
 
-def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> FittingTable:
+def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:
     """On a narrow terminal it leaves out the bars and the first time."""
     most = max((group.count for group in errors), default=0)
     columns: dict[str, Callable[[ErrorGroup], object]] = {
@@ -63,15 +60,6 @@ def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = Tr
     }
     shown = {name: cell for name, cell in columns.items() if wide or name not in _WIDE_ONLY}
     return table_of(errors, shown, right=("jobs",))
-
-
-def _samples_table(errors: Sequence[ErrorGroup]) -> FittingTable:
-    """Apart from the other columns, which a long message would push away."""
-    shown = table("error", "message", line=False, headings=False)
-    for group in errors:
-        said = (group.sample or "").strip()
-        shown.add_row(group.error_code or _NO_CODE, block(said) if said else text(NOTHING, "dim"))
-    return shown
 
 
 def _types(types: Mapping[str, int]) -> str:

@@ -9,13 +9,10 @@ from typing import Any
 
 import click
 
-from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.options import limit_option
-from rowcall.cli.present.cells import status_text
+from rowcall.cli.command import Answer, limit_option, queue_command, selecting_options
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table_of
+from rowcall.cli.present.tables import status_text, table_of
 from rowcall.cli.target import Target
-from rowcall.cli.unknown_names import unknown_name
 from rowcall.domain.job import Job, Status
 from rowcall.overview.jobs import detail, when
 from rowcall.overview.liveness import database_time, described
@@ -26,12 +23,10 @@ _HIDDEN = ("lease", "duplicate")
 
 @queue_command("jobs")
 @click.option("--status", type=click.Choice([status.value for status in Status]), help="Only jobs in this state.")
-@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
-@click.option("--type", metavar="NAME", help="Only jobs of this task.")
-@click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
+@selecting_options
 @limit_option
 @click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page: its next_cursor.")
-def command(target: Target, **options: Any) -> Answer:
+def jobs_command(target: Target, **options: Any) -> Answer:
     """List jobs, newest first.
 
     With --json: {"jobs": [{"id", "type", "queue", "payload", "status", …}, …], "next_cursor": "…" or null}.
@@ -41,7 +36,7 @@ def command(target: Target, **options: Any) -> Answer:
     now = database_time(target.queue)
     running = any(job.status == Status.RUNNING for job in jobs)
     states = {worker.name: described(worker, now) for worker in target.jobs.workers()} if running else {}
-    hint = unknown_name(target, options["queue"], options["type"]) if not jobs else ""
+    hint = target.unknown_name(options["queue"], options["type"]) if not jobs else ""
     data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor}
     return Answer(data, lambda: _show(jobs, page.next_cursor, states, now) if jobs else show(hint or "no jobs"))
 

@@ -1,16 +1,21 @@
-"""`rowcall retention`: what is kept, for how long, how much that is, and what the next prune deletes."""
+"""`rowcall retention`, `prune` and `vacuum`: what is kept and for how long; delete it; return its space to the disk."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
+import click
+
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.commands.stats import show_rest
-from rowcall.cli.present.cells import count, status_text
-from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import first_of, table, table_of
+from rowcall.cli.present.console import console, show, show_section
+from rowcall.cli.present.tables import Table, count, first_of, has_unicode, status_text, table_of
+from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
-from rowcall.domain.job import FINISHED, RetentionReport
+from rowcall.domain.job import FINISHED, Pruned, RetentionReport
+from rowcall.operations.retention import prune_now
 from rowcall.overview.counts import kept_by_status
 from rowcall.overview.formats import ago, counted, period, size
 from rowcall.overview.liveness import database_time
@@ -20,7 +25,7 @@ _NUMBERS = ("kept", "next prune")
 
 
 @queue_command("retention", "Show what is kept, and what the next prune deletes.")
-def command(target: Target) -> Answer:
+def retention_command(target: Target) -> Answer:
     """Show which finished jobs are kept, for how long, how much that is, and what the next prune deletes.
 
     The rules come from APP; without APP, from what its workers have written to the database, or else the defaults.
@@ -37,14 +42,13 @@ def _show(report: RetentionReport, now: datetime) -> None:
     if not report.kept:
         return
     jobs, prunable = kept_by_status(report)
-    shown = table("state", *_NUMBERS, right=_NUMBERS)
+    shown = Table("state", *_NUMBERS, right=_NUMBERS)
     for status in FINISHED:
         shown.add_row(status_text(status), jobs[status], count(prunable[status], "yellow"))
     show("")
     show(shown)
     order = sorted(report.kept, key=lambda rule: (-rule.prunable, -rule.jobs, rule.status, rule.queue, rule.type))
     rows, rest = first_of(order, MOST_RULES)
-    show("\nby queue and type, most to delete first", style="bold")
     columns = {
         "state": lambda rule: status_text(rule.status),
         "queue": lambda rule: rule.queue,
@@ -54,8 +58,8 @@ def _show(report: RetentionReport, now: datetime) -> None:
         "next prune": lambda rule: count(rule.prunable, "yellow"),
         "oldest": lambda rule: ago(rule.oldest_at, now),
     }
-    show(table_of(rows, columns, right=_NUMBERS, whole=("state", "keep")))
-    show_rest(rest)
+    found = table_of(rows, columns, right=_NUMBERS, whole=("state", "keep"))
+    show_section("by queue and type, most to delete first", found, rest=rest)
 
 
 def retention_line(report: RetentionReport) -> str:
@@ -65,3 +69,72 @@ def retention_line(report: RetentionReport) -> str:
     """
     kept = f"{counted(report.jobs, 'finished job')} kept"
     return f"{kept}; the next prune deletes {report.prunable:,}; the database is {size(report.size_bytes)}"
+
+
+@queue_command("prune", "Delete finished jobs that have been kept long enough.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+def prune_command(target: Target, dry_run: bool) -> Answer:
+    """Delete finished jobs that have been kept long enough, with their history, in small batches. Workers do the same
+    on their own. After Ctrl-C, run it again for the rest.
+
+    The rules come from APP; without APP, from what its workers have written to the database, or else the defaults.
+
+    With --json: {"jobs", "by_status": {"succeeded", "failed", "cancelled"}, "dry_run"}.
+    """
+    pruned = target.jobs.prune(dry_run=True) if dry_run else _prune(target)
+    return Answer(pruned, lambda: show(_said(pruned)))
+
+
+def _prune(target: Target) -> Pruned:
+    if not sys.stdout.isatty():
+        return prune_now(target.queue)
+    with interruptible(), _progress(target.jobs.prune(dry_run=True).jobs) as noted:
+        return prune_now(target.queue, noted)
+
+
+@contextlib.contextmanager
+def _progress(expected: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar meanwhile; after an interrupt, say how many jobs were deleted."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    done = 0
+    columns = [TextColumn("deleting"), *([BarColumn()] if has_unicode() else [])]
+    columns += [TextColumn("{task.completed:,.0f} of {task.total:,.0f}"), TimeRemainingColumn()]
+    with Progress(*columns, console=console(), transient=True) as shown:
+        bar = shown.add_task("", total=expected)
+
+        def noted(deleted: int) -> None:
+            nonlocal done
+            done += deleted
+            shown.update(bar, completed=done, total=max(done, expected))
+
+        try:
+            yield noted
+        except KeyboardInterrupt:
+            click.echo(f"interrupted: {counted(done, 'job')} deleted; run it again for the rest", err=True)
+            raise
+
+
+def _said(pruned: Pruned) -> str:
+    """
+    >>> _said(Pruned(jobs=3, by_status={"succeeded": 2, "failed": 1, "cancelled": 0}, dry_run=True))
+    'would delete 3 jobs: 2 succeeded, 1 failed'
+    """
+    if not pruned.jobs:
+        return "no jobs to delete"
+    parts = ", ".join(f"{count:,} {status}" for status, count in pruned.by_status.items() if count)
+    return f"{'would delete' if pruned.dry_run else 'deleted'} {counted(pruned.jobs, 'job')}: {parts}"
+
+
+@queue_command("vacuum", "Return the space of deleted jobs to the disk.")
+def vacuum_command(target: Target) -> Answer:
+    """Return the space of deleted jobs to the disk, in small steps while others work. Workers do so after each prune.
+
+    With --json: {"freed_bytes", "size_bytes"}; the latter is the size of the database now.
+    """
+    freed = target.jobs.vacuum()
+    left = target.jobs.retention().size_bytes
+    return Answer(
+        {"freed_bytes": freed, "size_bytes": left},
+        lambda: show(f"{size(freed)} freed; the database is now {size(left)}"),
+    )

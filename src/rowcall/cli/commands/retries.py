@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.commands.stats import show_rest
-from rowcall.cli.present.cells import bar, bar_width, count, text
-from rowcall.cli.present.console import console, show
-from rowcall.cli.present.tables import MOST_ROWS, first_of, table
+from rowcall.cli.present.console import console, show, show_section
+from rowcall.cli.present.tables import MOST_ROWS, Table, bar, bar_width, count, first_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Retries
 from rowcall.overview.counts import attempt_groups, retried
 from rowcall.overview.formats import share
 
-if TYPE_CHECKING:
-    from rowcall.cli.present.fitting_table import FittingTable
-
 MOST_COLUMNS = 7
 
 
 @queue_command("retries", "Show how many jobs have used how many attempts.")
-def command(target: Target) -> Answer:
+def retries_command(target: Target) -> Answer:
     """Show how many jobs have used how many attempts, in all and by type: which task fails again and again?
 
     With --json: {"by_attempts": {"1": 340, "2": 12, …}, "by_type": {"send_email": {"1": 340, …}, …}}. "0" has not run
@@ -34,14 +27,12 @@ def command(target: Target) -> Answer:
 def _show(retries: Retries) -> None:
     show(attempts_table(retries, bar_width(console().width)))
     shown, rest = _types_table(retries)
-    show("\nby type, most retried first", style="bold")
-    show(shown)
-    show_rest(rest)
+    show_section("by type, most retried first", shown, rest=rest)
 
 
-def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> FittingTable:
+def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Table:
     """A bar for each number of attempts; the largest numbers share a row if there is no room for all."""
-    shown = table("attempts", "jobs", "", right=("attempts", "jobs"))
+    shown = Table("attempts", "jobs", "", right=("attempts", "jobs"))
     groups = attempt_groups(list(retries.by_attempts), most)
     counts = {label: sum(retries.by_attempts[number] for number in numbers) for label, numbers in groups.items()}
     largest = max(counts.values(), default=0)
@@ -51,9 +42,9 @@ def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Fitti
     return shown
 
 
-def _types_table(retries: Retries) -> tuple[FittingTable, str]:
+def _types_table(retries: Retries) -> tuple[Table, str]:
     groups = attempt_groups(list(retries.by_attempts), MOST_COLUMNS)
-    shown = table("type", *groups, "retried", right=(*groups, "retried"))
+    shown = Table("type", *groups, "retried", right=(*groups, "retried"))
     kinds = sorted(retries.by_type, key=lambda kind: (-retried(retries.by_type[kind]), kind))
     rows, rest = first_of(kinds)
     for kind in rows:

@@ -8,12 +8,10 @@ import click
 import msgspec
 
 from rowcall.base.text import one_line
-from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.command import Answer, queue_command, typed_option
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.filters import typed
-from rowcall.cli.present.cells import text
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table_of
+from rowcall.cli.present.tables import table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Schedule
 from rowcall.overview.formats import ago
@@ -26,7 +24,7 @@ from rowcall.overview.scrub import scrubbed
 @click.option("--pause", metavar="NAME", help="Enqueue no jobs of this schedule until it is resumed.")
 @click.option("--resume", metavar="NAME", help="Resume this schedule, with its next tick from now.")
 @click.option("--remove", metavar="NAME", help="Remove it. A worker that declares it adds it again when it starts.")
-def command(target: Target, **options: str | None) -> Answer:
+def schedules_command(target: Target, **options: str | None) -> Answer:
     """List the schedules in the database, by name.
 
     With --json: {"schedules": [{"name", "task", "arguments", "cron", "every", "tz", "catch_up", "paused", "paused_by",
@@ -36,7 +34,7 @@ def command(target: Target, **options: str | None) -> Answer:
     """
     given = {option: name for option, name in options.items() if name is not None}
     if len(given) > 1:
-        raise click.UsageError(f"give only one of {' and '.join(map(typed, given))}")
+        raise click.UsageError(f"give only one of {' and '.join(map(typed_option, given))}")
     for option, name in given.items():
         return _change(target, option, name)
     schedules = [scrubbed(target.queue.failures, schedule) for schedule in target.jobs.schedules()]

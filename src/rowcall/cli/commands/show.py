@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import msgspec
 
 from rowcall.base.text import span
 from rowcall.cli.command import Answer, job_ids, queue_command
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.present.cells import block, status_text, text
-from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table, table_of
+from rowcall.cli.present.console import show, show_section
+from rowcall.cli.present.tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job
 from rowcall.operations.inspect import get_row
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
-
-if TYPE_CHECKING:
-    from rowcall.cli.present.fitting_table import FittingTable
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 _IN_HEADING = ("id", "type", "status", "lease", "duplicate")
@@ -29,7 +23,7 @@ MOST_BLOCKERS = 20
 
 
 @queue_command("show", words="ID", parse=job_ids)
-def command(target: Target, words: list[int]) -> Answer:
+def show_command(target: Target, words: list[int]) -> Answer:
     """Show everything about one job. Times are UTC.
 
     With --json: {"job": {…}, "attempts": [{…}, …], "blockers": [{"id", "is_chain", "status", "open"}, …],
@@ -51,25 +45,20 @@ def _show(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(_fields(job))
     if attempts:
-        show("\nattempts", style="bold")
-        show(_attempts(attempts))
+        show_section("attempts", _attempts(attempts))
     failed = [attempt for attempt in attempts if attempt.error_code]
     if failed:
-        show("\nerrors", style="bold")
-        show(_errors(failed))
+        show_section("errors", _errors(failed))
     if blockers:
-        show("\nblockers", style="bold")
-        show(_blockers(blockers))
-    show("\ntimeline", style="bold")
-    show(_timeline(timeline))
+        show_section("blockers", _blockers(blockers))
+    show_section("timeline", _timeline(timeline))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
-        show(f"\ntraceback of attempt {raised[-1].attempt}", style="bold")
-        show(block(str(raised[-1].traceback).rstrip()))
+        show_section(f"traceback of attempt {raised[-1].attempt}", block(str(raised[-1].traceback).rstrip()))
 
 
-def _fields(job: Job) -> FittingTable:
-    shown = table("field", "value", whole=("field",), headings=False)
+def _fields(job: Job) -> Table:
+    shown = Table("field", "value", whole=("field",), headings=False)
     for name, value in msgspec.structs.asdict(job).items():
         if name in _IN_HEADING or value is None or value == ():
             continue
@@ -83,7 +72,7 @@ def _fields(job: Job) -> FittingTable:
     return shown
 
 
-def _attempts(attempts: list[Attempt]) -> FittingTable:
+def _attempts(attempts: list[Attempt]) -> Table:
     return table_of(
         attempts,
         {
@@ -104,7 +93,7 @@ def _took(attempt: Attempt) -> str:
     return span((attempt.finished_at - attempt.started_at).total_seconds())
 
 
-def _errors(attempts: list[Attempt]) -> FittingTable:
+def _errors(attempts: list[Attempt]) -> Table:
     """Apart from the other columns, which a long error would push away."""
     columns = {
         "no.": lambda attempt: attempt.attempt,
@@ -113,9 +102,9 @@ def _errors(attempts: list[Attempt]) -> FittingTable:
     return table_of(attempts, columns, right=("no.",), line=False)
 
 
-def _blockers(blockers: list[BlockedBy]) -> FittingTable:
+def _blockers(blockers: list[BlockedBy]) -> Table:
     """The blockers that still hold the job back come first."""
-    shown = table("", "blocker", "status", right=("blocker",), line=False)
+    shown = Table("", "blocker", "status", right=("blocker",), line=False)
     for one in sorted(blockers, key=lambda one: not one.open)[:MOST_BLOCKERS]:
         what = f"{'chain' if one.is_chain else 'job'} {one.id}"
         shown.add_row("waits for" if one.open else "waited for", what, status_text(one.status or "deleted"))
@@ -124,7 +113,7 @@ def _blockers(blockers: list[BlockedBy]) -> FittingTable:
     return shown
 
 
-def _timeline(timeline: list[Event]) -> FittingTable:
+def _timeline(timeline: list[Event]) -> Table:
     columns = {
         "at (UTC)": lambda event: moment(event.at),
         "event": lambda event: event.event,

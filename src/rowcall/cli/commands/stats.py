@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.options import window_option
-from rowcall.cli.present.cells import bar_width
-from rowcall.cli.present.console import NARROW_COLUMNS, console, show
-from rowcall.cli.present.stats_view import (
-    counts_table,
-    flow_text,
-    pace_table,
-    paused_text,
-    states_table,
-    times_table,
-)
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rowcall.cli.command import Answer, queue_command, window_option
+from rowcall.cli.present.console import console, is_narrow, show, show_section
+from rowcall.cli.present.tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import Stats
-from rowcall.overview.formats import duration
+from rowcall.domain.job import Pace, Stats, Status, what_is_paused
+from rowcall.overview.counts import OUTCOMES, by_activity, by_unfinished
+from rowcall.overview.formats import NOTHING, duration, rate
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+MOST_PAUSED = 5
+_SHARES = ("p50", "p95", "p99")
+_TIMES = ["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]]
+_OUTCOME_STYLES = {"failed": "red", "retried": "yellow"}
 
 
 @queue_command("stats", "Count jobs, and show how fast they come and go.")
 @window_option
-def command(target: Target, window: float) -> Answer:
+def stats_command(target: Target, window: float) -> Answer:
     """Count jobs by state, queue and type. Show how long the oldest has waited, how fast jobs come and go, and how long
     they wait and run.
 
@@ -36,9 +39,8 @@ def command(target: Target, window: float) -> Answer:
 
 
 def _show(stats: Stats) -> None:
-    width = console().width
-    narrow = width < NARROW_COLUMNS
-    show(states_table(stats, bar_width(width)))
+    narrow = is_narrow()
+    show(states_table(stats, bar_width(console().width)))
     show("")
     show(flow_text(stats))
     if stats.paused:
@@ -49,20 +51,80 @@ def _show(stats: Stats) -> None:
     ):
         if counts:
             shown, rest = counts_table(name, counts, ages)
-            show(f"\njobs by {name}", style="bold")
-            show(shown)
-            show_rest(rest)
+            show_section(f"jobs by {name}", shown, rest=rest)
     for name, paces in (("queue", stats.pace_by_queue), ("type", stats.pace_by_type)):
         if paces:
             shown, rest = pace_table(name, paces, times=not narrow)
-            show(f"\nlast {duration(stats.window)} by {name}", style="bold")
-            show(shown)
-            if narrow:
-                show("")
-                show(times_table(name, paces))
-            show_rest(rest)
+            below = [pace_table(name, paces, counts=False)[0]] if narrow else []
+            show_section(f"last {duration(stats.window)} by {name}", shown, *below, rest=rest)
 
 
-def show_rest(rest: str) -> None:
-    if rest:
-        show(rest, style="dim")
+def states_table(stats: Stats, width: int) -> Table:
+    shown = Table("state", "jobs", "", right=("jobs",))
+    for status in Status:
+        jobs = stats.by_status[status]
+        shown.add_row(status_text(status), jobs, text(f"{bar(jobs, stats.total, width):{width}}", STYLES[status]))
+    shown.add_row("all", stats.total, "", style="bold")
+    return shown
+
+
+def states_text(stats: Stats) -> Text:
+    """The same in one line, without the states that no job is in."""
+    said = text(f"{stats.total:,} jobs")
+    for status in Status:
+        if stats.by_status[status]:
+            said.append_text(text(f"  {stats.by_status[status]:,} {status}", STYLES[status]))
+    return said
+
+
+def flow_text(stats: Stats) -> Text:
+    """Three lines: the oldest waiting job, how fast jobs arrive, and how fast they are done."""
+    ages = stats.oldest_waiting_by_queue
+    oldest = max(ages, key=lambda queue: ages[queue], default=None)
+    waits = "no job is due"
+    if oldest is not None:
+        waits = f"the oldest due job has waited {duration(ages[oldest])}, in queue {oldest}"
+    over = duration(stats.window)
+    came = over if stats.arrival_window >= stats.window - 1 else duration(stats.arrival_window)
+    said = text(f"waiting  {waits}")
+    said.append(f"\narrived  {rate(stats.arrivals_per_second)} over the last {came}")
+    said.append(f"\ndone     {rate(stats.completions_per_second)} over the last {over}")
+    return said
+
+
+def paused_text(stats: Stats) -> Text:
+    names = ", ".join(f"{what_is_paused(one.kind, one.name)} (by {one.actor})" for one in stats.paused[:MOST_PAUSED])
+    more = len(stats.paused) - MOST_PAUSED
+    return text(f"paused: {names}{f' and {more} more' if more > 0 else ''}", "yellow")
+
+
+def counts_table(
+    name: str, counts: Mapping[str, Mapping[str, int]], ages: Mapping[str, float], most: int = MOST_ROWS
+) -> tuple[Table, str]:
+    """Return a row for each queue or type, most unfinished jobs first, and what to say about the rest."""
+    occurring = [status for status in Status if any(row[status] for row in counts.values())]
+    numbers = [*(status.value for status in occurring), "all", *(["oldest"] if ages else [])]
+    shown = Table(name, *numbers, right=numbers)
+    rows, rest = first_of(by_unfinished(counts), most)
+    for key in rows:
+        row = [count(counts[key][status], STYLES[status]) for status in occurring]
+        shown.add_row(key, *row, sum(counts[key].values()), *([duration(ages.get(key))] if ages else []))
+    return shown, rest
+
+
+def pace_table(
+    name: str, paces: Mapping[str, Pace], *, counts: bool = True, times: bool = True, most: int = MOST_ROWS
+) -> tuple[Table, str]:
+    """Return a row for each queue or type, busiest first, with counts of outcomes, percentiles of times, or both."""
+    columns = [*(OUTCOMES if counts else []), *(_TIMES if times else [])]
+    shown = Table(name, *columns, right=columns, continued=_SHARES)
+    rows, rest = first_of(by_activity(paces), most)
+    for key in rows:
+        cells = [count(getattr(paces[key], outcome), _OUTCOME_STYLES.get(outcome, "")) for outcome in OUTCOMES]
+        shown.add_row(key, *(cells if counts else []), *(_times(paces[key]) if times else []))
+    return shown, rest
+
+
+def _times(pace: Pace) -> list[Text]:
+    said = [duration(getattr(found, share, None)) for found in (pace.wait, pace.run) for share in _SHARES]
+    return [text(time, "dim" if time == NOTHING else "") for time in said]

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from rowcall.cli.command import Answer, queue_command
+from rowcall.cli.command import Answer, limit_option, queue_command
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.options import limit_option
-from rowcall.cli.present.cells import text
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table_of
+from rowcall.cli.present.tables import Table, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import InProgress
 from rowcall.overview.formats import duration
 from rowcall.overview.jobs import progress, running_seconds
 from rowcall.overview.liveness import Liveness, database_time, liveness_of
 from rowcall.overview.scrub import scrubbed
-
-if TYPE_CHECKING:
-    from rowcall.cli.present.fitting_table import FittingTable
 
 FIRST_COLUMNS = ("id", "type", "attempt", "silent for", "worker")
 _REST = ("id", "queue", "running for", "host", "worker seen", "progress")
@@ -28,7 +22,7 @@ ALL_COLUMNS = ("id", "type", "queue", "attempt", "silent for", "running for", "w
 
 @queue_command("stuck", "Show running jobs, longest without a heartbeat first.")
 @limit_option
-def command(target: Target, limit: int) -> Answer:
+def stuck_command(target: Target, limit: int) -> Answer:
     """Show running jobs, longest without a heartbeat first: the worker of each, its host, and the job's progress.
 
     A job without a heartbeat counts from the start of its attempt.
@@ -69,7 +63,7 @@ def _show(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> None:
 
 def stuck_table(
     jobs: Sequence[InProgress], states: Mapping[str, Liveness], columns: Sequence[str] = ALL_COLUMNS
-) -> FittingTable:
+) -> Table:
     def style(job: InProgress) -> str:
         return "" if states.get(job.worker or "") in (None, Liveness.ALIVE) else "red"
 

@@ -1,32 +1,58 @@
-"""`rowcall top`: everything on one screen that stays up to date."""
+"""`rowcall top`: everything on one screen that stays up to date, most urgent first."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
 
 import click
 import msgspec
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
-from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.commands.errors import error_groups
-from rowcall.cli.commands.stuck import in_progress, in_progress_as_json, worker_states
-from rowcall.cli.interrupt import interruptible
-from rowcall.cli.options import window_option
-from rowcall.cli.present.console import console, show
-from rowcall.cli.present.top_view import Screen, Snapshot, whole
+from rowcall.base.clock import Clock
+from rowcall.cli.command import Answer, queue_command, window_option
+from rowcall.cli.commands.errors import error_groups, errors_table
+from rowcall.cli.commands.retention import retention_line
+from rowcall.cli.commands.retries import attempts_table
+from rowcall.cli.commands.stats import counts_table, flow_text, pace_table, paused_text, states_table, states_text
+from rowcall.cli.commands.stuck import (
+    ALL_COLUMNS,
+    FIRST_COLUMNS,
+    in_progress,
+    in_progress_as_json,
+    stuck_table,
+    worker_states,
+)
+from rowcall.cli.present.console import NARROW_COLUMNS, console, show
+from rowcall.cli.present.tables import bar_width, text
+from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
+from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
+from rowcall.overview.formats import counted, duration, moment
 from rowcall.overview.liveness import Liveness, database_time
 
 REFRESH_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 10.0
 REDRAWS_PER_SECOND = 2
 SHOWN = 10
+LATE_SECONDS = 3.0
+MOST_ROWS = 8
+FEW_ROWS = 3
+TALL_LINES, SHORT_LINES = 40, 30
+_GAP = 4
+_BAR_WIDTH = 24
 
 
 @queue_command("top", "Watch everything on one live screen.")
 @window_option
 @click.option("--once", is_flag=True, help="Print one screen and exit, as into a pipe.")
-def command(target: Target, window: float, once: bool) -> Answer:
+def top_command(target: Target, window: float, once: bool) -> Answer:
     """Watch counts, rates, running jobs, errors, retries and retention on one screen, until Ctrl-C.
 
     The screen is refreshed every second. If the database does not answer, it says so and tries again. The last line
@@ -38,6 +64,17 @@ def command(target: Target, window: float, once: bool) -> Answer:
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()
     return Answer(_data(snapshot), lambda: _watch(target, window) if live else show(whole(snapshot, console().width)))
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    now: datetime
+    stats: Stats
+    stuck: list[InProgress]
+    retries: Retries
+    errors: list[ErrorGroup]
+    retention: RetentionReport
+    workers: dict[str, Liveness]
 
 
 def _snapshot(target: Target, window: float) -> Snapshot:
@@ -54,8 +91,6 @@ def _snapshot(target: Target, window: float) -> Snapshot:
 
 
 def _watch(target: Target, window: float) -> None:
-    from rich.live import Live
-
     clock = target.queue.clock
     screen = Screen(_snapshot(target, window), clock)
     try:
@@ -82,3 +117,109 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "retention": snapshot.retention,
         "workers": {state.value: states.count(state) for state in Liveness},
     }
+
+
+class Section(NamedTuple):
+    name: str
+    shown: RenderableType
+
+
+class Screen:
+    """Draws the last snapshot, and how old it is, at the size that the terminal has now."""
+
+    def __init__(self, snapshot: Snapshot, clock: Clock) -> None:
+        self._clock = clock
+        self._snapshot = snapshot
+        self._taken_at = clock.monotonic()
+        self._error: RowcallError | None = None
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._taken_at, self._error = snapshot, self._clock.monotonic(), None
+
+    def fail(self, error: RowcallError) -> None:
+        self._error = error
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(Group(*self._head()), options.update(height=None), pad=False)
+        height = options.height or console.height
+        left: list[str] = []
+        for section in sections(self._snapshot, options.max_width, height):
+            more = console.render_lines(Group(Text(), section.shown), options.update(height=None), pad=False)
+            # the last line is for the names of what is left out
+            if left or len(lines) + len(more) > height - 1:
+                left.append(section.name)
+            else:
+                lines += more
+        if left:
+            said = text(f"a taller terminal shows {', '.join(left)}", "dim")
+            lines += console.render_lines(said, options.update(height=None), pad=False)
+        for line in lines[:height]:
+            yield from line
+            yield Segment.line()
+
+    def _head(self) -> Iterator[RenderableType]:
+        yield head(self._snapshot)
+        silent = self._clock.monotonic() - self._taken_at
+        if self._error is not None:
+            problem = str(self._error).splitlines()[0]
+            yield text(f"no answer for {duration(silent)}, trying again: {problem}", "bold red")
+        elif silent > LATE_SECONDS:
+            yield text(f"no answer for {duration(silent)}", "yellow")
+
+
+def whole(snapshot: Snapshot, width: int) -> Group:
+    """Return everything, at any height."""
+    parts: list[RenderableType] = [head(snapshot)]
+    for section in sections(snapshot, width, TALL_LINES):
+        parts += [Text(), section.shown]
+    return Group(*parts)
+
+
+def head(snapshot: Snapshot) -> Text:
+    states = list(snapshot.workers.values())
+    alive = states.count(Liveness.ALIVE)
+    said = text(f"{snapshot.name}  {moment(snapshot.now)[:-4]} UTC  ", "bold")
+    said.append_text(text(counted(alive, "worker"), "bold" if alive else "bold red"))
+    for state in (Liveness.SILENT, Liveness.GONE):
+        if states.count(state):
+            said.append_text(text(f", {states.count(state)} {state}", "bold red"))
+    return said
+
+
+def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
+    """Yield sections, most important first."""
+    rows = MOST_ROWS if height >= TALL_LINES else FEW_ROWS
+    wide = width >= NARROW_COLUMNS
+    yield Section("rates", flow_text(snapshot.stats))
+    if snapshot.stats.paused:
+        yield Section("pauses", paused_text(snapshot.stats))
+    yield Section("states", states_text(snapshot.stats) if height < SHORT_LINES else _beside(snapshot, wide))
+    if snapshot.stuck:
+        found = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
+        yield _headed("running", "running, longest without a heartbeat first", found)
+    if snapshot.errors:
+        found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
+        yield _headed("errors", "failed, most frequent error first", found)
+    stats = snapshot.stats
+    if stats.by_queue:
+        yield Section("queues", counts_table("queue", stats.by_queue, stats.oldest_waiting_by_queue, rows)[0])
+    if stats.pace_by_type:
+        found = pace_table("type", stats.pace_by_type, times=wide, most=rows)[0]
+        yield _headed("types", f"last {duration(stats.window)}", found)
+    if not wide and snapshot.retries.by_attempts:
+        yield Section("retries", attempts_table(snapshot.retries, bar_width(width), rows))
+    yield Section("retention", text(retention_line(snapshot.retention)))
+
+
+def _beside(snapshot: Snapshot, wide: bool) -> RenderableType:
+    """Return counts by state, and by attempts beside them if there is room."""
+    states = states_table(snapshot.stats, _BAR_WIDTH if wide else 12)
+    if not wide or not snapshot.retries.by_attempts:
+        return states
+    both = Table.grid(padding=(0, _GAP, 0, 0))
+    both.add_row(states, attempts_table(snapshot.retries, _BAR_WIDTH, len(snapshot.stats.by_status) + 1))
+    return both
+
+
+def _headed(name: str, heading: str, shown: RenderableType) -> Section:
+    return Section(name, Group(text(heading, "bold"), shown))

@@ -69,7 +69,7 @@ MOST_PROCESSES = 256
     "--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address to serve them on."
 )
 @click.option("--leash", type=int, hidden=True)
-def command(
+def work_command(
     app: str,
     concurrency: int,
     queues: str | None,

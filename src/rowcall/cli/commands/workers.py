@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.present.cells import text
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table_of
+from rowcall.cli.present.tables import table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import WorkerInfo
 from rowcall.overview.formats import ago
@@ -15,7 +14,7 @@ from rowcall.overview.liveness import Liveness, database_time, described, livene
 
 
 @queue_command("workers")
-def command(target: Target) -> Answer:
+def workers_command(target: Target) -> Answer:
     """List the worker processes that are registered now.
 
     A worker that was killed stays on the list as "gone" until another worker recovers its jobs. A "stopped" worker is

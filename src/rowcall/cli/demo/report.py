@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import table
+from rowcall.cli.present.tables import Table
 from rowcall.domain.job import Job, Status
 
 _PAGE = 1000
@@ -81,7 +81,7 @@ _NUMBERS = ("enqueued", "attempts", "retried", "recovered", "succeeded", "lost")
 
 
 def show_report(report: Report) -> None:
-    shown = table("kind", *_NUMBERS, right=_NUMBERS)
+    shown = Table("kind", *_NUMBERS, right=_NUMBERS)
     for kind in report.kinds:
         shown.add_row(kind.kind, *(getattr(kind, name) for name in _NUMBERS))
     shown.add_row("all", *(sum(getattr(kind, name) for kind in report.kinds) for name in _NUMBERS), style="bold")

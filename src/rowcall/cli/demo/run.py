@@ -1,23 +1,39 @@
-"""Runs the demo: enqueue, start workers, kill one halfway, wait for the end, count."""
+"""Runs the demo: enqueue, start workers, kill one halfway, wait for the end, count.
+
+Meanwhile it shows bars on a terminal, or one line per second in a pipe.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.child_workers import working
 from rowcall.cli.demo.report import Report, count
 from rowcall.cli.demo.tasks import CLOCK, Demo
-from rowcall.cli.demo.view import Progress, Show, view
+from rowcall.cli.present.console import console
+from rowcall.cli.present.tables import Table, bar, text
+from rowcall.cli.processes import working
 from rowcall.cli.target import url_of
 from rowcall.domain.job import FINISHED, Stats, WorkerInfo
+from rowcall.overview.formats import counted
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 PROCESSES, CONCURRENCY = 2, 20
 GIVE_UP_SECONDS = 14.0
 REFRESH_SECONDS = 0.1
+LINE_SECONDS = 1.0
+_STYLES = {"quick": "green", "slow": "yellow", "flaky": "magenta", "delayed": "cyan"}
 
 
 def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
@@ -27,7 +43,7 @@ def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
     with demo.jobs, view(quiet=quiet) as show:
         enqueued = demo.enqueue()
         options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2")
-        with log_path.open("wb") as log, working("rowcall.cli.demo.app:jobs", url, *options, output=log):
+        with log_path.open("wb") as log, working("rowcall.cli.demo.tasks:jobs", url, *options, output=log):
             killed_pid = _Watch(demo.jobs, enqueued, started_at).until_done(show)
         kinds = count(demo.jobs, enqueued)
     return Report(kinds=kinds, killed_pid=killed_pid, seconds=round(CLOCK.monotonic() - started_at, 3))
@@ -92,3 +108,70 @@ class _Watch:
 def _finished(stats: Stats, queue: str) -> int:
     counts = stats.by_queue.get(queue, {})
     return sum(counts.get(status, 0) for status in FINISHED)
+
+
+class Progress(msgspec.Struct, kw_only=True, frozen=True):
+    """What the demo has done so far."""
+
+    seconds: float
+    enqueued: Mapping[str, int]
+    done: Mapping[str, int]
+    running: int
+    workers: int
+    events: list[str]
+
+
+Show = Callable[[Progress], None]
+
+
+@contextlib.contextmanager
+def view(*, quiet: bool) -> Iterator[Show]:
+    if quiet:
+        yield lambda progress: None
+    elif sys.stdout.isatty():
+        with _live() as show:
+            yield show
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """Prints one line per second, and one for each event."""
+
+    def __init__(self) -> None:
+        self._said = 0
+        self._next_at = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        for line in progress.events[self._said :]:
+            click.echo(line)
+        self._said = len(progress.events)
+        if progress.seconds >= self._next_at or sum(progress.done.values()) == sum(progress.enqueued.values()):
+            self._next_at = progress.seconds + LINE_SECONDS
+            click.echo(_line(progress))
+
+
+def _line(progress: Progress) -> str:
+    done, enqueued = sum(progress.done.values()), sum(progress.enqueued.values())
+    return (
+        f"{progress.seconds:5.1f} s  {done:6,} of {enqueued:,} done, {progress.running:3} running,"
+        f" {counted(progress.workers, 'worker')}"
+    )
+
+
+@contextlib.contextmanager
+def _live() -> Iterator[Show]:
+    from rich.live import Live
+
+    with Live(console=console(), refresh_per_second=10) as live:
+        yield lambda progress: live.update(_picture(progress))
+
+
+def _picture(progress: Progress) -> Group:
+    from rich.console import Group
+
+    bars = Table("kind", "done", "of", "", right=("done", "of"))
+    for kind, enqueued in progress.enqueued.items():
+        done = progress.done.get(kind, 0)
+        bars.add_row(kind, done, enqueued, text(f"{bar(done, enqueued, 40):40}", _STYLES.get(kind, "")))
+    return Group(bars, text(""), text(_line(progress)), *(text(line, "bold") for line in progress.events), text(""))

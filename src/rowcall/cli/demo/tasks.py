@@ -51,3 +51,6 @@ class Demo:
             later = self.delayed.using(delay=delay)
             later.enqueue_many({"number": number} for number in range(DELAYED // len(DELAYS_SECONDS)))
         return {"quick": QUICK, "slow": SLOW, "flaky": FLAKY, "delayed": DELAYED}
+
+
+jobs = Demo().jobs  # of the worker processes; $ROWCALL_URL names the database

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rowcall.cli.present.cells import block, has_unicode
+from rowcall.cli.present.tables import block, has_unicode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,6 +29,17 @@ def show(*parts: RenderableType, style: str | None = None) -> None:
     with out.capture() as captured:
         out.print(*printed, style=style)
     write(_SPACES_AT_THE_END.sub("", captured.get()))
+
+
+def show_section(heading: str, *parts: RenderableType, rest: str = "") -> None:
+    """Print a heading, the parts with an empty line between them, and what to say about the rest."""
+    show(f"\n{heading}", style="bold")
+    for number, part in enumerate(parts):
+        if number:
+            show("")
+        show(part)
+    if rest:
+        show(rest, style="dim")
 
 
 def console() -> Console:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.child_workers import working
-from rowcall.cli.interrupt import interruptible
+from rowcall.cli.processes import interruptible, working
 from rowcall.cli.target import url_of
 from tests.support import PythonProcess, eventually
 
@@ -33,7 +32,7 @@ def test_an_interrupted_demo_leaves_neither_files_nor_processes(folder: Path, nu
 @pytest.mark.parametrize("options", [(), ("--processes=2",)])
 def test_workers_end_with_the_holder_of_their_leash(queue: Rowcall, folder: Path, options: tuple[str, ...]) -> None:
     program = (
-        "import sys, threading; from rowcall.cli.child_workers import working\n"
+        "import sys, threading; from rowcall.cli.processes import working\n"
         "with working(*sys.argv[1:]): threading.Event().wait()"
     )
     arguments = ("-c", program, "app:jobs", url_of(folder / "queue.db"), *options)

@@ -1,11 +1,13 @@
-"""Worker processes of `rowcall demo` and `rowcall bench`: they never outlive the command."""
+"""Processes and signals: the workers of `rowcall demo` and `rowcall bench`, and SIGTERM treated like Ctrl-C."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from typing import IO
 
@@ -41,3 +43,20 @@ def working(
         except subprocess.TimeoutExpired:
             process.kill()  # its children notice, and stop
             process.wait()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """End the block on SIGTERM as Ctrl-C does, so that its temporary files and processes are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

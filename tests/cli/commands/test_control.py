@@ -1,4 +1,4 @@
-"""`retry` and `cancel` of all jobs that match a filter."""
+"""`rowcall retry`, `cancel`, `delete`, `reschedule` and `set-priority`: by ids, and by a filter."""
 
 from __future__ import annotations
 
@@ -9,6 +9,76 @@ import pytest
 from rowcall import Rowcall, Status
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
+
+
+def test_retry_says_what_became_of_each(run: Run, queue: Rowcall) -> None:
+    finished, waiting = queue.enqueue("hello"), queue.enqueue("hello")
+    queue.cancel(finished.id)
+    result = run("retry", "app:jobs", str(finished.id), str(waiting.id), "99")
+    assert result.exit_code == 1
+    assert result.stdout == f"job {finished.id} is pending again: 10 attempts left (0 of 10 used)\n"
+    assert result.stderr.splitlines() == [
+        f"error: job {waiting.id} is pending: it will run without a retry",
+        "error: job 99 does not exist",
+    ]
+    assert queue.get(finished.id).status == "pending"
+
+
+def test_retry_says_how_many_attempts_a_failed_job_has_again(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("broken", max_attempts=1)
+    queue.fail(queue.claim("worker-1", limit=1)[0], "TEST:BROKEN")
+    assert run("retry", "app:jobs", str(job.id)).stdout == (
+        f"job {job.id} is pending again: 1 attempt left (1 of 2 used)\n"
+    )
+
+
+def test_a_finished_job_cannot_be_cancelled(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    queue.cancel(job.id)
+    result = run("cancel", "app:jobs", str(job.id))
+    assert result.stderr == f"error: job {job.id} has already been cancelled\n"
+
+
+def test_cancel_keeps_the_reason(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    result = run("cancel", "app:jobs", str(job.id), "--reason", "not needed")
+    assert (result.exit_code, result.stdout) == (0, f"job {job.id} cancelled\n")
+    assert queue.get(job.id).error_detail == "not needed"
+
+
+def test_a_running_job_is_asked_to_end(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    assert queue.claim("worker-1", limit=1)
+    result = run("cancel", "app:jobs", str(job.id))
+    assert (result.exit_code, result.stdout) == (0, f"job {job.id} is running on worker-1: it was asked to stop\n")
+    assert queue.timeline(job.id)[-1].event == "CANCEL_REQUESTED"
+
+
+def test_delete_in_json(run: Run, queue: Rowcall) -> None:
+    gone, running = queue.enqueue("hello"), queue.enqueue("hello", priority=1)
+    assert [job.id for job in queue.claim("worker-1", limit=1)] == [running.id]
+    result = run("delete", "app:jobs", "--json", str(gone.id), str(running.id), "99")
+    assert result.exit_code == 1
+    outcomes = json.loads(result.stdout)["jobs"]
+    assert [(job["id"], job["ok"], job["status"]) for job in outcomes] == [
+        (gone.id, True, None),
+        (running.id, False, "running"),
+        (99, False, None),
+    ]
+    assert outcomes[0]["error"] is None
+    assert outcomes[2]["error"] == "job 99 does not exist"
+    assert result.stderr == ""
+    assert queue.stats().total == 1
+
+
+def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello")
+    result = run("reschedule", "app:jobs", str(job.id), "--run-at", "2030-01-02T09:00+01:00")
+    assert result.stdout == f"job {job.id} is scheduled for 2030-01-02 08:00:00.000 UTC\n"
+    result = run("set-priority", "app:jobs", str(job.id), "99", "--priority", "-5", "--json")
+    assert result.exit_code == 1
+    assert [one["ok"] for one in json.loads(result.stdout)["jobs"]] == [True, False]
+    assert (queue.get(job.id).priority, queue.get(job.id).status) == (-5, "scheduled")
 
 
 def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
@@ -112,3 +182,14 @@ def test_the_question_says_how_many_there_are(queue: Rowcall, words: list[str], 
         terminal.wait_for(question)
         terminal.type("n\n")
         assert terminal.wait() == 1
+
+
+@pytest.mark.parametrize("command", ["delete", "retry"])
+def test_a_running_job_is_left_alone_and_what_to_do_is_said(run: Run, queue: Rowcall, command: str) -> None:
+    job = queue.enqueue("hello")
+    assert queue.claim("worker-1", limit=1)
+    result = run(command, "app:jobs", str(job.id))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: job {job.id} is running: wait for it to end, or cancel it first\n"
+    told = json.loads(run(command, "app:jobs", str(job.id), "--json").stdout)["jobs"][0]["error"]
+    assert f"error: {told}\n" == result.stderr
