@@ -17,15 +17,6 @@ EXEMPT = ("cli/demo", "testing/conformance")
 
 # modules whose test is still to be written or renamed; this list only gets shorter
 MISSING = {
-    "cli/bench/measure.py",
-    "cli/bench/tasks.py",
-    "cli/commands/doctor.py",
-    "cli/doctor/examine.py",
-    "cli/doctor/finding.py",
-    "cli/doctor/schema_version.py",
-    "cli/doctor/queue_checks.py",
-    "cli/doctor/queue_facts.py",
-    "cli/doctor/server_connection.py",
     "declare/declaration.py",
     "declare/limits.py",
     "drivers/blob_table.py",

@@ -19,7 +19,7 @@ from rowcall.cli.doctor import server_connection, server_sql, server_tables
 from rowcall.domain.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
-from tests.cli.doctor.conftest import Examine
+from tests.cli.conftest import Examine
 from tests.cli.doctor.standby import await_feedback, standby_of
 from tests.support import PythonProcess, eventually
 

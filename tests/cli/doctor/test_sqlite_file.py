@@ -13,7 +13,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
 from rowcall.cli.doctor import sqlite_file
-from tests.cli.doctor.conftest import Examine
+from tests.cli.conftest import Examine
 
 
 def test_a_missing_file_is_a_problem_and_stays_missing(app: Path, folder: Path, examine: Examine) -> None:
@@ -119,9 +119,3 @@ def test_a_clock_that_is_years_behind(examine: Examine, queue: Rowcall, monkeypa
 def test_two_clocks_that_differ(examine: Examine, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: 0.0))
     assert sqlite_file.check_clock(SystemClock()).level == "warn"
-
-
-def test_a_queue_in_memory_has_no_place(examine: Examine) -> None:
-    found = examine("--url", "sqlite:///:memory:")
-    assert found.exit_code == 0
-    assert "in memory" in found.what["file"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import subprocess
 import tempfile
@@ -14,7 +15,6 @@ import msgspec
 
 from rowcall.app import Rowcall, queue_of
 from rowcall.base.clock import SystemClock
-from rowcall.cli.bench.tasks import DEFAULT_PREFIX, PREFIX, Bench
 from rowcall.cli.processes import working
 from rowcall.cli.target import Target, url_of
 from rowcall.domain.errors import StoreUnavailable
@@ -27,6 +27,28 @@ MOST_DRAINED_IN_THREADS = 10_000
 SAMPLES, SAMPLE_PAUSE_SECONDS = 100, 0.015
 START_SECONDS = 10.0
 CLOCK = SystemClock()
+PREFIX, DEFAULT_PREFIX = "ROWCALL_BENCH_PREFIX", "rowcall_"
+
+
+async def nothing(number: int) -> None:
+    """An async handler with nothing to do."""
+
+
+def nothing_in_thread(number: int) -> None:
+    """A sync handler with nothing to do."""
+
+
+def moment() -> float:
+    """Return when the handler began, by a clock that all processes of one machine share."""
+    return CLOCK.monotonic()
+
+
+class Bench:
+    def __init__(self, url: str | None, prefix: str) -> None:
+        self.jobs = Rowcall(url, table_prefix=prefix)
+        self.nothing = self.jobs.task(nothing)
+        self.nothing_in_thread = self.jobs.task(nothing_in_thread)
+        self.moment = self.jobs.task(queue="idle")(moment)
 
 
 class Figures(msgspec.Struct, kw_only=True, frozen=True):
@@ -81,7 +103,7 @@ def measure(place: Place) -> Figures:
         bench.nothing_in_thread.enqueue_many({"number": number} for number in range(_one_second_of(drain_async)))
         drain_threads = _drained_per_second(jobs)
         names = {PREFIX: place.prefix}
-        with working("rowcall.cli.bench.tasks:jobs", place.url, "--log-level=error", environment=names) as process:
+        with working("rowcall.cli.bench.measure:jobs", place.url, "--log-level=error", environment=names) as process:
             _wait_for(lambda: _has_started(jobs, process), jobs, "the worker process did not start")
             pick_ups = _pick_ups_ms(bench)
     return Figures(
@@ -148,3 +170,6 @@ def _wait_for(condition: Callable[[], bool], jobs: Rowcall, problem: str) -> Non
 def _advice(jobs: Rowcall) -> str:
     server = Target(jobs).queue.config.server
     return f"Run: {Target(jobs, url=None if server is None else server.url).command('doctor')}"
+
+
+jobs = Bench(None, os.environ.get(PREFIX, DEFAULT_PREFIX)).jobs  # of the idle worker; $ROWCALL_URL names the database

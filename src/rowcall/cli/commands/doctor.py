@@ -1,10 +1,13 @@
-"""`rowcall doctor`: every check, its result, and what to do."""
+"""`rowcall doctor`: all checks that fit a queue, in a file, in memory or on a server; their results, and what to do."""
 
 from __future__ import annotations
 
+import os
+
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.doctor.examine import examine
-from rowcall.cli.doctor.finding import Finding, Level
+from rowcall.cli.doctor.finding import Finding, Level, ok
+from rowcall.cli.doctor.sqlite_file import check_clock, check_file_and_disk, check_sqlite
+from rowcall.cli.doctor.sqlite_tables import check_tables
 from rowcall.cli.present.console import show
 from rowcall.cli.present.tables import Table, block, has_unicode, text
 from rowcall.cli.target import Target, find
@@ -22,10 +25,25 @@ def doctor_command(target: Target) -> Answer:
     With --json: {"path", "ok": true or false, "findings": [{"level": "ok" | "warn" | "problem", "check", "what",
     "advice"}, …]}.
     """
-    findings = examine(target)
+    findings = _examine(target)
     well = all(finding.level != Level.PROBLEM for finding in findings)
     data = {"path": target.queue.database.name, "ok": well, "findings": findings}
     return Answer(data, lambda: _show(findings), well)
+
+
+def _examine(target: Target) -> list[Finding]:
+    queue = target.queue
+    if queue.config.server is not None:
+        from rowcall.cli.doctor.server import check_server  # needs psycopg, which not everybody has
+
+        return list(check_server(target))
+    if queue.config.in_memory:
+        return [check_sqlite(), check_clock(queue.clock), ok("file", "in memory: it ends with its process")]
+    path = os.path.realpath(queue.database.path)
+    findings = list(check_file_and_disk(path, queue.database.side_folder, target.command("migrate"), queue.clock))
+    if os.path.isfile(path) and os.access(path, os.R_OK):
+        findings += check_tables(path, queue.config.table_prefix, target)
+    return findings
 
 
 def _show(findings: list[Finding]) -> None:

@@ -59,7 +59,7 @@ def top_command(target: Target, window: float, once: bool) -> Answer:
     names what a short terminal has no room for.
 
     With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
-    "workers": {"alive", "gone", "silent"}}, once, each as the command of that name prints it.
+    "workers": {"alive", "gone", "silent", "stopped"}}, once, each as the command of that name prints it.
     """
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from rowcall.domain.errors import StoreUnavailable
+
 
 class Level(StrEnum):
     OK = "ok"
@@ -30,3 +32,9 @@ def warn(check: str, what: str, advice: str) -> Finding:
 
 def problem(check: str, what: str, advice: str) -> Finding:
     return Finding(Level.PROBLEM, check, what, advice)
+
+
+def unavailable(check: str, error: Exception) -> Finding:
+    """Return the problem of an error that ended the checks."""
+    what, advice = (error.problem, error.advice) if isinstance(error, StoreUnavailable) else (str(error), "")
+    return problem(check, what, advice or "The other checks were skipped")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from rowcall.base.text import span
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
-from rowcall.cli.doctor.queue_facts import Count, Facts, SeenWorker
 from rowcall.cli.target import Target
 from rowcall.domain.job import what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
-from rowcall.overview.liveness import Liveness
+from rowcall.overview.liveness import Liveness, liveness
 from rowcall.store.dialect import RESTORE_ADVICE, Version
 
 MOST_SHOWN = 5
@@ -19,18 +19,35 @@ NOTICEABLE_WAIT_SECONDS = 5.0
 FUTURE_SECONDS = 5.0
 
 
-def check_queue(facts: Facts, target: Target) -> Iterator[Finding]:
-    alive = [worker for worker in facts.workers if worker.state == Liveness.ALIVE]
-    yield from _workers(facts.workers, target)
+Count = tuple[str, int]
+Rows = Callable[[str], list[tuple[Any, ...]]]
+"""Renders a query and runs it. Times in the rows are milliseconds."""
+
+
+class SeenWorker(NamedTuple):
+    name: str
+    queues: str
+    state: Liveness
+    silent_seconds: float
+    running: int
+
+
+def check_queue(rows: Rows, target: Target) -> Iterator[Finding]:
+    workers = [
+        SeenWorker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
+        for name, queues, lock_path, lease_ms, silent_ms, running in rows(WORKERS)
+    ]
+    alive = [worker for worker in workers if worker.state == Liveness.ALIVE]
+    yield from _workers(workers, target)
     if alive:
         yield ok("workers", f"{len(alive)} alive")
-    yield _due(facts, bool(alive), target)
-    yield from _pauses(facts, target)
-    yield from _limits(facts)
-    yield from _queues(facts.ready_by_queue, alive)
-    yield from _tasks(facts.ready_by_type, target)
-    yield from _versions(facts)
-    yield _future(facts.newest_ahead)
+    yield _due(rows, bool(alive), target)
+    yield from _pauses(rows, target)
+    yield from _limits(rows)
+    yield from _queues(rows(BY_QUEUE), alive)
+    yield from _tasks(rows, target)
+    yield from _versions(rows)
+    yield _future(rows)
 
 
 def prefix_hint(others: Sequence[str], target: Target) -> str:
@@ -71,16 +88,17 @@ def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[Finding]
             yield warn("workers", what, "If it hangs, kill it; any worker recovers its jobs when its lease is over")
 
 
-def _due(facts: Facts, any_alive: bool, target: Target) -> Finding:
-    if not facts.due:
+def _due(rows: Rows, any_alive: bool, target: Target) -> Finding:
+    [(due, longest_ms)] = rows(DUE)
+    if not due:
         return ok("waiting", "no due jobs are waiting")
-    longest = span(facts.longest_wait)
-    said = f"{facts.due:,} due jobs are waiting, the first for {longest}"
-    if facts.due == 1:
+    longest = span(longest_ms / 1000)
+    said = f"{due:,} due jobs are waiting, the first for {longest}"
+    if due == 1:
         said = f"1 due job has been waiting for {longest}"
     if not any_alive:
         return warn("waiting", f"{said}, and no worker is alive", f"Start one: {target.work_command}")
-    if facts.longest_wait > LONG_WAIT_SECONDS:
+    if longest_ms > LONG_WAIT_SECONDS * 1000:
         advice = "Add workers or concurrency, and check that the workers serve these queues and tasks"
         return warn("waiting", said, advice)
     return ok("waiting", said)
@@ -90,11 +108,8 @@ def _queues(ready: Sequence[Count], alive: Sequence[SeenWorker]) -> Iterator[Fin
     unserved = [(queue, count) for queue, count in ready if not any(_serves(worker, queue) for worker in alive)]
     if alive and unserved:
         served = ", ".join(sorted({worker.queues for worker in alive}))
-        yield warn(
-            "queues",
-            f"no worker serves {_listed(unserved)}; the workers serve {served}",
-            "Start a worker for these queues, or add them to --queues of a running one",
-        )
+        what = f"no worker serves {_listed(unserved)}; the workers serve {served}"
+        yield warn("queues", what, "Start a worker for these queues, or add them to --queues of a running one")
 
 
 def _serves(worker: SeenWorker, queue: str) -> bool:
@@ -104,15 +119,16 @@ def _serves(worker: SeenWorker, queue: str) -> bool:
     return ("," in queue or "=" in queue) and queue in worker.queues
 
 
-def _pauses(facts: Facts, target: Target) -> Iterator[Finding]:
-    for kind, name, actor, seconds in facts.paused[:MOST_SHOWN]:
-        what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {span(seconds)} ago"
+def _pauses(rows: Rows, target: Target) -> Iterator[Finding]:
+    for kind, name, actor, paused_ms in rows(PAUSED)[:MOST_SHOWN]:
+        what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {span(paused_ms / 1000)} ago"
         resume = target.command("resume", *(["--task"] if kind == "task" else []), name)
         yield warn("pauses", what, f"Resume it, unless this is intended: {resume}")
 
 
-def _limits(facts: Facts) -> Iterator[Finding]:
-    for limit, worker, job_id in facts.kept_slots[:MOST_SHOWN]:
+def _limits(rows: Rows) -> Iterator[Finding]:
+    """Find the slots of handlers that still run after their attempts ended."""
+    for limit, worker, job_id in rows(KEPT_SLOTS)[:MOST_SHOWN]:
         yield warn(
             "limits",
             f"the handler of job {job_id} still runs in {worker} after its attempt ended, and keeps a slot of {limit}",
@@ -121,24 +137,21 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _tasks(ready: Sequence[tuple[str, int, float]], target: Target) -> Iterator[Finding]:
+def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
     unknown = [
         (name, count)
-        for name, count, waited_seconds in ready
-        if name not in target.queue.tasks and waited_seconds > NOTICEABLE_WAIT_SECONDS
+        for name, count, waited_ms in rows(BY_TYPE)
+        if name not in target.queue.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000
     ]
     if target.app is not None and unknown:
-        yield warn(
-            "tasks",
-            f"{target.app} declares no task for {_listed(unknown)}",
-            "Declare the tasks or delete the jobs, unless workers of another app run them",
-        )
+        what = f"{target.app} declares no task for {_listed(unknown)}"
+        yield warn("tasks", what, "Declare the tasks or delete the jobs, unless workers of another app run them")
 
 
-def _versions(facts: Facts) -> Iterator[Finding]:
-    if facts.mismatched_sample is not None:
-        job_id, name, worker, detail = facts.mismatched_sample
-        wait = "1 job waits" if facts.mismatched == 1 else f"{facts.mismatched:,} jobs wait"
+def _versions(rows: Rows) -> Iterator[Finding]:
+    [(mismatched,)] = rows(MISMATCHED_COUNT)
+    for job_id, name, worker, detail in rows(MISMATCHED):
+        wait = "1 job waits" if mismatched == 1 else f"{mismatched:,} jobs wait"
         yield warn(
             "versions",
             f"{wait} for a worker that accepts the arguments; {worker} refused job {job_id} ({name}): {detail}",
@@ -151,8 +164,44 @@ def _listed(counts: Sequence[Count]) -> str:
     return said if len(counts) <= MOST_SHOWN else f"{said} and {len(counts) - MOST_SHOWN} more"
 
 
-def _future(ahead_seconds: float) -> Finding:
+def _future(rows: Rows) -> Finding:
+    ahead_seconds = max((ms / 1000 for (ms,) in rows(NEWEST)), default=0.0)
     if ahead_seconds < FUTURE_SECONDS:
         return ok("clock of the rows", "no job was created in the future")
     what = f"a job was created {span(ahead_seconds)} in the future"
     return warn("clock of the rows", what, "A clock was set back, or another host's is ahead: run NTP on all hosts")
+
+
+WORKERS = """
+select name, queues, lock_path, lease_ms, coalesce(<ms:<clock>> - <ms_or_null:beat_at>, 0),
+       (select count(*) from <job> where status = <running> and lease_until is null and worker = name)
+from <worker> where concurrency > 0 order by name
+"""
+DUE = """
+select (select count(*) from <job> where status = <pending>)
+     + (select count(*) from <job> where status = <scheduled> and run_at <= (select <clock>)),
+       (select coalesce(<ms:<clock>> - min(<ms_or_null:since>), 0) from (
+          select min(<greatest:run_at, created_at>) as since from <job> where status = <pending> and held is null
+          union all
+          select min(<greatest:run_at, created_at>) from <job>
+          where status = <scheduled> and run_at <= (select <clock>)) as due)
+"""
+_READY = "where status = <pending> and held is null"
+BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue order by queue"
+BY_TYPE = f"""
+select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(<greatest:run_at, created_at>)>, 0)
+from <job> {_READY} group by type order by type
+"""
+_MISMATCHED = "where status = <pending> and held = 'mismatch'"
+MISMATCHED_COUNT = f"select count(*) from <job> {_MISMATCHED}"
+MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> {_MISMATCHED} order by id limit 1"
+PAUSED = """
+select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
+"""
+KEPT_SLOTS = """
+select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker
+where not exists (
+  select 1 from <job> as job where job.id = slot.job_id and job.lease = slot.lease and job.status = <running>)
+order by slot.job_id, slot.limit_key
+"""
+NEWEST = "select coalesce(<ms_or_null:created_at> - <ms:<clock>>, 0) from <job> order by id desc limit 1"

@@ -9,7 +9,7 @@ import psycopg
 
 from rowcall.base.text import span
 from rowcall.cli.doctor import server_sql
-from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.doctor.finding import Finding, ok, problem, unavailable, warn
 from rowcall.cli.doctor.server_connection import ANSWER_SECONDS, ServerConnection, connected
 from rowcall.cli.doctor.server_tables import check_tables
 from rowcall.cli.target import Target
@@ -35,11 +35,9 @@ def check_server(target: Target) -> Iterator[Finding]:
             yield ok("connection", f"{name}, as {server.user}")
             yield from _checks(server, config, target)
     except StoreUnavailable as error:
-        yield problem("connection", error.problem, error.advice)
+        yield unavailable("connection", error)
     except psycopg.Error as error:
-        said = explained(error, name)
-        what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
-        yield problem("connection", what, advice or "The other checks were skipped")
+        yield unavailable("connection", explained(error, name))
 
 
 def _checks(server: ServerConnection, config: Config, target: Target) -> Iterator[Finding]:
@@ -85,11 +83,8 @@ def _standing(in_recovery: bool, read_only: bool) -> Finding:
             "writable", "this is a read-only standby", "Connect to the primary; if that failed, promote this one"
         )
     if read_only:
-        return problem(
-            "writable",
-            "default_transaction_read_only is on",
-            "It is set for the server, the database or this user: reset it there",
-        )
+        what = "default_transaction_read_only is on"
+        return problem("writable", what, "It is set for the server, the database or this user: reset it there")
     return ok("writable", "this is a primary")
 
 
@@ -101,11 +96,9 @@ def _clock(server: ServerConnection) -> Finding:
     ahead = there - here
     if abs(ahead) - unsure < CLOCK_SECONDS:
         return ok("clock", f"the server's and this machine's agree within {span(max(0.001, abs(ahead) + unsure))}")
-    return warn(
-        "clock",
-        f"the server's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
-        "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off",
-    )
+    what = f"the server's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    advice = "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off"
+    return warn("clock", what, advice)
 
 
 def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
@@ -130,11 +123,9 @@ def _connections(server: ServerConnection) -> Iterator[Finding]:
     found = server.rows(server_sql.CONNECTIONS)
     for what, used, allowed, _ in found:
         if used >= allowed * MANY_CONNECTIONS:
-            yield warn(
-                "connections",
-                f"{used} of the {allowed} connections that {what} allows are in use",
-                "Lower pool_size or the number of worker processes, raise the limit, or use a pooler",
-            )
+            what = f"{used} of the {allowed} connections that {what} allows are in use"
+            advice = "Lower pool_size or the number of worker processes, raise the limit, or use a pooler"
+            yield warn("connections", what, advice)
             return
     _, used, allowed, ours = found[0]
     yield ok("connections", f"{used} of {allowed} in use, {ours} of them by Rowcall")
@@ -145,11 +136,9 @@ def _pooler(server: ServerConnection, config: Server) -> Finding:
         return ok("pooler", "none")
     if config.listen_url is not None:
         return ok("pooler", "there is one, and listen_url bypasses it")
-    return warn(
-        "pooler",
-        "there is one, so idle workers cannot be notified of new jobs: they check every second",
-        "Set Rowcall(listen_url=…) to a URL that bypasses it; if the app sets it, name the app instead of --url",
-    )
+    what = "there is one, so idle workers cannot be notified of new jobs: they check every second"
+    advice = "Set Rowcall(listen_url=…) to a URL that bypasses it; if the app sets it, name the app instead of --url"
+    return warn("pooler", what, advice)
 
 
 def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
@@ -167,17 +156,12 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
         yield warn("listen", error.problem, error.advice)
         return
     if not heard:
-        yield warn(
-            "listen",
-            f"a notification did not arrive within {NOTIFICATION_SECONDS:g} s",
-            "Check that listen_url names the same server and the same database",
-        )
+        what = f"a notification did not arrive within {NOTIFICATION_SECONDS:g} s"
+        yield warn("listen", what, "Check that listen_url names the same server and the same database")
         return
     yield ok("listen", f"notifications arrive (round trip {span(answered_at - asked_at)})")
     (usage,) = server.row(server_sql.NOTIFICATION_QUEUE)
     if usage > FULL_NOTIFICATION_QUEUE:
-        yield warn(
-            "notifications",
-            f"the queue of notifications is {usage:.0%} full",
-            "A listening session has a transaction that does not end: find it in pg_stat_activity, and end it",
-        )
+        what = f"the queue of notifications is {usage:.0%} full"
+        advice = "A listening session has a transaction that does not end: find it in pg_stat_activity, and end it"
+        yield warn("notifications", what, advice)

@@ -8,7 +8,6 @@ from rowcall.base.text import span
 from rowcall.cli.doctor import queue_checks, server_sql
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
-from rowcall.cli.doctor.queue_facts import read_facts
 from rowcall.cli.doctor.server_connection import ServerConnection
 from rowcall.cli.target import Target
 from rowcall.drivers.plan_runner import run
@@ -34,7 +33,7 @@ def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
         yield "privileges", lambda: _privileges(server)
         yield "autovacuum", lambda: _autovacuum(server, prefix)
         yield "dead rows", lambda: _dead_rows(server, prefix)
-        yield "workers", lambda: queue_checks.check_queue(read_facts(server.rows), target)
+        yield "workers", lambda: queue_checks.check_queue(server.rows, target)
 
 
 def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
@@ -114,11 +113,8 @@ def _transactions(server: ServerConnection) -> Iterator[Finding]:
             f"End it where it began, or run: select pg_terminate_backend({pid})",
         )
     for gid, owner, seconds in server.rows(server_sql.PREPARED_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN):
-        yield warn(
-            "horizon",
-            f"the prepared transaction {gid!r} of {owner} is {span(seconds)} old: rows that died since then stay",
-            "Finish it: commit prepared, or rollback prepared",
-        )
+        what = f"the prepared transaction {gid!r} of {owner} is {span(seconds)} old: rows that died since then stay"
+        yield warn("horizon", what, "Finish it: commit prepared, or rollback prepared")
 
 
 def _replicas(server: ServerConnection) -> Iterator[Finding]:
@@ -130,11 +126,8 @@ def _replicas(server: ServerConnection) -> Iterator[Finding]:
             "Check its standby" if active else f"If it is no longer needed: select pg_drop_replication_slot('{slot}')",
         )
     for standby, age in server.rows(server_sql.STANDBYS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
-        yield warn(
-            "horizon",
-            f"a query on the standby {standby} holds back vacuum by {age:,} transactions (hot_standby_feedback)",
-            "End the long query there",
-        )
+        what = f"a query on the standby {standby} holds back vacuum by {age:,} transactions (hot_standby_feedback)"
+        yield warn("horizon", what, "End the long query there")
 
 
 def _locks(server: ServerConnection, prefix: str) -> Iterator[Finding]:

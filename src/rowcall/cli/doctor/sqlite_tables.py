@@ -7,12 +7,10 @@ import sqlite3
 from collections.abc import Iterator
 
 from rowcall.cli.doctor import queue_checks
-from rowcall.cli.doctor.finding import Finding, Level, ok, problem, warn
+from rowcall.cli.doctor.finding import Finding, Level, ok, problem, unavailable, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
-from rowcall.cli.doctor.queue_facts import read_facts
 from rowcall.cli.doctor.schema_version import open_read_only, version_in
 from rowcall.cli.target import Target
-from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
 from rowcall.store.schema import TABLES
@@ -27,9 +25,7 @@ def check_tables(path: str, prefix: str, target: Target) -> Iterator[Finding]:
             raw.execute("select count(*) from sqlite_master").fetchone()
             yield from _checks(raw, path, prefix, target)
     except sqlite3.Error as error:
-        said = explained(error, path)
-        what, advice = (said.problem, said.advice) if isinstance(said, StoreUnavailable) else (str(said), "")
-        yield problem("database", what, advice or "The other checks were skipped")
+        yield unavailable("database", explained(error, path))
 
 
 def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> Iterator[Finding]:
@@ -44,7 +40,7 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> 
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
-        yield from queue_checks.check_queue(read_facts(lambda sql: raw.execute(render(sql, prefix)).fetchall()), target)
+        yield from queue_checks.check_queue(lambda sql: raw.execute(render(sql, prefix)).fetchall(), target)
 
 
 def _integrity(raw: sqlite3.Connection) -> Finding:
@@ -63,11 +59,9 @@ def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> Finding:
     said = ", ".join(f"{count} in {prefix}{table}" for table, count in orphans.items() if count)
     if not said:
         return ok("foreign keys", "no row refers to a missing row")
-    return problem(
-        "foreign keys",
-        f"rows refer to missing jobs: {said}",
-        "Jobs were deleted without `pragma foreign_keys = on`; delete these rows (pragma foreign_key_check)",
-    )
+    what = f"rows refer to missing jobs: {said}"
+    advice = "Jobs were deleted without `pragma foreign_keys = on`; delete these rows (pragma foreign_key_check)"
+    return problem("foreign keys", what, advice)
 
 
 def _journal(raw: sqlite3.Connection) -> Finding:
@@ -82,11 +76,9 @@ def _vacuum(raw: sqlite3.Connection) -> Finding:
     if raw.execute("pragma auto_vacuum").fetchone()[0] == 2:
         return ok("vacuum", "space of deleted jobs returns to the disk (incremental)")
     free, pages = (raw.execute(f"pragma {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
-    return warn(
-        "vacuum",
-        f"auto_vacuum is not incremental, so the file never shrinks ({free} of {pages} pages are free)",
-        "Stop every process that uses the file, then run: sqlite3 FILE 'pragma auto_vacuum = incremental; vacuum'",
-    )
+    what = f"auto_vacuum is not incremental, so the file never shrinks ({free} of {pages} pages are free)"
+    advice = "Stop every process that uses the file, then run: sqlite3 FILE 'pragma auto_vacuum = incremental; vacuum'"
+    return warn("vacuum", what, advice)
 
 
 def _wal(path: str) -> Finding:
@@ -105,11 +97,8 @@ def _lock(path: str) -> Finding:
     if not holders:
         return ok("write lock", "free")
     said = ", ".join(str(pid) for pid in holders)
-    return warn(
-        "write lock",
-        f"held by process {said}",
-        "If the same process keeps it, end its transaction or the process",
-    )
+    what = f"held by process {said}"
+    return warn("write lock", what, "If the same process keeps it, end its transaction or the process")
 
 
 def _schema(raw: sqlite3.Connection, prefix: str, target: Target) -> Finding:
