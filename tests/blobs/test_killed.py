@@ -11,7 +11,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.blobs import collect_blobs
 from tests.blobs.support import TEXT, Shelves, referred
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 pytestmark = pytest.mark.crash
 
@@ -63,7 +63,7 @@ store.delete(digest, 86400)
 
 
 def kill_itself(url: str, program: str) -> None:
-    with PythonProcess("-c", PROGRAM + program, url, cwd=str(ROOT)) as process:
+    with ForkedProcess("-c", PROGRAM + program, url, cwd=str(ROOT)) as process:
         assert process.wait() == -signal.SIGKILL, process.output
 
 

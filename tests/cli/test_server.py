@@ -22,7 +22,7 @@ from rowcall.domain.config import shown
 from rowcall.testing.postgres_database import database_of, with_database
 from tests.cli.conftest import APP, Run
 from tests.pgbouncer import PgBouncer
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 Tell = Callable[..., Any]
 
@@ -145,7 +145,7 @@ def test_no_command_prints_the_password(run: Run, app: Path, folder: Path, postg
     said = [run(*command, "--url", url, *form).output for command in commands for form in ([], ["--json"])]
     with (
         closing(jobs),
-        PythonProcess("-m", "rowcall", "work", "app:jobs", "--log-level=debug", cwd=str(folder)) as work,
+        ForkedProcess("-m", "rowcall", "work", "app:jobs", "--log-level=debug", cwd=str(folder)) as work,
     ):
         eventually(jobs.workers)
         said += [run("doctor", "app:jobs").output, run("workers", "app:jobs", "--json").output]
@@ -159,7 +159,7 @@ def test_no_command_prints_the_password(run: Run, app: Path, folder: Path, postg
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_work(server_queue: Rowcall, folder: Path, processes: str) -> None:
     arguments = ("-m", "rowcall", "work", "app:jobs", f"--processes={processes}")
-    with PythonProcess(*arguments, cwd=str(folder)) as process:
+    with ForkedProcess(*arguments, cwd=str(folder)) as process:
         eventually(lambda: len(server_queue.workers()) == int(processes))
         job = server_queue.enqueue("hello", {"name": "Ann"})
         assert eventually(lambda: server_queue.get(job.id).result) == "hello Ann"
@@ -176,7 +176,7 @@ def test_commands_work_behind_a_pooler(
     url = pgbouncer.url(database_of(postgres_url))
     app.write_text(APP.replace("sqlite:///queue.db", url))
     assert "created the tables" in run("migrate", "--url", url).stdout
-    with Rowcall(url) as jobs, PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+    with Rowcall(url) as jobs, ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         job = jobs.enqueue("hello", {"name": "Ann"})
         assert eventually(lambda: jobs.get(job.id).result) == "hello Ann"
         for command in ("stats", "jobs", "workers", "doctor"):
@@ -198,7 +198,7 @@ def test_work_says_at_once_that_the_server_is_not_there(run: Run, app: Path, mor
 def test_a_worker_that_was_killed_here_is_gone(run: Run, server_queue: Rowcall, folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     job = server_queue.enqueue("endless")
-    with PythonProcess("-m", "rowcall", "work", "slow:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "slow:jobs", cwd=str(folder)) as process:
         eventually(lambda: server_queue.get(job.id).status == "running")
         [worker] = json.loads(run("workers", "app:jobs", "--json").stdout)["workers"]
         assert (worker["state"], worker["pid"]) == ("alive", process.pid)

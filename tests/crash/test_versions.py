@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -48,7 +48,7 @@ def test_every_job_runs_where_it_fits(url: str, tmp_path: Path) -> None:
 
         def start(code: str) -> PythonProcess:
             words = ("-m", "rowcall", "work", f"{code}_code:jobs", "--concurrency", "2")
-            return stack.enter_context(PythonProcess(*words, cwd=str(tmp_path)))
+            return stack.enter_context(ForkedProcess(*words, cwd=str(tmp_path)))
 
         def wait_for(finished: int) -> None:
             eventually(

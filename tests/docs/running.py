@@ -22,7 +22,7 @@ from rowcall.cli.main import main
 from tests.docs.databases import PageDatabase
 from tests.docs.pages import Block, Command
 from tests.observe.scraping import free_ports
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 METRICS_PORT = "9464"
 _PROCESSES = re.compile(r"--processes (\d+)")
@@ -105,7 +105,7 @@ def compiled(block: Block) -> CodeType:
 def work_for_a_moment(words: list[str], folder: Path, database: PageDatabase) -> None:
     """Start a worker, wait until it is registered, and ask it to stop."""
     processes = int(found[1]) if (found := _PROCESSES.search(" ".join(words))) else 1
-    with PythonProcess("-m", "rowcall", *words, cwd=str(folder)) as process, database.open() as jobs:
+    with ForkedProcess("-m", "rowcall", *words, cwd=str(folder)) as process, database.open() as jobs:
         eventually(lambda: len(jobs.workers()) == processes or not process.alive, message=f"the workers of {words}")
         process.send(signal.SIGTERM)
         assert process.wait() == 0, process.output

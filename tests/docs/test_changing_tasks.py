@@ -10,7 +10,7 @@ import pytest
 from rowcall import Job, Rowcall, Status
 from tests.docs.databases import File, OnServer, PageDatabase
 from tests.docs.pages import DOCS, blocks
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, PythonProcess, eventually
 
 pytestmark = pytest.mark.no_tables
 
@@ -42,7 +42,7 @@ def start_worker(tmp_path: Path) -> Iterator[Start]:
     started: list[PythonProcess] = []
 
     def start(module: str) -> PythonProcess:
-        started.append(PythonProcess("-m", "rowcall", "work", f"{module}:jobs", cwd=str(tmp_path)))
+        started.append(ForkedProcess("-m", "rowcall", "work", f"{module}:jobs", cwd=str(tmp_path)))
         return started[-1]
 
     yield start

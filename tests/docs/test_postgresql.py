@@ -16,7 +16,7 @@ from rowcall.domain.config import DEFAULT_POOL_SIZE
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_programs import Account, find_programs
 from tests.docs.pages import DOCS, README, blocks, read, section
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, PythonProcess, eventually
 
 pytestmark = pytest.mark.no_tables
 
@@ -47,7 +47,7 @@ def test_the_example_of_the_readme_with_only_the_url_changed(tmp_path: Path, pos
         assert script.wait() == 0, script.output
         assert script.output == "sent 'Order confirmed' to a@example.com\n"
     assert list(tmp_path.glob("app.db*")) == []
-    with Rowcall(postgres_url) as jobs, PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(tmp_path)) as worker:
+    with Rowcall(postgres_url) as jobs, ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(tmp_path)) as worker:
         job = jobs.enqueue("send_email", {"to": "b@example.com", "subject": "News"})
         assert eventually(lambda: jobs.get(job.id).result) == "sent 'News' to b@example.com"
         worker.send(signal.SIGTERM)
@@ -134,7 +134,7 @@ def test_running_jobs_of_a_dump_are_recovered_after_a_restore(private_postgres: 
     shop, copy = private_postgres.create_database("shop"), private_postgres.create_database("copy")
     (tmp_path / "app.py").write_text(ENDLESS.format(url=shop))
     arguments = ("-m", "rowcall", "work", "app:jobs", "--lease=1")
-    with Rowcall(shop) as jobs, PythonProcess(*arguments, cwd=str(tmp_path)) as worker:
+    with Rowcall(shop) as jobs, ForkedProcess(*arguments, cwd=str(tmp_path)) as worker:
         running = jobs.enqueue("endless")
         eventually(lambda: jobs.get(running.id).status == "running")
         [by_hand] = [jobs.enqueue("count", queue="hand")]

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from rowcall import Backoff, Cancel, Context, Fail, Retention, Retry, Snooze
 from tests.observe.scene import DAY, HOUR, Scene, failing, mishap
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 KILLER = """
 import os
@@ -305,7 +305,7 @@ def outlives_its_lease(scene: Scene) -> Iterator[None]:
 @mishap("failed", attempts=1, code="WORKER:LOST")
 def kills_its_worker(scene: Scene) -> Iterator[None]:
     scene.enqueue("kills_its_worker", max_attempts=1)
-    with PythonProcess("-c", KILLER.format(url=scene.url), cwd=str(scene.folder)) as process:
+    with ForkedProcess("-c", KILLER.format(url=scene.url), cwd=str(scene.folder)) as process:
         assert process.wait() == 9
     yield
 

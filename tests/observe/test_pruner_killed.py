@@ -11,7 +11,7 @@ import pytest
 from rowcall import Rowcall
 from tests.observe.machine import check_no_orphans
 from tests.observe.places import Place, PostgresPlace, SqlitePlace
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -79,7 +79,7 @@ def test_pruners_that_are_killed_leave_no_orphan_and_take_nothing_that_stays(pla
         assert len(stay) == YOUNG + len(waiting)
 
         pruners = [
-            PythonProcess("-m", "tests.observe.pruner", place.url, str(KILLS_OF_EACH), str(seed))
+            ForkedProcess("-m", "tests.observe.pruner", place.url, str(KILLS_OF_EACH), str(seed))
             for seed in range(PRUNERS)
         ]
         try:

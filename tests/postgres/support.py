@@ -12,7 +12,7 @@ from typing import Any, cast
 import psycopg
 
 from rowcall import Rowcall
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from tests.worker.support import FINISHED, ROOT, MovedClock, Place, process_state
 
@@ -47,7 +47,7 @@ class Site(Place):
         options = {**self._options, **cast(dict[str, object], settings.pop("options", {}))}
         url = str(settings.pop("url", self.url))
         given = json.dumps({"options": options, "settings": settings})
-        return PythonProcess("-m", "tests.postgres.program", url, str(self.folder), given, cwd=str(ROOT), env=env)
+        return ForkedProcess("-m", "tests.postgres.program", url, str(self.folder), given, cwd=str(ROOT), env=env)
 
     def stop(self, process: PythonProcess) -> None:
         """SIGSTOP, but not inside a transaction: what that has locked stays so until the server ends it."""

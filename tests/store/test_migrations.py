@@ -13,7 +13,7 @@ from rowcall.store.schema import TABLES
 from rowcall.store.sqlite import dialect
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 ROUNDS = 10
 # what two newer steps say is the oldest code that suits them, and whether this code does
@@ -209,7 +209,7 @@ def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_we
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:
         jobs.enqueue("task")
-    with PythonProcess("-m", "tests.store.later_tables", f"sqlite:///{path}") as process:
+    with ForkedProcess("-m", "tests.store.later_tables", f"sqlite:///{path}") as process:
         assert process.wait() == -signal.SIGKILL
     with Rowcall(path) as jobs:
         assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
@@ -222,7 +222,7 @@ def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_we
 @pytest.mark.concurrency
 def test_two_processes_that_migrate_at_once(tmp_path: Path) -> None:
     arguments = ("-c", MIGRATE_AT_EACH_SIGNAL, str(tmp_path), str(ROUNDS))
-    with PythonProcess(*arguments) as first, PythonProcess(*arguments) as second:
+    with ForkedProcess(*arguments) as first, ForkedProcess(*arguments) as second:
         for turn in range(ROUNDS):
             for process in (first, second):
                 process.wait_for(f"ready {turn};")

@@ -13,7 +13,7 @@ from psycopg import IsolationLevel
 from rowcall import Backoff, Job, Rowcall
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess
 from rowcall.wake.waiter import Wakeup
 from rowcall.worker.loop import buffer_size, postgres_waiter
 from rowcall.worker.upkeep import recovery
@@ -82,7 +82,7 @@ def by_aenqueue(idle: Idle) -> None:
 
 
 def by_another_process(idle: Idle) -> None:
-    with PythonProcess("-c", ENQUEUE_IN_A_PROCESS, idle.url) as process:
+    with ForkedProcess("-c", ENQUEUE_IN_A_PROCESS, idle.url) as process:
         assert process.wait() == 0, process.output
 
 

@@ -15,7 +15,7 @@ import pytest
 from rowcall import Backoff, Context, Job, Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.testing import eventually
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.wake import file_watch
 from rowcall.wake.file_watch import InotifyWatch
 from tests.worker.support import Place, ended
@@ -61,7 +61,7 @@ def by_plain_sql(place: Place) -> None:
 
 
 def by_another_process(place: Place) -> None:
-    with PythonProcess("-c", INSERT_IN_A_PROCESS, str(place.database), PLAIN_SQL) as process:
+    with ForkedProcess("-c", INSERT_IN_A_PROCESS, str(place.database), PLAIN_SQL) as process:
         assert process.wait() == 0
 
 
@@ -222,7 +222,7 @@ def test_a_locked_database_is_borne(place: Place, jobs: Rowcall) -> None:
     with place.worker(busy_timeout=0.1, lease=600) as process:
         for number in range(1, 3):
             place.wait_for_line(f"start x{number}")
-            with PythonProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
+            with ForkedProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
                 holder.wait_for("held")
                 place.open(f"x{number}")
                 process.wait_for("out of reach")
@@ -242,7 +242,7 @@ def test_a_signal_during_a_lock_loses_nothing(place: Place, jobs: Rowcall) -> No
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
     with place.worker(busy_timeout=0.1, grace=600) as process:
         place.wait_for_line("start x")
-        with PythonProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
+        with ForkedProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
             holder.wait_for("held")
             place.open("x")
             process.wait_for("out of reach")

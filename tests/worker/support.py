@@ -17,7 +17,7 @@ from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Appetite, claim_by_hand
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.registrar import Identity
@@ -105,7 +105,7 @@ class Place:
         eventually(stopped_in_a_good_moment)
 
     def start_worker(self, **settings: object) -> PythonProcess:
-        return PythonProcess("-m", "tests.worker.program", str(self.folder), json.dumps(settings), cwd=str(ROOT))
+        return ForkedProcess("-m", "tests.worker.program", str(self.folder), json.dumps(settings), cwd=str(ROOT))
 
 
 def ended(jobs: Rowcall, job: Job) -> Job:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
+import gc
+import importlib.abc
+import importlib.util
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from types import ModuleType, TracebackType
+from typing import Protocol, cast
 
 from rowcall.testing.waiting import eventually
 
@@ -16,6 +27,10 @@ PATIENCE_SECONDS = 30.0
 MOST_OUTPUT_BYTES = 16 * 1024 * 1024
 
 STOPPING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+
+# imported once, for all programs that a fork server starts
+PRELOADED = ("rowcall", "rowcall.cli.main", "psycopg_pool", "rowcall.testing.conformance.program")
+REQUEST_BYTES = 64 * 1024
 
 
 def default_signals() -> Callable[[], None] | None:
@@ -32,6 +47,16 @@ def default_signals() -> Callable[[], None] | None:
     return restore if ignored else None
 
 
+class Started(Protocol):
+    """What is used of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+
+
 class PythonProcess:
     """A Python program in a separate process; its output is kept in a file, so that it never blocks on a pipe.
 
@@ -42,12 +67,15 @@ class PythonProcess:
 
     def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._process = subprocess.Popen(
+        self._process = self._start(arguments, None if env is None else dict(env), cwd)
+
+    def _start(self, arguments: tuple[str, ...], env: dict[str, str] | None, cwd: str | None) -> Started:
+        return subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            env=None if env is None else dict(env),
+            env=env,
             cwd=cwd,
             preexec_fn=default_signals(),
         )
@@ -101,3 +129,167 @@ class PythonProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class ForkedProcess(PythonProcess):
+    """A `PythonProcess` that starts quickly: a fork of a process which has imported Rowcall already.
+
+    Takes `-m module` or `-c code`, and no options of the interpreter. For programs that import Rowcall anyway, and do
+    not depend on what else is imported.
+    """
+
+    def _start(self, arguments: tuple[str, ...], env: dict[str, str] | None, cwd: str | None) -> Started:
+        return _fork_server(os.getpid()).start(arguments, env, cwd, self._output.fileno())
+
+
+class _ForkServer:
+    """Forks processes, one per request, and reports how each ended. It ends with this process, and they with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "rowcall.testing.process"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                preexec_fn=default_signals(),
+            )
+        atexit.register(self._close)
+
+    def start(self, arguments: tuple[str, ...], env: dict[str, str] | None, cwd: str | None, output: int) -> _Forked:
+        reports, theirs = socket.socketpair()
+        request = {"arguments": arguments, "env": env or dict(os.environ), "cwd": cwd or os.getcwd()}
+        data = json.dumps(request).encode() + b"\n"
+        with reports, self._lock:
+            with theirs:
+                sent = socket.send_fds(self._requests, [data], [output, theirs.fileno()])
+            self._requests.sendall(data[sent:])
+            return _Forked(reports)  # returns when the server has read the request
+
+    def _close(self) -> None:
+        self._requests.close()
+        self._process.wait()
+
+
+@functools.cache
+def _fork_server(owner_pid: int) -> _ForkServer:
+    return _ForkServer()
+
+
+class _Forked:
+    """A forked process, as `subprocess.Popen` would show it. The server reports its id, then its exit code."""
+
+    def __init__(self, reports: socket.socket) -> None:
+        self._reports = reports.makefile("r")
+        self._returncode: int | None = None
+        self.pid = int(self._reports.readline())
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self._returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._returncode is None:
+            if not select.select([self._reports], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            with self._reports:
+                self._returncode = int(self._reports.readline())
+        return self._returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def _serve() -> list[str]:
+    """Fork until the owner is gone. Return in each forked process, with the arguments it has to run."""
+    for module in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    gc.freeze()
+    requests = socket.socket(fileno=os.dup(0))
+    wake_up, woken = socket.socketpair()
+    woken.setblocking(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    children: dict[int, socket.socket] = {}
+    while True:
+        ready = select.select([requests, wake_up], [], [])[0]
+        if wake_up in ready:
+            wake_up.recv(4096)
+            for pid in list(children):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    _report(children.pop(pid), os.waitstatus_to_exitcode(status))
+        if requests not in ready:
+            continue
+        request, handed, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 2)
+        while request and not request.endswith(b"\n"):
+            request += requests.recv(REQUEST_BYTES)
+        if not request:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+            sys.exit()
+        output, reports = handed[0], socket.socket(fileno=handed[1])
+        pid = os.fork()
+        if pid:
+            os.close(output)
+            children[pid] = reports
+            with contextlib.suppress(OSError):
+                reports.sendall(f"{pid}\n".encode())
+            continue
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for descriptor in (requests, wake_up, woken, reports, *children.values()):
+            descriptor.close()
+        return _become(json.loads(request), output)
+
+
+def _report(reports: socket.socket, exit_code: int) -> None:
+    with reports, contextlib.suppress(OSError):
+        reports.sendall(f"{exit_code}\n".encode())
+
+
+def _become(request: dict[str, object], output: int) -> list[str]:
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.environ.clear()
+    os.environ.update(cast(dict[str, str], request["env"]))
+    os.chdir(cast(str, request["cwd"]))
+    return cast(list[str], request["arguments"])
+
+
+def _run(arguments: list[str]) -> None:
+    """Run as the interpreter would with these arguments."""
+    sys.orig_argv = [sys.executable, *arguments]
+    option, program, *rest = arguments
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    if option == "-c":
+        sys.argv, sys.path[0] = ["-c", *rest], ""
+        exec(compile(program, "<string>", "exec"), main.__dict__)
+        return
+    assert option == "-m", f"a forked process takes -m or -c first, got {option}"
+    sys.path[0] = os.getcwd()
+    importlib.invalidate_caches()
+    spec = importlib.util.find_spec(program)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{program}.__main__")
+    assert spec is not None, f"no module named {program}"
+    assert spec.origin is not None
+    assert isinstance(spec.loader, importlib.abc.InspectLoader)
+    code = spec.loader.get_code(spec.name)
+    assert code is not None
+    sys.argv = [spec.origin, *rest]
+    main.__dict__.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
+    exec(code, main.__dict__)
+
+
+if __name__ == "__main__":
+    _run(_serve())

@@ -13,7 +13,7 @@ import pytest
 
 from rowcall import Rowcall
 from tests.cli.conftest import Run
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, PythonProcess, eventually
 
 SMALL = """
 import sys
@@ -38,7 +38,7 @@ def talk(ctx: Context) -> None:
 
 
 def test_it_runs_jobs_until_a_signal(queue: Rowcall, folder: Path) -> None:
-    with PythonProcess("-m", "rowcall", "work", "app:jobs", "--queues=default=2,mail", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "app:jobs", "--queues=default=2,mail", cwd=str(folder)) as process:
         job = queue.enqueue("hello", {"name": "Ann"})
         eventually(lambda: queue.get(job.id).status == "succeeded")
         assert queue.get(job.id).result == "hello Ann"
@@ -67,7 +67,7 @@ def test_it_stops_on_a_signal_that_was_ignored_when_it_was_started(
 
 
 def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
-    with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         process.wait_for("working on")
         process.send(signal.SIGINT)
         assert process.wait() == 0
@@ -80,7 +80,7 @@ def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
 def test_lines_about_a_job_name_it_and_their_time_is_utc(queue: Rowcall, folder: Path) -> None:
     (folder / "talking.py").write_text(TALKING)
     env = {**os.environ, "TZ": "Pacific/Kiritimati"}
-    with PythonProcess("-m", "rowcall", "work", "talking:jobs", cwd=str(folder), env=env) as process:
+    with ForkedProcess("-m", "rowcall", "work", "talking:jobs", cwd=str(folder), env=env) as process:
         job = queue.enqueue("talk", max_attempts=1)
         eventually(lambda: queue.get(job.id).status == "failed")
         process.send(signal.SIGTERM)
@@ -99,7 +99,7 @@ def test_lines_about_a_job_name_it_and_their_time_is_utc(queue: Rowcall, folder:
 
 def test_quiet_at_a_higher_log_level(queue: Rowcall, folder: Path) -> None:
     arguments = ("-m", "rowcall", "work", "app:jobs", "--log-level=error")
-    with PythonProcess(*arguments, cwd=str(folder)) as process:
+    with ForkedProcess(*arguments, cwd=str(folder)) as process:
         eventually(queue.workers)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_said_at_once(
 
 def test_an_app_without_tasks_is_warned_of(folder: Path) -> None:
     (folder / "idle.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///idle.db')\n")
-    with PythonProcess("-m", "rowcall", "work", "idle:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "idle:jobs", cwd=str(folder)) as process:
         process.wait_for("idle:jobs declares no task")
         with Rowcall(folder / "idle.db") as jobs:
             eventually(jobs.workers)

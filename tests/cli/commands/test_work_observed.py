@@ -14,7 +14,7 @@ import pytest
 from rowcall import Rowcall
 from tests.cli.conftest import Run
 from tests.observe.scraping import free_ports, is_served, scrape, value
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 TALKING = """
 import logging, warnings
@@ -46,7 +46,7 @@ def output_of(queue: Rowcall, folder: Path, *words: str) -> list[str]:
     """What a worker says that runs `talk` once."""
     (folder / "talking.py").write_text(TALKING)
     (folder / "set_up.py").write_text(SET_UP)
-    with PythonProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:
         job = queue.enqueue("talk", max_attempts=1)
         eventually(lambda: queue.get(job.id).status == "failed")
         process.send(signal.SIGTERM)
@@ -84,7 +84,7 @@ def test_an_app_that_set_up_logging_has_its_way_unless_a_format_is_asked_for(que
 def test_each_of_several_processes_has_its_own_metrics_port(queue: Rowcall, folder: Path) -> None:
     port = free_ports(2)
     words = ["app:jobs", "--processes=2", f"--metrics-port={port}", "--concurrency=3"]
-    with PythonProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:
         eventually(lambda: len(queue.workers()) == 2)
         for number in range(10):
             queue.enqueue("hello", {"name": f"Ann {number}"})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rowcall import Rowcall
 from tests.cli.conftest import Run
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 SLOW = """
 import threading
@@ -39,7 +39,7 @@ def test_no_workers_is_said_with_the_command_that_starts_one(run: Run, queue: Ro
 def test_a_worker_that_was_killed_is_gone(run: Run, queue: Rowcall, folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     job = queue.enqueue("endless")
-    with PythonProcess("-m", "rowcall", "work", "slow:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "slow:jobs", cwd=str(folder)) as process:
         eventually(lambda: queue.get(job.id).status == "running")
         assert run("jobs", "app:jobs").stdout.rstrip().endswith(f"on {queue.get(job.id).worker}")
         process.kill()

@@ -21,7 +21,7 @@ from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
 from tests.cli.conftest import Examine
 from tests.cli.doctor.standby import await_feedback, standby_of
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_jobs_that_fit_no_worker(examine: Examine, server_queue: Rowcall) -> Non
 def test_workers_that_died_or_say_nothing(
     examine: Examine, server_queue: Rowcall, raw: psycopg.Connection, folder: Path
 ) -> None:
-    with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         [worker] = eventually(server_queue.workers)
         process.send(signal.SIGKILL)
         process.wait()

@@ -14,7 +14,7 @@ from rowcall import Rowcall, SchemaMismatch
 from rowcall.store.postgres.schema import NEWEST_VERSION
 from tests.store.postgres.databases import migrated
 from tests.store.postgres.product import JOBS_A_ROUND, LATER_VERSION, later_product
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, PythonProcess, eventually
 
 pytestmark = pytest.mark.no_tables
 
@@ -120,7 +120,7 @@ class Deploy:
         )
 
     def start(self, version: str, command: str) -> PythonProcess:
-        process = PythonProcess("-m", "tests.store.postgres.product", version, self._url, command)
+        process = ForkedProcess("-m", "tests.store.postgres.product", version, self._url, command)
         self.processes.append(self._running.enter_context(process))
         return process
 

@@ -16,7 +16,7 @@ from rowcall.store.postgres import dialect
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.postgres.words import NAMES
 from tests.store.later_tables import ADD_COLUMN, ADD_INDEX, FILL_COLUMN, later
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 pytestmark = pytest.mark.no_tables
 
@@ -224,7 +224,7 @@ def test_a_later_step_that_fails_leaves_the_tables_as_they_were(postgres_url: st
 def test_a_process_that_is_killed_while_it_migrates_leaves_the_tables_as_they_were(postgres_url: str) -> None:
     with Rowcall(postgres_url) as jobs:
         jobs.enqueue("task")
-    with PythonProcess("-m", "tests.store.later_tables", postgres_url) as process:
+    with ForkedProcess("-m", "tests.store.later_tables", postgres_url) as process:
         assert process.wait() == -signal.SIGKILL
     with Rowcall(postgres_url) as jobs:
         assert jobs.migrate() == (NEWEST_VERSION, NEWEST_VERSION)
@@ -260,7 +260,7 @@ def test_many_processes_that_migrate_at_once(postgres_url: str) -> None:
         for turn in range(ROUNDS):
             gate.execute("select pg_advisory_lock(%s)", [turn])
         arguments = ("-c", MIGRATE_AT_EACH_SIGNAL, postgres_url, str(ROUNDS))
-        processes = [PythonProcess(*arguments) for _ in range(PROCESSES)]
+        processes = [ForkedProcess(*arguments) for _ in range(PROCESSES)]
         try:
             for turn in range(ROUNDS):
                 eventually(lambda turn=turn: all_have("ready", turn), within=60)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from rowcall.base.clock import Clock
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 
 PROGRAM = "rowcall.testing.conformance.program"
 
@@ -88,6 +88,6 @@ def start_program(store: Store, tmp_path: Path) -> Iterator[StartProgram]:
     with ExitStack() as started:
 
         def start(*arguments: str) -> PythonProcess:
-            return started.enter_context(PythonProcess("-m", PROGRAM, store.url, str(tmp_path / "notes"), *arguments))
+            return started.enter_context(ForkedProcess("-m", PROGRAM, store.url, str(tmp_path / "notes"), *arguments))
 
         yield start
