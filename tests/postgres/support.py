@@ -14,7 +14,7 @@ import psycopg
 from rowcall import Rowcall
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
-from tests.worker.support import FINISHED, ROOT, MovedClock, Place, process_state
+from tests.worker.support import FINISHED, ROOT, MovedClock, Place
 
 Row = tuple[Any, ...]
 ATTEMPTS = "select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"
@@ -54,7 +54,7 @@ class Site(Place):
 
         def stopped_in_a_good_moment() -> bool:
             process.send(signal.SIGSTOP)
-            eventually(lambda: process_state(process.pid) == "T")
+            eventually(lambda: process.is_stopped)
             if not ask(self.url, IN_TRANSACTION):
                 return True
             process.send(signal.SIGCONT)

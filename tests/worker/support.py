@@ -92,7 +92,7 @@ class Place:
 
         def stopped_in_a_good_moment() -> bool:
             process.send(signal.SIGSTOP)
-            eventually(lambda: process_state(process.pid) == "T")
+            eventually(lambda: process.is_stopped)
             with closing(sqlite3.connect(self.database, timeout=0, isolation_level=None)) as connection:
                 try:
                     connection.execute("begin immediate")
@@ -155,12 +155,6 @@ def some_beats(jobs: Rowcall, count: int = 5) -> None:
     before = {worker.name: worker.beat for worker in jobs.workers()}
     assert before
     eventually(lambda: all(w.beat >= before[w.name] + count for w in jobs.workers() if w.name in before))
-
-
-def process_state(pid: int) -> str:
-    """One letter, as the kernel has it: R runs, S sleeps, T is stopped."""
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def plain_rows(path: Path, sql: str) -> list[tuple[object, ...]]:

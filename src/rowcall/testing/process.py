@@ -47,6 +47,12 @@ def default_signals() -> Callable[[], None] | None:
     return restore if ignored else None
 
 
+def process_state(pid: int) -> str:
+    """Return the kernel's letter: R runs, S sleeps, T is stopped."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 class Started(Protocol):
     """What is used of `subprocess.Popen`."""
 
@@ -103,6 +109,11 @@ class PythonProcess:
         """Wait until it has printed a text."""
         eventually(lambda: text in self.output or not self.alive, within=within, message=f"{text!r} in the output")
         assert text in self.output, f"it ended with {self.returncode} before it printed {text!r}:\n{self.output}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether SIGSTOP has taken effect."""
+        return process_state(self.pid) == "T"
 
     def send(self, number: signal.Signals) -> None:
         if self.alive:

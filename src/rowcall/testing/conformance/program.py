@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
 
 LONGEST_HOLD_SECONDS = 60.0
+SHORTEST_STOP_SECONDS = 0.5
 
 
 class Declaration(NamedTuple):
@@ -72,8 +74,11 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         def stop() -> None:
             if ctx.job.attempt == 1:
                 threading.Event().wait(0.1)  # so that the worker has settled what ended, and is in no transaction
+                before = time.monotonic()
                 os.kill(os.getpid(), signal.SIGSTOP)
-                threading.Event().wait(0.1)  # it takes a moment
+                # the signal takes a moment. The handler ends at once when the worker is resumed, before its heartbeat
+                while time.monotonic() - before < SHORTEST_STOP_SECONDS:
+                    pass
 
         noted(ctx, stop)
 

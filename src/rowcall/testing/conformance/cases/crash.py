@@ -141,7 +141,7 @@ class TestCrash:
                 real.enqueue("stopping", priority=1)
                 for _ in range(200):  # quick ones before it, for a buffer of some size
                     real.enqueue("quick", priority=2)
-            os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            eventually(lambda: sleeper.is_stopped, message="the stop")
             if real.list(status="running", type="narrow").jobs and self._can_write(real):
                 return True
             gate.touch()
