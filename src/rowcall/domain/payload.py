@@ -24,6 +24,9 @@ SHORTEST_TOO_DEEP = 2 * MOST_NESTED  # each level has two brackets
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
+UNKNOWN_TASK_CODE = "INVALID_INPUT:UNKNOWN_TASK"
+UNFIT_CODES = (MISMATCH_CODE, UNKNOWN_TASK_CODE)
+"""The codes of jobs that no worker could run."""
 _RESERVED = f"an object with the key {BLOB_KEY}, which marks a reference to a large payload; use another name"
 _NOT_FINITE = "NaN or infinity, which is not JSON; use None or a string"
 _WITH_NUL = "a string with a NUL character, which databases refuse; remove it"

@@ -17,7 +17,7 @@ from rowcall.domain.outcome import (
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import UNFIT_CODES
 from rowcall.store.rendering import literals
 
 
@@ -114,6 +114,7 @@ TABLES = {
   started_at moment not null
   beat number not null default 0
   beat_at moment not null
+  tasks text
 """,
     # The status of a tagged job is kept with its tags, so that a page of both is found by one index.
     "job_tag": """
@@ -290,7 +291,7 @@ select 9000000000000000000, id, attempt,
 from <job> where claimed_at is not null
 """
 
-_ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, MISMATCH_CODE))
+_ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
 
 # a retry may have come later than the end of the wait: the last of the edges says when that was
 _TIMELINE = f"""

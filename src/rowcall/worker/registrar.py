@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from typing import NamedTuple
 
+import msgspec
+
 from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.config import VERSION
@@ -65,6 +67,7 @@ class Registrar:
         self._settings = settings
         self.lease = Lease(settings.lease_seconds, core.clock)
         self.current = Identity("", None)
+        self._registered_tasks = 0
 
     @property
     def name(self) -> str:
@@ -83,6 +86,7 @@ class Registrar:
             lease_ms=round(settings.lease_seconds * 1000),
             lock_path=file.path if file is not None else None,
             served=settings.served,
+            tasks=self.task_names(),
         )
         registered_at = core.clock.monotonic()
         try:
@@ -94,6 +98,17 @@ class Registrar:
         self.close()
         self.current = Identity(name, file)
         self.lease.renew(registered_at)
+
+    def task_names(self) -> str:
+        """Return the names of the tasks as they are registered."""
+        names = list(self._core.tasks)
+        self._registered_tasks = len(names)
+        return msgspec.json.encode(names).decode()
+
+    @property
+    def any_new_task(self) -> bool:
+        """Whether a task was declared since the last registration."""
+        return len(self._core.tasks) != self._registered_tasks
 
     def retire(self, handlers: RunningHandlers) -> bool:
         """Remove the registration of a worker that ends. Return false if `keep` must be called.

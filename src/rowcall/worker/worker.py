@@ -222,6 +222,7 @@ class Worker:
         loop = self._loop
         try:
             if until_idle:  # jobs of lost workers are due, too
+                loop.mismatches.unknown = None
                 recovery = Recovery(self._core, self._registrar, mismatches=loop.mismatches)
                 recovery.check()
                 recovery.held_jobs.check_all()

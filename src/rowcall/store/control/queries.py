@@ -13,7 +13,7 @@ from rowcall.domain.outcome import (
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import UNFIT_CODES
 from rowcall.store.columns import job_from_row
 from rowcall.store.rendering import literals
 from rowcall.store.statement import Ids, Int, Json, Ms, Now, Query, Row, Text, always_notify, number_from_row
@@ -92,7 +92,7 @@ def paused_from_row(row: Row) -> Paused:
 
 REASON = """(select detail from <event> as event
           where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
-_CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, MISMATCH_CODE))
+_CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
 
 # cancelling running jobs. The first returns the jobs that had no request before
 REQUEST_CANCEL = Query(

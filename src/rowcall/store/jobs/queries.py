@@ -201,6 +201,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     lock_path: str | None
     served: str | None = None
     """The names of its queues as a JSON array, or None for all."""
+    tasks: str | None = None
+    """The names of the tasks that it knows as a JSON array, or None if it may know any."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -368,6 +370,23 @@ OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
 UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
 EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int))
 FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), touched_from_row)
+# queue, task, how many milliseconds a job must have been due, how many jobs to look at, and the detail of the error
+FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), touched_from_row)
+# null if a worker may know any task
+TASKS_OF_WORKERS = Query(
+    "tasks_of_workers",
+    (),
+    lambda row: cast("str | None", row[0]),
+    text="select tasks from <worker> where concurrency > 0",
+)
+TASKS_BY_HAND = Query(
+    "tasks_by_hand",
+    (),
+    text_from_row,
+    text="""
+        select distinct <text_of:type> from <job> <indexed:job_leased>
+        where status = <running> and lease_until is not null""",
+)
 
 # settle
 SETTLE_PACKED = Query("settle_packed", (Now, Json), only=_FILE)
@@ -412,6 +431,7 @@ REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Tex
 SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
 # a heartbeat of a worker that has stopped; no row if it is gone, or owns jobs that must be recovered
 SERVE_NOTHING = Query("serve_nothing", (Now, Text))
+SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <text:2> where name = <text:1>")
 REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
 REMOVE_IDLE_WORKER = Query(  # unless it owns jobs; returns a row if it is gone now
     "remove_idle_worker",

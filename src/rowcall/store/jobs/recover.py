@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from rowcall.domain.outcome import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Books
@@ -20,6 +22,9 @@ from rowcall.store.jobs.queries import (
     RUNNING_OF,
     SERVE_NOTHING,
     SET_SERVED,
+    SET_TASKS,
+    TASKS_BY_HAND,
+    TASKS_OF_WORKERS,
     Owned,
     Registration,
 )
@@ -30,6 +35,8 @@ from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest batch in each slot
+
+_names = msgspec.json.Decoder(list[str])
 
 
 class Recovery(NamedTuple):
@@ -80,6 +87,17 @@ def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan
     )
     if worker.served is not None:
         yield from dialect.ask(SET_SERVED, worker.name, worker.served)
+    if worker.tasks is not None:
+        yield from dialect.ask(SET_TASKS, worker.name, worker.tasks)
+
+
+def known_tasks(dialect: Dialect) -> Plan[set[str] | None]:
+    """Return the tasks that live workers know, or that are claimed by hand now. None if a worker may know any."""
+    of_workers = yield from dialect.ask(TASKS_OF_WORKERS)
+    by_hand = yield from dialect.ask(TASKS_BY_HAND)
+    if None in of_workers:
+        return None
+    return set(by_hand).union(*(_names.decode(tasks) for tasks in of_workers if tasks is not None))
 
 
 def retire(

@@ -11,14 +11,14 @@ from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import Transition
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Books, broken, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve_ended
 from rowcall.store.flows.enqueue import insert_each
-from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS
+from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
 from rowcall.store.jobs.cancel_requests import cancel_requests, heed
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
@@ -26,6 +26,7 @@ from rowcall.store.jobs.queries import (
     COMPLETE,
     EXISTING,
     FAIL_MISMATCHED,
+    FAIL_UNKNOWN,
     HEARTBEAT,
     IN_USE,
     LIVE,
@@ -41,6 +42,8 @@ from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
+
+FAILED_AT_ONCE = 500
 
 
 class Then(msgspec.Struct, frozen=True):
@@ -332,9 +335,19 @@ def follow(
 def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
     """Fail those of the jobs that still wait and whose time is over; return how many."""
     failed = yield from dialect.ask(FAIL_MISMATCHED, now_ms, job_ids)
+    return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
+
+
+def fail_unknown(dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None) -> Plan[int]:
+    """Fail those of the first jobs of a task that have been due for `due_ms`; return how many."""
+    failed = yield from dialect.ask(FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
+    return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
+
+
+def _follow_refused(dialect: Dialect, failed: Sequence[Touched], code: str, now_ms: int | None) -> Plan[int]:
     yield from retag(dialect, [job.id for job in failed])
     if failed:
-        tallies = broken(failed, target(Status.PENDING, Move.REFUSE), MISMATCH_CODE)
+        tallies = broken(failed, target(Status.PENDING, Move.REFUSE), code)
         yield from dialect.ask(TALLY, now_ms, tallies)
         (in_use,) = yield from dialect.ask(IN_USE)
         concerned = in_use._replace(slots=False)  # they do not run

@@ -6,7 +6,7 @@ A clock in a condition stands in a subquery: bare, it would be read for each row
 from __future__ import annotations
 
 from rowcall.domain.outcome import EXPIRED_CODE
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
 
@@ -228,6 +228,19 @@ fail_mismatched = f"""
         select id from <job>
         where id = any ($2::text::bigint[]) and {_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
         order by id for update skip locked))
+      returning id, queue, type, attempt)
+    select id, queue::text, type::text, attempt from failed"""
+fail_unknown = f"""
+    with failed as (
+      update <job> as job set status = <to:refuse>, lease = <next:job.lease>, finished_at = moment.now,
+        error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text
+      from (select <now> as now) as moment
+      where id = any (array(
+        select id from (
+          select id, greatest(run_at, created_at) as due_at from <job>
+          where {_READY} and queue = $2::text and type = $3::text
+          order by priority desc, {_TURN} limit $5::int for update skip locked) as first
+        where due_at <= (select <now>) - $4::bigint * interval '1 millisecond'))
       returning id, queue, type, attempt)
     select id, queue::text, type::text, attempt from failed"""
 

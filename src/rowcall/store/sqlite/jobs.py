@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.outcome import EXPIRED_CODE
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.sqlite.words import LARGEST, given
 
@@ -143,6 +143,15 @@ fail_mismatched = f"""
       error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
     where id in (select value from json_each($2)) and status = <pending> and +held = 'mismatch'
       and coalesce(held_until, run_at) <= <now>
+    returning id, queue, type, attempt"""
+fail_unknown = f"""
+    update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
+      error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6
+    where id in (
+      select id from (
+        select id, max(run_at, created_at) as due_at from {_READY} and queue = $2 and type = $3
+        order by priority desc, coalesce(turn, id), id limit $5)
+      where due_at <= <now> - $4)
     returning id, queue, type, attempt"""
 
 changes = "select changes()"

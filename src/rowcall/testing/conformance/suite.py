@@ -51,7 +51,7 @@ from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHan
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
-from rowcall.testing.conformance.cases.mismatches import TestMismatches  # noqa: E402
+from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
 from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
@@ -169,6 +169,7 @@ __all__ = [
     "TestTransaction",
     "TestTransactionCrash",
     "TestTurns",
+    "TestUnknownTasks",
     "clock",
     "jobs",
     "new_migrated_store",

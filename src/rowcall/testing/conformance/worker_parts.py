@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from rowcall import Rowcall
@@ -23,7 +24,9 @@ LEASE_SECONDS = 15.0
 class StoreWorker:
     """What a worker process does to the store, step by step. It dies by being left alone."""
 
-    def __init__(self, jobs: Rowcall, name: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self, jobs: Rowcall, name: str, *, lease_seconds: float = LEASE_SECONDS, tasks: list[str] | None = None
+    ) -> None:
         self._jobs = jobs
         self.name = name
         registration = Registration(
@@ -35,6 +38,7 @@ class StoreWorker:
             version="0",
             lease_ms=round(lease_seconds * 1000),
             lock_path=None,
+            tasks=None if tasks is None else json.dumps(tasks),
         )
         queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
 

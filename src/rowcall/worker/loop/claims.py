@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from rowcall.context import logger
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Appetite, Taken
-from rowcall.store.jobs.queries import Ready, Work
+from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt
@@ -16,6 +15,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.room import Room
 from rowcall.worker.registrar import Registrar
+from rowcall.worker.upkeep.mismatches import UnknownTasks
 
 OFFERS_AT_ONCE = 500
 
@@ -31,8 +31,8 @@ class Claims:
     completion: Completion
     room: Room
     waker: Waker
+    unknown: UnknownTasks
     _turn: int = 0
-    _unknown_tasks: set[str] = field(default_factory=set)
     _offers: Sequence[int] = ()
     _asked_offers: Sequence[int] = ()
     _passed_over: Sequence[int] = ()
@@ -86,18 +86,6 @@ class Claims:
             return Attempt(ready, task, identity, now_ms, clock, completion, tracing, buffered, lease)
 
         return attempt_at
-
-    def warn_of_unknown(self, work: Work) -> None:
-        for queue, task in work.ready:
-            if task in self.queue.tasks or task in self._unknown_tasks:
-                continue
-            if self.queues is None or queue in self.queues:
-                self._unknown_tasks.add(task)
-                logger.warning(
-                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
-                    queue,
-                    task,
-                )
 
     # offers
 

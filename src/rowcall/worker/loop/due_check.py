@@ -46,7 +46,7 @@ class Checks:
             for queue in wanted
             for task in wanted[queue]
         )
-        self.claims.warn_of_unknown(work)
+        self.claims.unknown.note(work)
 
     def check_after_commit(self) -> None:
         """Another connection has committed something, most often the app for its own reasons: check that cheaply."""
@@ -56,14 +56,14 @@ class Checks:
             self.waiter.note_wakeup(useful=self.known.maybe_any)
             return
         self.waiter.note_wakeup(useful=False)
-        self.known.note_check(
-            Work(
-                peek.now_ms,
-                peek.due_at_ms,
-                peek.expires_at_ms,
-                registered=True,
-                ready=[],
-                wake_at_ms=peek.wake_at_ms,
-                edges_unsure=peek.edges_unsure,
-            )
+        work = Work(
+            peek.now_ms,
+            peek.due_at_ms,
+            peek.expires_at_ms,
+            registered=True,
+            ready=[],
+            wake_at_ms=peek.wake_at_ms,
+            edges_unsure=peek.edges_unsure,
         )
+        self.known.note_check(work)
+        self.claims.unknown.note(work)

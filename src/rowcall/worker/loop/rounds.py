@@ -26,7 +26,7 @@ from rowcall.worker.loop.start_marks import StartMarks
 from rowcall.worker.loop.waiting import Waiting
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
-from rowcall.worker.upkeep.mismatches import Mismatches
+from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
 
 
 class Loop:
@@ -50,11 +50,12 @@ class Loop:
         self._room = room = Room(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
         self._settler = settler = Settler(queue, dispatcher, connection, meter)
-        self._claims = claims = Claims(queue, settings.queues, dispatcher, registrar, completion, room, waker)
+        unknown = UnknownTasks(queue, settings)
+        self._claims = claims = Claims(queue, settings.queues, dispatcher, registrar, completion, room, waker, unknown)
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self._start_marks = StartMarks(queue, dispatcher, connection)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
-        self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer)
+        self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
         self._waiting = Waiting(queue.clock, dispatcher, room, known, settler, checks, waiter, waker, self.mismatches)
         dispatcher.identify(registrar.current)
@@ -207,7 +208,7 @@ class Loop:
             self._waiter.note_wakeup(useful=False)
         self._waiting.is_notified = False
         if appetite.wants_any:
-            self._claims.warn_of_unknown(taken.work)
+            self._claims.unknown.note(taken.work)
 
     def _note(self, appetite: Appetite, taken: Taken) -> None:
         """Remember what the round has found."""

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, SET_TASKS
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 
@@ -42,5 +42,7 @@ class Heartbeat:
             return
         if registered:
             self._registrar.lease.renew(sent_at)
+            if self._registrar.any_new_task:
+                connection.write(self._core.dialect.ask(SET_TASKS, worker, self._registrar.task_names()))
         else:
             self._lost()

@@ -1,24 +1,28 @@
-"""Finds jobs whose arguments did not fit another worker, and that fit this one."""
+"""Finds jobs whose arguments did not fit another worker, and that fit this one; and jobs of unknown tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from rowcall.base.text import span
 from rowcall.context import logger
 from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
+from rowcall.domain.job import is_paused
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.queries import EXTEND_MISMATCHED, MISMATCHED, Mismatch
-from rowcall.store.jobs.settle import fail_overdue
+from rowcall.store.jobs.queries import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
+from rowcall.store.jobs.recover import known_tasks
+from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
 SHORTEST_EXTENSION_SECONDS = 60.0
+UNKNOWN_PAUSE_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 
 
@@ -29,12 +33,18 @@ class Mismatches:
     """
 
     def __init__(
-        self, core: Queue, settings: Settings, refused: set[int], offer: Callable[[Sequence[int]], None]
+        self,
+        core: Queue,
+        settings: Settings,
+        refused: set[int],
+        offer: Callable[[Sequence[int]], None],
+        unknown: UnknownTasks | None = None,
     ) -> None:
         self._core = core
         self._queues = settings.queues
         self._refused = refused
         self._offer = offer
+        self.unknown = unknown
         self._seen_refused: set[int] = set()
         self._next_at = 0.0
         self.expected = False
@@ -47,6 +57,8 @@ class Mismatches:
         if began_at < self._next_at:
             return
         self._check(stopping)
+        if self.unknown is not None:
+            self.unknown.check(stopping)
         now = monotonic()
         self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
 
@@ -103,6 +115,70 @@ class Mismatches:
         except Exception:  # raised by a class of the app: an attempt reports it
             return True
         return True
+
+
+class UnknownTasks:
+    """Jobs of tasks that this worker does not know: other workers may, and no job is claimed to find out.
+
+    They fail when this worker has seen for `mismatch_grace` that no live worker knows their task.
+    """
+
+    def __init__(self, core: Queue, settings: Settings) -> None:
+        self._core = core
+        self._queues = settings.queues
+        self._seen: set[tuple[str, str]] = set()
+        self._warned: set[str] = set()
+        self._since: dict[str, float] = {}
+        self._check_at = 0.0
+
+    def note(self, work: Work) -> None:
+        """Called by the loop with what it has read."""
+        self._seen = self._unknown_in(work)
+        for queue, task in self._seen:
+            if task not in self._warned:
+                self._warned.add(task)
+                logger.warning(
+                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
+                    queue,
+                    task,
+                )
+
+    def _unknown_in(self, work: Work) -> set[tuple[str, str]]:
+        return {
+            (queue, task)
+            for queue, task in work.ready
+            if task not in self._core.tasks
+            and (self._queues is None or queue in self._queues)
+            and not is_paused(queue, task, work.paused)
+        }
+
+    def check(self, stopping: Stopping = never) -> None:
+        """Check once, unless the last check was a moment ago. Runs no statement if all tasks are known."""
+        core, now = self._core, self._core.clock.monotonic()
+        if not self._seen:
+            self._since = {}
+        if not self._seen or now < self._check_at:
+            return
+        self._check_at = now + UNKNOWN_PAUSE_SECONDS
+        known = core.run(Read(known_tasks(core.dialect)))
+        unknown = {task for _, task in self._seen if known is not None and task not in known}
+        self._since = {task: self._since.get(task, now) for task in unknown}
+        grace_seconds = max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
+        if any(now - since >= grace_seconds for since in self._since.values()):
+            (work,) = core.run(Read(core.dialect.ask(FIND_WORK, core.now_ms(), "")))
+            for queue, task in self._unknown_in(work):
+                if now - self._since.get(task, now) >= grace_seconds:
+                    self._fail(queue, task, grace_seconds, stopping)
+
+    def _fail(self, queue: str, task: str, seconds: float, stopping: Stopping) -> None:
+        core, total, failed = self._core, 0, FAILED_AT_ONCE
+        detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
+        while failed == FAILED_AT_ONCE and not stopping():
+            plan = partial(fail_unknown, core.dialect, queue, task, round(seconds * 1000), detail, core.now_ms())
+            failed = core.run(Write(plan))
+            total += failed
+        if total:
+            logger.error("failed %d jobs in queue %r: %s", total, queue, detail)
 
 
 def _pages(ids: Sequence[int]) -> list[Sequence[int]]:

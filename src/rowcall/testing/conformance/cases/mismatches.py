@@ -8,11 +8,18 @@ from collections.abc import Callable
 
 import pytest
 
-from rowcall import Backoff, Context, JobFailed, Limit, Rowcall, Status
+from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.operations.steps import Read
+from rowcall.store.jobs.queries import FIND_WORK
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
+from rowcall.worker.settings import settings
+from rowcall.worker.upkeep import mismatches
+from rowcall.worker.upkeep.mismatches import UnknownTasks
 
 CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 
@@ -345,3 +352,131 @@ class TestMismatches:
             job_id = live.refused()
             go_on.set()
             eventually(lambda: live.new.get(job_id).status is Status.SUCCEEDED)
+
+
+class TestUnknownTasks:
+    """Jobs of a task that no worker knows wait for `mismatch_grace`, and then fail."""
+
+    CODE = "INVALID_INPUT:UNKNOWN_TASK"
+
+    @pytest.fixture
+    def jobs(self, open_queue: OpenQueue, clock: FakeClock) -> Rowcall:
+        return open_queue(clock=clock)
+
+    @pytest.fixture
+    def check(self, jobs: Rowcall) -> Callable[[], None]:
+        """What a worker does every few seconds."""
+        queue, unknown = queue_of(jobs), UnknownTasks(queue_of(jobs), settings())
+
+        def check() -> None:
+            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+            unknown.note(work)
+            unknown.check()
+
+        return check
+
+    def status(self, jobs: Rowcall, *made: Job) -> list[str]:
+        return [str(jobs.get(job.id).status) for job in made]
+
+    def test_they_fail_when_they_have_waited_for_the_grace(
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]
+    ) -> None:
+        jobs.task(name="known")(lambda: None)
+        due = [jobs.enqueue("stranger", tags=["odd"]) for _ in range(3)]
+        blocked = jobs.enqueue("known", after=[due[0]])
+        clock.advance(10_000)  # a worker that has just started fails nothing
+        check()
+        later, known = jobs.enqueue("stranger", delay=300), jobs.enqueue("known")
+        paused = jobs.enqueue("stranger", queue="paused")
+        jobs.pause("paused")
+        clock.advance(599)
+        new = jobs.enqueue("stranger")
+        jobs.drain()
+        check()
+        assert self.status(jobs, *due, later, new) == ["pending"] * 5
+        clock.advance(6)
+        check()
+        assert self.status(jobs, *due, blocked) == ["failed"] * 4
+        assert self.status(jobs, later, new, paused, known) == ["pending"] * 3 + ["succeeded"]
+        failed = jobs.get(due[0].id)
+        assert (failed.error_code, failed.attempt, failed.finished_at) == (self.CODE, 0, clock.now())
+        assert "no worker has known the task 'stranger' for 10 min" in (failed.error_detail or "")
+        assert [event.event for event in jobs.timeline(failed.id)] == ["ENQUEUED", "FAILED"]
+        assert [job.id for job in jobs.list(tag="odd", status="failed").jobs] == [job.id for job in reversed(due)]
+        assert (self.CODE, 3) in [(group.error_code, group.count) for group in jobs.top_errors()]
+        assert jobs.stats().by_status["failed"] == 4
+
+    def test_a_retried_one_waits_again(self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]) -> None:
+        job = jobs.enqueue("stranger")
+        check()
+        clock.advance(600)
+        check()
+        assert self.status(jobs, job) == ["failed"]
+        jobs.retry(job.id)
+        for seconds in (10, 580):
+            clock.advance(seconds)
+            check()
+            assert self.status(jobs, job) == ["pending"]
+        jobs.task(name="stranger")(lambda: None)
+        assert jobs.drain().succeeded == 1
+
+    @pytest.mark.parametrize("known_by", ["worker", "hand"])
+    def test_the_time_begins_again_while_a_live_worker_knows_the_task(
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None], store: Store, known_by: str
+    ) -> None:
+        first, job = jobs.enqueue("stranger"), jobs.enqueue("stranger")
+        check()
+        clock.advance(500)
+        if known_by == "worker":
+            StoreWorker(jobs, "other", tasks=["x", "stranger"])
+        else:
+            jobs.dequeue("other", queues=["default"])
+        check()
+        clock.advance(200)
+        check()
+        assert jobs.get(job.id).status is Status.PENDING
+        if known_by == "worker":
+            store.execute("delete from rowcall_worker")
+        else:
+            jobs.complete(jobs.get(first.id))
+        for _ in range(2):
+            clock.advance(300)
+            check()
+            assert jobs.get(job.id).status is Status.PENDING
+        clock.advance(300)
+        check()
+        assert jobs.get(job.id).status is Status.FAILED
+
+    def test_many_fail_in_batches(self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]) -> None:
+        with jobs.transaction():
+            for _ in range(1200):
+                jobs.enqueue("stranger")
+        check()
+        clock.advance(600)
+        check()
+        assert jobs.stats().by_status == {**jobs.stats().by_status, "failed": 1200, "pending": 0}
+
+    @pytest.mark.concurrency
+    def test_a_worker_fails_them_and_a_drain_does_not(
+        self, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mismatches, "SHORTEST_EXTENSION_SECONDS", 0.1)
+        monkeypatch.setattr(mismatches, "UNKNOWN_PAUSE_SECONDS", 0.05)
+        jobs, other = open_queue(mismatch_grace=0.1), open_queue(mismatch_grace=0.1)
+        known = threading.Event()
+
+        @other.task(name="stranger")
+        def stranger() -> None:
+            assert known.wait(30)
+
+        job = jobs.enqueue("stranger")
+        with other.worker(concurrency=1), jobs.worker():
+            eventually(lambda: jobs.get(job.id).status is Status.RUNNING)
+            waiting, late = jobs.enqueue("stranger"), jobs.enqueue("missing")
+            eventually(lambda: jobs.get(late.id).status is Status.FAILED)
+            assert jobs.get(waiting.id).status is Status.PENDING
+            assert jobs.get(late.id).error_code == self.CODE
+            known.set()
+            jobs.result(waiting, timeout=30)
+        assert jobs.enqueue("missing").id
+        assert jobs.drain().total == 0
