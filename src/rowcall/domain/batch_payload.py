@@ -16,11 +16,12 @@ from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.payload import (
     Arguments,
+    Field,
     Hint,
-    decode_custom,
     decoder_of,
     encode_custom,
     explain,
+    field_of,
     hints_of,
     parameters_of,
     positional,
@@ -29,8 +30,6 @@ from rowcall.domain.payload import (
 ITEM = "item"
 _WANTED = "needs a function with one parameter, a list of items, such as `def index(items: list[Document])`"
 _LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
-
-Field = tuple[str, object] | tuple[str, object, object]
 
 
 class ItemArguments(Arguments):
@@ -58,7 +57,7 @@ class ItemArguments(Arguments):
         if BLOB_KEY in self._if_missing:
             raise InvalidOption(f"task {task!r}", f"no field can have the name {BLOB_KEY}, which is reserved")
         self._defaults = any(len(field) == 3 for field in fields or ())
-        self._decoder = _whole_decoder(task, kind) if fields is None else decoder_of(task, fields)
+        self._decoder = decoder_of(task, fields, kind)
         self._positional = positional(self._names)
 
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
@@ -149,13 +148,4 @@ def _field(kind: type, name: str, *, required: bool) -> Field:
     origin = typing.get_origin(annotation)
     if origin in (typing.Required, typing.NotRequired):  # __required_keys__ is wrong if annotations are strings
         annotation, required = typing.get_args(annotation)[0], origin is typing.Required
-    if required:
-        return name, annotation
-    return name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
-
-
-def _whole_decoder(task: str, kind: object) -> msgspec.json.Decoder[msgspec.Struct]:
-    try:
-        return msgspec.json.Decoder(kind, dec_hook=decode_custom)
-    except (TypeError, NameError, RuntimeError) as error:
-        raise InvalidOption(f"task {task!r}", f"an annotation has no JSON form: {error}") from error
+    return field_of(name, annotation, required=required)

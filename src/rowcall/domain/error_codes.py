@@ -12,67 +12,64 @@ from http import HTTPStatus
 
 from rowcall.base.text import CODE_LENGTH
 
-BY_TYPE: dict[str, str] = {
-    "builtins.TimeoutError": "TIMEOUT:OPERATION",  # also of asyncio, socket and concurrent.futures
-    "multiprocessing.context.TimeoutError": "TIMEOUT:OPERATION",
-    "subprocess.TimeoutExpired": "TIMEOUT:SUBPROCESS",
-    "httpx.TimeoutException": "TIMEOUT:UPSTREAM_API",
-    "requests.exceptions.Timeout": "TIMEOUT:UPSTREAM_API",
-    "requests.exceptions.ConnectTimeout": "TIMEOUT:UPSTREAM_API",  # its first base is ConnectionError
-    "urllib3.exceptions.TimeoutError": "TIMEOUT:UPSTREAM_API",
-    "psycopg_pool.PoolTimeout": "TIMEOUT:DB_POOL",
-    "sqlalchemy.exc.TimeoutError": "TIMEOUT:DB_POOL",
-    "builtins.ConnectionError": "DEPENDENCY:CONNECTION",
-    "httpx.NetworkError": "DEPENDENCY:CONNECTION",
-    "httpx.ProxyError": "DEPENDENCY:CONNECTION",
-    "requests.exceptions.ConnectionError": "DEPENDENCY:CONNECTION",
-    "urllib3.exceptions.NewConnectionError": "DEPENDENCY:CONNECTION",
-    "urllib3.exceptions.ProxyError": "DEPENDENCY:CONNECTION",
-    "builtins.ConnectionRefusedError": "DEPENDENCY:CONNECTION_REFUSED",
-    "builtins.ConnectionResetError": "DEPENDENCY:CONNECTION_RESET",
-    "builtins.ConnectionAbortedError": "DEPENDENCY:CONNECTION_RESET",
-    "builtins.BrokenPipeError": "DEPENDENCY:CONNECTION_RESET",
-    "socket.gaierror": "DEPENDENCY:DNS",
-    "urllib3.exceptions.NameResolutionError": "DEPENDENCY:DNS",
-    "ssl.SSLError": "DEPENDENCY:TLS",
-    "requests.exceptions.SSLError": "DEPENDENCY:TLS",
-    "urllib3.exceptions.SSLError": "DEPENDENCY:TLS",
-    "http.client.HTTPException": "DEPENDENCY:PROTOCOL",
-    "httpx.ProtocolError": "DEPENDENCY:PROTOCOL",
-    "requests.exceptions.ChunkedEncodingError": "DEPENDENCY:PROTOCOL",
-    "urllib3.exceptions.ProtocolError": "DEPENDENCY:PROTOCOL",
-    "rowcall.DataRefused": "DEPENDENCY:DB_REFUSED",
-    "rowcall.BlobMissing": "PAYLOAD:BLOB_MISSING",
-    "rowcall.BlobDamaged": "PAYLOAD:BLOB_DAMAGED",
-    "pydantic_core._pydantic_core.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
-    "msgspec.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
-    "django.core.exceptions.ValidationError": "INVALID_INPUT:SCHEMA_MISMATCH",
-    "json.decoder.JSONDecodeError": "INVALID_INPUT:NOT_JSON",
-    "builtins.MemoryError": "RESOURCE:OUT_OF_MEMORY",
-    "builtins.AssertionError": "INTERNAL:ASSERTION_FAILED",
-    # raised by programs, without an errno
-    "builtins.FileNotFoundError": "OS:ENOENT",
-    "builtins.FileExistsError": "OS:EEXIST",
-    "builtins.IsADirectoryError": "OS:EISDIR",
-    "builtins.NotADirectoryError": "OS:ENOTDIR",
-}
 
-BY_ERRNO: dict[str, str] = {
-    "ENOSPC": "RESOURCE:DISK_FULL",
-    "EDQUOT": "RESOURCE:DISK_FULL",
-    "ENOMEM": "RESOURCE:OUT_OF_MEMORY",
-    "EMFILE": "RESOURCE:TOO_MANY_FILES",
-    "ENFILE": "RESOURCE:TOO_MANY_FILES",
-    "ETIMEDOUT": "TIMEOUT:OPERATION",
-    "ECONNREFUSED": "DEPENDENCY:CONNECTION_REFUSED",
-    "ECONNRESET": "DEPENDENCY:CONNECTION_RESET",
-    "ECONNABORTED": "DEPENDENCY:CONNECTION_RESET",
-    "EPIPE": "DEPENDENCY:CONNECTION_RESET",
-    "EHOSTUNREACH": "DEPENDENCY:UNREACHABLE",
-    "EHOSTDOWN": "DEPENDENCY:UNREACHABLE",
-    "ENETUNREACH": "DEPENDENCY:UNREACHABLE",
-    "ENETDOWN": "DEPENDENCY:UNREACHABLE",
-}
+def _by_name(codes: dict[str, str]) -> dict[str, str]:
+    return {name: code for code, names in codes.items() for name in names.split()}
+
+
+# asyncio, socket and concurrent.futures raise the built-in TimeoutError; the first base of ConnectTimeout is
+# ConnectionError; the four codes at the end are for errors that programs raise without an errno
+BY_TYPE = _by_name(
+    {
+        "TIMEOUT:OPERATION": "builtins.TimeoutError multiprocessing.context.TimeoutError",
+        "TIMEOUT:SUBPROCESS": "subprocess.TimeoutExpired",
+        "TIMEOUT:UPSTREAM_API": (
+            "httpx.TimeoutException requests.exceptions.Timeout requests.exceptions.ConnectTimeout "
+            "urllib3.exceptions.TimeoutError"
+        ),
+        "TIMEOUT:DB_POOL": "psycopg_pool.PoolTimeout sqlalchemy.exc.TimeoutError",
+        "DEPENDENCY:CONNECTION": (
+            "builtins.ConnectionError httpx.NetworkError httpx.ProxyError requests.exceptions.ConnectionError "
+            "urllib3.exceptions.NewConnectionError urllib3.exceptions.ProxyError"
+        ),
+        "DEPENDENCY:CONNECTION_REFUSED": "builtins.ConnectionRefusedError",
+        "DEPENDENCY:CONNECTION_RESET": (
+            "builtins.ConnectionResetError builtins.ConnectionAbortedError builtins.BrokenPipeError"
+        ),
+        "DEPENDENCY:DNS": "socket.gaierror urllib3.exceptions.NameResolutionError",
+        "DEPENDENCY:TLS": "ssl.SSLError requests.exceptions.SSLError urllib3.exceptions.SSLError",
+        "DEPENDENCY:PROTOCOL": (
+            "http.client.HTTPException httpx.ProtocolError requests.exceptions.ChunkedEncodingError "
+            "urllib3.exceptions.ProtocolError"
+        ),
+        "DEPENDENCY:DB_REFUSED": "rowcall.DataRefused",
+        "PAYLOAD:BLOB_MISSING": "rowcall.BlobMissing",
+        "PAYLOAD:BLOB_DAMAGED": "rowcall.BlobDamaged",
+        "INVALID_INPUT:SCHEMA_MISMATCH": (
+            "pydantic_core._pydantic_core.ValidationError msgspec.ValidationError "
+            "django.core.exceptions.ValidationError"
+        ),
+        "INVALID_INPUT:NOT_JSON": "json.decoder.JSONDecodeError",
+        "RESOURCE:OUT_OF_MEMORY": "builtins.MemoryError",
+        "INTERNAL:ASSERTION_FAILED": "builtins.AssertionError",
+        "OS:ENOENT": "builtins.FileNotFoundError",
+        "OS:EEXIST": "builtins.FileExistsError",
+        "OS:EISDIR": "builtins.IsADirectoryError",
+        "OS:ENOTDIR": "builtins.NotADirectoryError",
+    }
+)
+
+BY_ERRNO = _by_name(
+    {
+        "RESOURCE:DISK_FULL": "ENOSPC EDQUOT",
+        "RESOURCE:OUT_OF_MEMORY": "ENOMEM",
+        "RESOURCE:TOO_MANY_FILES": "EMFILE ENFILE",
+        "TIMEOUT:OPERATION": "ETIMEDOUT",
+        "DEPENDENCY:CONNECTION_REFUSED": "ECONNREFUSED",
+        "DEPENDENCY:CONNECTION_RESET": "ECONNRESET ECONNABORTED EPIPE",
+        "DEPENDENCY:UNREACHABLE": "EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN",
+    }
+)
 
 BY_SQLITE_CODE: dict[int, str] = {
     5: "DEPENDENCY:DB_LOCKED",  # SQLITE_BUSY
@@ -83,18 +80,17 @@ BY_SQLITE_CODE: dict[int, str] = {
     14: "DEPENDENCY:DB_UNAVAILABLE",  # SQLITE_CANTOPEN
 }
 
-BY_SQLSTATE: dict[str, str] = {
-    "55P03": "DEPENDENCY:DB_LOCKED",
-    "40P01": "DEPENDENCY:DB_DEADLOCK",
-    "40001": "DEPENDENCY:DB_CONFLICT",
-    "57014": "TIMEOUT:DB_QUERY",
-    "53100": "RESOURCE:DISK_FULL",
-    "53200": "RESOURCE:OUT_OF_MEMORY",
-    "53300": "DEPENDENCY:DB_UNAVAILABLE",
-    "57P01": "DEPENDENCY:DB_UNAVAILABLE",
-    "57P02": "DEPENDENCY:DB_UNAVAILABLE",
-    "57P03": "DEPENDENCY:DB_UNAVAILABLE",
-}
+BY_SQLSTATE = _by_name(
+    {
+        "DEPENDENCY:DB_LOCKED": "55P03",
+        "DEPENDENCY:DB_DEADLOCK": "40P01",
+        "DEPENDENCY:DB_CONFLICT": "40001",
+        "TIMEOUT:DB_QUERY": "57014",
+        "RESOURCE:DISK_FULL": "53100",
+        "RESOURCE:OUT_OF_MEMORY": "53200",
+        "DEPENDENCY:DB_UNAVAILABLE": "53300 57P01 57P02 57P03",
+    }
+)
 
 DB_UNAVAILABLE = "DEPENDENCY:DB_UNAVAILABLE"
 _DEEPEST = 8  # errors within errors
@@ -198,11 +194,8 @@ def http_code(status: object) -> str | None:
 
 
 _ASKED: dict[str, Callable[[BaseException], str | None]] = {
-    "builtins.OSError": _errno_code,
-    "builtins.FileNotFoundError": _errno_code,
-    "builtins.FileExistsError": _errno_code,
-    "builtins.IsADirectoryError": _errno_code,
-    "builtins.NotADirectoryError": _errno_code,
+    **{f"builtins.{name}": _errno_code for name in ("OSError", "FileNotFoundError", "FileExistsError")},
+    **{f"builtins.{name}": _errno_code for name in ("IsADirectoryError", "NotADirectoryError")},
     "sqlite3.Error": _sqlite_code,
     "psycopg.OperationalError": _disconnected_code,
     "psycopg.Error": _sqlstate_code,

@@ -41,54 +41,38 @@ class Rule(NamedTuple):
 
 
 S, M = Status, Move
-TABLE: tuple[Rule, ...] = (
-    Rule(None, M.ENQUEUE, S.PENDING),
-    Rule(None, M.POSTPONE, S.SCHEDULED),
-    Rule(None, M.BLOCK, S.BLOCKED),
-    Rule(S.BLOCKED, M.UNBLOCK, S.PENDING),
-    Rule(S.BLOCKED, M.DEFER, S.SCHEDULED),
-    Rule(S.BLOCKED, M.BREAK, S.FAILED),
-    Rule(S.BLOCKED, M.COMPLETE, S.SUCCEEDED),
-    Rule(S.SCHEDULED, M.COMPLETE, S.SUCCEEDED),
-    Rule(S.PENDING, M.COMPLETE, S.SUCCEEDED),
-    Rule(S.RUNNING, M.COMPLETE, S.SUCCEEDED),
-    Rule(S.SCHEDULED, M.STAGE, S.PENDING),
-    Rule(S.PENDING, M.CLAIM, S.RUNNING),
-    Rule(S.RUNNING, M.SUCCEED, S.SUCCEEDED),
-    Rule(S.RUNNING, M.RETRY, S.SCHEDULED),
-    Rule(S.RUNNING, M.SNOOZE, S.SCHEDULED),
-    Rule(S.RUNNING, M.RELEASE, S.PENDING),
-    Rule(S.RUNNING, M.RECOVER, S.PENDING),
-    Rule(S.RUNNING, M.FAIL, S.FAILED),
-    Rule(S.RUNNING, M.LOSE, S.FAILED),
-    Rule(S.PENDING, M.REFUSE, S.FAILED),
-    Rule(S.RUNNING, M.CANCEL, S.CANCELLED),
-    Rule(S.BLOCKED, M.CANCEL, S.CANCELLED),
-    Rule(S.SCHEDULED, M.CANCEL, S.CANCELLED),
-    Rule(S.PENDING, M.CANCEL, S.CANCELLED),
-    Rule(S.BLOCKED, M.EXPIRE, S.CANCELLED),
-    Rule(S.SCHEDULED, M.EXPIRE, S.CANCELLED),
-    Rule(S.PENDING, M.EXPIRE, S.CANCELLED),
-    Rule(S.BLOCKED, M.RESCHEDULE, S.BLOCKED),
-    Rule(S.SCHEDULED, M.RESCHEDULE, S.SCHEDULED),
-    Rule(S.PENDING, M.RESCHEDULE, S.SCHEDULED),
-    Rule(S.SUCCEEDED, M.RERUN, S.PENDING),
-    Rule(S.FAILED, M.RERUN, S.PENDING),
-    Rule(S.CANCELLED, M.RERUN, S.PENDING),
-    Rule(S.FAILED, M.REBLOCK, S.BLOCKED),
-    Rule(S.CANCELLED, M.REBLOCK, S.BLOCKED),
-    Rule(S.BLOCKED, M.DELETE, None),
-    Rule(S.SCHEDULED, M.DELETE, None),
-    Rule(S.PENDING, M.DELETE, None),
-    Rule(S.SUCCEEDED, M.DELETE, None),
-    Rule(S.FAILED, M.DELETE, None),
-    Rule(S.CANCELLED, M.DELETE, None),
+_MOVES: tuple[tuple[tuple[Status | None, ...], Move, Status | None], ...] = (
+    ((None,), M.ENQUEUE, S.PENDING),
+    ((None,), M.POSTPONE, S.SCHEDULED),
+    ((None,), M.BLOCK, S.BLOCKED),
+    ((S.BLOCKED,), M.UNBLOCK, S.PENDING),
+    ((S.BLOCKED,), M.DEFER, S.SCHEDULED),
+    ((S.BLOCKED,), M.BREAK, S.FAILED),
+    ((S.BLOCKED, S.SCHEDULED, S.PENDING, S.RUNNING), M.COMPLETE, S.SUCCEEDED),
+    ((S.SCHEDULED,), M.STAGE, S.PENDING),
+    ((S.PENDING,), M.CLAIM, S.RUNNING),
+    ((S.RUNNING,), M.SUCCEED, S.SUCCEEDED),
+    ((S.RUNNING,), M.RETRY, S.SCHEDULED),
+    ((S.RUNNING,), M.SNOOZE, S.SCHEDULED),
+    ((S.RUNNING,), M.RELEASE, S.PENDING),
+    ((S.RUNNING,), M.RECOVER, S.PENDING),
+    ((S.RUNNING,), M.FAIL, S.FAILED),
+    ((S.RUNNING,), M.LOSE, S.FAILED),
+    ((S.PENDING,), M.REFUSE, S.FAILED),
+    ((S.RUNNING, S.BLOCKED, S.SCHEDULED, S.PENDING), M.CANCEL, S.CANCELLED),
+    ((S.BLOCKED, S.SCHEDULED, S.PENDING), M.EXPIRE, S.CANCELLED),
+    ((S.BLOCKED,), M.RESCHEDULE, S.BLOCKED),
+    ((S.SCHEDULED, S.PENDING), M.RESCHEDULE, S.SCHEDULED),
+    ((S.SUCCEEDED, S.FAILED, S.CANCELLED), M.RERUN, S.PENDING),
+    ((S.FAILED, S.CANCELLED), M.REBLOCK, S.BLOCKED),
+    ((S.BLOCKED, S.SCHEDULED, S.PENDING, S.SUCCEEDED, S.FAILED, S.CANCELLED), M.DELETE, None),
 )
+TABLE = tuple(Rule(source, move, target) for sources, move, target in _MOVES for source in sources)
 _targets = {(rule.source, rule.move): rule.target for rule in TABLE}
 
 
 def sources(move: Move) -> list[Status]:
-    """The states from which a move is allowed."""
+    """Return the states from which a move is allowed."""
     return [rule.source for rule in TABLE if rule.move is move and rule.source is not None]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from rowcall.base.text import decoded
+from rowcall.domain.checks import whole
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.names import name_problem
 from rowcall.domain.value import Value
@@ -44,20 +45,20 @@ class Limit(Value, frozen=True):
             raise InvalidOption("limit", f"its name {problem}")
         if self.by is not None and (not isinstance(self.by, str) or not self.by.isidentifier()):
             raise InvalidOption("limit", f"{self.name!r}: by must be the name of an argument, got {self.by!r}")
-        for option in ("concurrency", "rate"):
-            number = getattr(self, option)
-            if number is not None and not _is_whole(number):
-                raise InvalidOption(
-                    "limit", f"{self.name!r}: {option} must be a whole number from 1 to {MOST}, got {number!r}"
-                )
+        try:
+            for option in ("concurrency", "rate"):
+                if (number := getattr(self, option)) is not None:
+                    whole(1, MOST)(option, number)
+            if self.per is not None:
+                msgspec.structs.force_setattr(self, "per", seconds_of("per", self.per, SHORTEST_PERIOD_SECONDS))
+        except InvalidOption as error:
+            raise InvalidOption("limit", f"{self.name!r}: {error}") from error
         if self.concurrency is None and self.rate is None:
             raise InvalidOption("limit", f"{self.name!r} limits nothing; add concurrency=…, or rate=… and per=…")
         if (self.rate is None) is not (self.per is None):
             raise InvalidOption(
                 "limit", f"{self.name!r}: rate and per must be given together, such as rate=100, per=60"
             )
-        if self.per is not None:
-            msgspec.structs.force_setattr(self, "per", _period(self.name, self.per))
 
     @property
     def numbers(self) -> "Numbers":
@@ -179,17 +180,3 @@ def checked_limits(value: object) -> tuple[Limit, ...]:
     if len(set(names)) < len(names):
         raise InvalidOption("limit", f"must have different names, got {', '.join(map(repr, names))}")
     return tuple(value)
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST
-
-
-def _period(name: str, per: float | timedelta) -> float:
-    try:
-        seconds = seconds_of("per", per)
-    except InvalidOption as error:
-        raise InvalidOption("limit", f"{name!r}: {error}") from error
-    if seconds < SHORTEST_PERIOD_SECONDS:
-        raise InvalidOption("limit", f"{name!r}: per must be at least {SHORTEST_PERIOD_SECONDS} seconds, got {per!r}")
-    return seconds

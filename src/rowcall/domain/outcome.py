@@ -148,10 +148,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
             return _retry_or_fail(tries, policy, chance, error, code, detail, traceback)
         case TimedOut(seconds=seconds):
             detail = f"the handler ran longer than its timeout of {seconds:g} s"
-            late = TimeoutError(detail)
-            if isinstance(policy, Backoff) and policy.gives_up_on(late):
-                return _fail(TIMEOUT_CODE, detail, None)
-            return _retry_or_fail(tries, policy, chance, late, TIMEOUT_CODE, detail, None)
+            return decide(tries, Raised(TimeoutError(detail), TIMEOUT_CODE, detail), policy, chance=chance)
         case Reported(code=code, detail=detail):
             return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
@@ -173,12 +170,7 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
         case Lost():
             return _lose(tries)
         case CancelRequested(reason=reason):
-            return Transition(
-                *_end(Move.CANCEL),
-                "cancelled",
-                error_code=CANCELLED_BY_HAND_CODE,
-                error_detail=reason or None,
-            )
+            return _cancel(CANCELLED_BY_HAND_CODE, reason)
 
 
 def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
@@ -192,12 +184,7 @@ def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
         case Fail(code=code, detail=detail):
             return _fail(code, detail, raised.traceback)
         case Cancel(reason=reason):
-            return Transition(
-                *_end(Move.CANCEL),
-                "cancelled",
-                error_code=CANCELLED_BY_HANDLER_CODE,
-                error_detail=reason or None,
-            )
+            return _cancel(CANCELLED_BY_HANDLER_CODE, reason)
         case _:
             return _fail(raised.code, raised.detail, raised.traceback)
 
@@ -237,6 +224,10 @@ def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: fl
 
 def _fail(code: str, detail: str, traceback: str | None) -> Transition:
     return Transition(*_end(Move.FAIL), "failed", error_code=code, error_detail=detail or None, traceback=traceback)
+
+
+def _cancel(code: str, reason: str | None) -> Transition:
+    return Transition(*_end(Move.CANCEL), "cancelled", error_code=code, error_detail=reason or None)
 
 
 def _lose(tries: Tries) -> Transition:

@@ -17,10 +17,12 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption
 
 T = typing.TypeVar("T")
 Hint = Callable[[str], str]
+Field = tuple[str, object] | tuple[str, object, object]
 
 RAW_KEY = "__raw__"
 MOST_NESTED = 200
 SHORTEST_TOO_DEEP = 2 * MOST_NESTED  # each level has two brackets
+_NOT_ENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
@@ -58,20 +60,15 @@ class Arguments:
         self._hint = hint
         parameters = parameters_of(function)[1 if skip_first else 0 :]
         hints = hints_of(function)
-        fields: list[tuple[str, object] | tuple[str, object, object]] = []
+        fields: list[Field] = []
         for parameter in parameters:
             if parameter.name == BLOB_KEY:
                 raise InvalidOption(f"task {task!r}", f"no argument can have the name {BLOB_KEY}, which is reserved")
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise InvalidOption(
-                    f"task {task!r}",
-                    f"*{parameter.name} has no fixed names to store; declare a list or dict parameter instead",
-                )
+                problem = f"*{parameter.name} has no fixed names to store; declare a list or dict parameter instead"
+                raise InvalidOption(f"task {task!r}", problem)
             annotation = hints.get(parameter.name, typing.Any)
-            if parameter.default is parameter.empty:
-                fields.append((parameter.name, annotation))
-            else:
-                fields.append((parameter.name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007
+            fields.append(field_of(parameter.name, annotation, required=parameter.default is parameter.empty))
         self._positional_only = {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_ONLY}
         self._names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
@@ -88,7 +85,7 @@ class Arguments:
         """Return the JSON value of an argument's default; None if it has no default or it is not JSON."""
         try:
             value: object = msgspec.json.decode(plain_encoder.encode(self._if_missing.get(name)))
-        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        except _NOT_ENCODABLE:
             return None
         return value
 
@@ -102,7 +99,7 @@ class Arguments:
             problem = problem_in(raw, args if by_position else source)
         except msgspec.ValidationError as error:
             raise InvalidArguments(self._task, self.explain(error)) from error
-        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        except _NOT_ENCODABLE as error:
             raise InvalidArguments(self._task, blame(self._bind(args, kwargs), explain(error))) from error
         if problem is not None:
             raise InvalidArguments(self._task, blame(self._bind(args, kwargs), problem))
@@ -155,17 +152,20 @@ class Arguments:
         return bound
 
 
-def decoder_of(
-    task: str, fields: Sequence[tuple[str, object] | tuple[str, object, object]]
-) -> msgspec.json.Decoder[msgspec.Struct]:
-    """Return a decoder of an object that has these fields and no others."""
+def decoder_of(task: str, fields: Sequence[Field] | None, kind: object = None) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Return a decoder of an object that has these fields and no others, or of a `kind` without fixed fields."""
     try:
-        struct = msgspec.defstruct(
-            "Arguments", fields, kw_only=True, forbid_unknown_fields=True, rename=None, weakref=False
-        )
-        return msgspec.json.Decoder(struct, dec_hook=decode_custom)
+        if fields is not None:
+            kind = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        return msgspec.json.Decoder(kind, dec_hook=decode_custom)
     except (TypeError, NameError, RuntimeError) as error:
         raise InvalidOption(f"task {task!r}", f"an annotation has no JSON form: {error}") from error
+
+
+def field_of(name: str, annotation: object, *, required: bool) -> Field:
+    if required:
+        return name, annotation
+    return name, typing.Union[annotation, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
 
 
 def positional(names: Sequence[str]) -> type[msgspec.Struct]:
@@ -188,7 +188,7 @@ def untyped_to_json(task: str, arguments: object) -> str:
     try:
         raw = plain_encoder.encode(arguments)
         problem = problem_in(raw, arguments)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except _NOT_ENCODABLE as error:
         raise InvalidArguments(task, blame(arguments, explain(error))) from error
     if problem is not None:
         raise InvalidArguments(task, blame(arguments, problem))
@@ -269,9 +269,7 @@ def parameters_of(function: Callable[..., object]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError) as error:
-        raise InvalidOption(
-            f"task {getattr(function, '__name__', function)!r}", f"has no signature: {error}"
-        ) from error
+        raise InvalidOption(_named(function), f"has no signature: {error}") from error
 
 
 def hints_of(function: Callable[..., object]) -> dict[str, object]:
@@ -281,10 +279,12 @@ def hints_of(function: Callable[..., object]) -> dict[str, object]:
     try:
         return typing.get_type_hints(target, include_extras=True)
     except (NameError, SyntaxError, TypeError) as error:
-        raise InvalidOption(
-            f"task {getattr(function, '__name__', function)!r}",
-            f"an annotation cannot be resolved: {error}; names in annotations must exist at run time",
-        ) from error
+        problem = f"an annotation cannot be resolved: {error}; names in annotations must exist at run time"
+        raise InvalidOption(_named(function), problem) from error
+
+
+def _named(function: Callable[..., object]) -> str:
+    return f"task {getattr(function, '__name__', function)!r}"
 
 
 def explain(error: BaseException) -> str:
