@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
-from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from rowcall.testing.postgres_database import Databases, database_of
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
 
@@ -59,13 +60,20 @@ def postgres_server_url(pytestconfig: pytest.Config) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server_url: str) -> Iterator[str]:
+def databases(postgres_server_url: str) -> Iterator[Databases]:
+    """Creates and drops databases on the server that all tests share."""
+    with closing(Databases(postgres_server_url)) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="session")
+def postgres_template(databases: Databases) -> Iterator[str]:
     """The name of a database with the tables in it, to be copied."""
-    url = create_database(postgres_server_url)
+    url = databases.create()
     with Rowcall(url) as jobs:
         jobs.migrate()
     yield database_of(url)
-    drop_database(postgres_server_url, database_of(url))
+    databases.drop(database_of(url))
 
 
 @pytest.fixture(scope="session")
@@ -78,13 +86,13 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def postgres_url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
+def postgres_url(request: pytest.FixtureRequest, databases: Databases) -> Iterator[str]:
     """A new database with the tables in it; for tests marked `no_tables`, an empty one."""
     bare = request.node.get_closest_marker("no_tables") is not None
     template = "template0" if bare else request.getfixturevalue("postgres_template")
-    url = create_database(postgres_server_url, template=template)
+    url = databases.create(template=template)
     yield url
-    drop_database(postgres_server_url, database_of(url))
+    databases.drop(database_of(url))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall.testing.conformance.store import Row, Store
 from rowcall.testing.conformance.suite import *  # noqa: F403
-from rowcall.testing.postgres_database import create_database, database_of, drop_database
+from rowcall.testing.postgres_database import Databases, database_of
 
 
 class PostgresStore:
@@ -27,25 +27,25 @@ NewStore = Callable[[], Store]
 
 
 @pytest.fixture
-def new_store(postgres_server_url: str) -> Iterator[NewStore]:
-    with stores(postgres_server_url, "template0") as make:
+def new_store(databases: Databases) -> Iterator[NewStore]:
+    with stores(databases, "template0") as make:
         yield make
 
 
 @pytest.fixture  # type: ignore[no-redef]
-def new_migrated_store(postgres_server_url: str, postgres_template: str) -> Iterator[NewStore]:
-    with stores(postgres_server_url, postgres_template) as make:
+def new_migrated_store(databases: Databases, postgres_template: str) -> Iterator[NewStore]:
+    with stores(databases, postgres_template) as make:
         yield make
 
 
 @contextlib.contextmanager
-def stores(server_url: str, template: str) -> Iterator[NewStore]:
+def stores(databases: Databases, template: str) -> Iterator[NewStore]:
     urls: list[str] = []
 
     def make() -> Store:
-        urls.append(create_database(server_url, template=template))
+        urls.append(databases.create(template=template))
         return PostgresStore(urls[-1])
 
     yield make
     for url in urls:
-        drop_database(server_url, database_of(url))
+        databases.drop(database_of(url))

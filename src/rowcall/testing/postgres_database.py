@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from contextlib import closing
 
 from rowcall.testing.waiting import eventually
 
@@ -37,25 +38,55 @@ def database_of(url: str) -> str:
     return _parts(url)["database"] or ""
 
 
-def create_database(server_url: str, name: str | None = None, *, template: str = "template0") -> str:
-    """Create a database on the server that the URL names, and return its URL.
+class Databases:
+    """Creates and drops databases on the server that a URL names, over one connection."""
 
-    It is empty, or a copy of the database `template`, to which no client may be connected.
-    """
-    name = name or f"rowcall_{uuid.uuid4().hex[:16]}"
-    statement = sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
-    with psycopg.connect(server_url, autocommit=True) as connection:
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._connection: psycopg.Connection | None = None
+
+    def create(self, name: str | None = None, *, template: str = "template0") -> str:
+        """Create a database, and return its URL.
+
+        It is empty, or a copy of the database `template`, to which no client may be connected.
+        """
+        name = name or f"rowcall_{uuid.uuid4().hex[:16]}"
+        statement = sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
+        connection = self._connected()
         if connection.info.server_version >= FILE_COPY_SINCE:
             statement += sql.SQL(" strategy file_copy")
         connection.execute(statement)
-    return with_database(server_url, name)
+        return with_database(self._server_url, name)
+
+    def drop(self, name: str) -> None:
+        """Drop a database, even if clients are connected to it. A missing database is not an error."""
+        self._connected().execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _connected(self) -> psycopg.Connection:
+        try:
+            if self._connection is not None:
+                self._connection.execute("select")
+        except psycopg.OperationalError:  # a test may have cut it off
+            self._connection = None
+        if self._connection is None:
+            self._connection = psycopg.connect(self._server_url, autocommit=True)
+        return self._connection
+
+
+def create_database(server_url: str, name: str | None = None, *, template: str = "template0") -> str:
+    """Create a database on the server that the URL names, and return its URL. See `Databases.create`."""
+    with closing(Databases(server_url)) as databases:
+        return databases.create(name, template=template)
 
 
 def drop_database(server_url: str, name: str) -> None:
-    """Drop a database, even if clients are connected to it. A missing database is not an error."""
-    statement = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(statement)
+    """Drop a database. See `Databases.drop`."""
+    with closing(Databases(server_url)) as databases:
+        databases.drop(name)
 
 
 def terminate_connections(server_url: str, database: str | None = None, *, at_most: int | None = None) -> int:
