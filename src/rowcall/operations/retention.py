@@ -23,7 +23,7 @@ from rowcall.store.counts.queries import (
     SETTINGS,
     Group,
 )
-from rowcall.store.flows.blockers import mend
+from rowcall.store.flows.blockers import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
 from rowcall.store.limits.queries import PRUNE_STARTS
 from rowcall.store.results.queries import PRUNE_WAITERS
@@ -143,7 +143,7 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
         lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),
         lambda: drop_stale(queue.dialect),
-        lambda: mend(queue.dialect, queue.now_ms()),
+        lambda: repair_edges(queue.dialect, queue.now_ms()),
     ]
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):

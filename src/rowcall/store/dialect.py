@@ -69,7 +69,7 @@ class Dialect(Protocol):
         """Whether no other transaction can write before this one has ended."""
 
     def holds_together(self) -> Plan[bool]:
-        """Return whether the statements that follow are one transaction, as far as the database can tell."""
+        """Return whether the statements that follow are one transaction, as far as the database knows."""
 
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run a query of the catalogue and return its rows as values."""
@@ -131,7 +131,7 @@ class Dialect(Protocol):
         """Return a dialect whose statements find the tables whatever the caller's connection is set to."""
 
     def identity(self) -> Statement[Row] | None:
-        """Return a statement that tells which database a connection is connected to; None where that is known."""
+        """Return a statement whose row identifies the database of a connection; None where that is known."""
 
     # inspect
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:

@@ -3,7 +3,7 @@
 Every database has its own words (`sqlite/words.py`, `postgres/words.py`). The states of a job are common to all; they
 come from the table in `rowcall.domain.lifecycle`.
 
-| word | stands for |
+| word | meaning |
 | --- | --- |
 | `<job>`, `<edge>`, … | a table; `<prefix>` is what their names begin with |
 | `<pending>`, `<running>`, … | one state |
@@ -24,8 +24,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
 | `<text_of:column>` | a JSON column as text |
 | `<same:a, b>` | whether both are equal, or both null |
-| `<indexed:job_ready>` | the index to use, where a database must be told |
-| `<for_update>`, `<skip_locked>` | lock the rows; leave out those that another transaction has locked |
+| `<indexed:job_ready>` | the index to use, where a database needs that |
+| `<for_update>`, `<skip_locked>` | lock the rows; skip rows that another transaction has locked |
 | `<rounded:a>`, `<shown:column>` | a number, a time, to be read by people |
 | `(a <covering:b, c>)` | columns of an index that are there to be read from it |
 | `<least:a, b>`, `<greatest:a, b>` | the smaller, the larger of the values |
@@ -75,6 +75,6 @@ def render(template: str, words: Words) -> str:
         return word if isinstance(word, str) else word(found[2])
 
     before = ""
-    while before != template:  # words may stand for templates
+    while before != template:  # words may be templates
         before, template = template, _WORD.sub(fill, template)
     return template

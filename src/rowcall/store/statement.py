@@ -184,7 +184,7 @@ class Packed(Query[R]):
 
 
 class Change(Query[int]):
-    """A plain INSERT, UPDATE or DELETE whose number of changed rows is wanted: `yield from dialect.change(PRUNE, …)`.
+    """A plain INSERT, UPDATE or DELETE whose number of changed rows matters: `yield from dialect.change(PRUNE, …)`.
 
     Its text returns no rows; each dialect learns the number in its own way.
     """

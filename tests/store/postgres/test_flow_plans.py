@@ -1,4 +1,4 @@
-"""What runs when jobs end, are unblocked, swept or have keys goes from what is given to each row by its index."""
+"""What runs when jobs end, are unblocked, checked or have keys goes from what is given to each row by its index."""
 
 from __future__ import annotations
 

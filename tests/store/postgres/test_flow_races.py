@@ -17,7 +17,7 @@ from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.enqueue import bind
 from rowcall.operations.steps import Write
 from rowcall.store.control.actions import cancel, delete
-from rowcall.store.flows.blockers import sweep
+from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.flows.enqueue import RelatedJob, write_related
 from rowcall.store.flows.queries import Blocker
 from rowcall.store.jobs.settle import Ended, Then, settle
@@ -60,8 +60,8 @@ def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[An
     return write_related(queue_of(jobs).dialect, [waiting], None)
 
 
-def swept(jobs: Rowcall) -> None:
-    queue_of(jobs).run(Write(lambda: sweep(queue_of(jobs).dialect, None)))
+def check(jobs: Rowcall) -> None:
+    queue_of(jobs).run(Write(lambda: check_unsure_edges(queue_of(jobs).dialect, None)))
 
 
 def written(stepper: Stepper) -> int:
@@ -88,10 +88,10 @@ def test_a_blocker_that_ends_while_a_job_is_written_after_it(
             writer.step(before)
             with Stepper(url, settling(jobs, blocker, end), patience=AT_ONCE) as settler:
                 assert settler.finish() == {blocker.id}
-            swept(jobs)  # it sees nothing of what is not committed
+            check(jobs)  # it sees nothing of what is not committed
             writer.finish()
             job_id = written(writer)
-        swept(jobs)
+        check(jobs)
         assert jobs.get(job_id).status is expected, f"settled after {before} statements"
 
 
@@ -105,28 +105,28 @@ def test_a_job_that_is_written_while_its_blocker_ends(jobs: Rowcall, url: str, e
             with Stepper(url, enqueueing(jobs, blocker), patience=AT_ONCE) as writer:
                 writer.finish()
                 job_id = written(writer)
-            swept(jobs)  # it does not wait for the settler, and decides nothing in its place
+            check(jobs)  # it does not wait for the settler, and decides nothing in its place
             assert jobs.get(job_id).status is Status.BLOCKED
             settler.finish()
-        swept(jobs)
+        check(jobs)
         assert jobs.get(job_id).status is expected, f"written after {before} statements"
 
 
-def test_a_sweep_that_comes_between(jobs: Rowcall, url: str) -> None:
+def test_a_check_that_comes_between(jobs: Rowcall, url: str) -> None:
     """It calls an edge sure while the blocker runs, and from then on whoever settles that sees the edge."""
     for before in range(8):
         blocker = running(jobs)
         with Stepper(url, enqueueing(jobs, blocker)) as writer:
             writer.finish()
             job_id = written(writer)
-        with Stepper(url, sweep(queue_of(jobs).dialect, None)) as sweeper:
-            sweeper.step(before)
+        with Stepper(url, check_unsure_edges(queue_of(jobs).dialect, None)) as checker:
+            checker.step(before)
             settling_one = Stepper(url, settling(jobs, blocker))
             with settling_one:
                 settled = Beside(settling_one.finish)
-                sweeper.finish()
+                checker.finish()
                 settled.join()
-        swept(jobs)
+        check(jobs)
         assert jobs.get(job_id).status is Status.PENDING, f"after {before} statements"
 
 
@@ -138,7 +138,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
         with Stepper(url, enqueueing(jobs, one, other)) as writer:
             writer.finish()
             job_id = written(writer)
-        swept(jobs)
+        check(jobs)
         with (
             Stepper(url, settling(jobs, one, ends[0])) as first,
             Stepper(url, settling(jobs, other, ends[1])) as second,
@@ -148,7 +148,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
             first.finish()
             later.join()
         found = jobs.get(job_id)
-        assert found.status is expected, f"after {before} statements, without any sweep"
+        assert found.status is expected, f"after {before} statements, without any check"
 
 
 @pytest.mark.parametrize("act", [delete, cancel])
@@ -160,7 +160,7 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
         with Stepper(url, enqueueing(jobs, one, other)) as writer:
             writer.finish()
             job_id = written(writer)
-        swept(jobs)
+        check(jobs)
         both = settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, SUCCESS) for job in (one, other)], None, None)
         with Stepper(url, both) as settler, Stepper(url, act(queue_of(jobs).dialect, job_id, *arguments)) as actor:
             settler.step(before)
@@ -191,7 +191,7 @@ def test_a_chain_that_goes_on_while_a_job_is_written_after_it(jobs: Rowcall, url
                 settler.finish()
             writer.finish()
             job_id = written(writer)
-        swept(jobs)
+        check(jobs)
         assert jobs.get(job_id).status is Status.BLOCKED
         (last,) = jobs.claim("hand", queues=["blockers"])
         assert last.chain_id == job.id
@@ -211,7 +211,7 @@ def test_what_is_written_after_a_job_locks_nothing_of_it(jobs: Rowcall, url: str
             settler.finish()
         mine.commit()
     assert jobs.get(job.id).status is Status.BLOCKED
-    assert jobs.dequeue("hand", queues=["nothing"]) is None  # whoever claims sweeps
+    assert jobs.dequeue("hand", queues=["nothing"]) is None  # a claim checks unsure edges
     assert jobs.get(job.id).status is Status.PENDING
     (edges,) = jobs.list(queue="waiting", limit=1).jobs
     assert edges.id == job.id
@@ -224,7 +224,7 @@ def test_a_blocker_that_is_deleted_while_a_job_is_written_after_it(jobs: Rowcall
         jobs.delete(blocker.id)
         writer.finish()
         job_id = written(writer)
-    swept(jobs)
+    check(jobs)
     found = jobs.get(job_id)
     assert (found.status, found.error_code) == (Status.FAILED, "BLOCKER:FAILED")
     assert found.error_detail == f"job {blocker.id} failed with JOB:DELETED"

@@ -39,7 +39,7 @@ def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: 
     yield from dialect.ask(PIN_BLOBS, token, list({one.digest: one.text for one in references}.items()))
     try:
         result = yield from plan
-    except RowcallError:  # refused: the caller's transaction may be committed all the same
+    except RowcallError:  # refused: the caller's transaction may still be committed
         yield from dialect.ask(UNPIN_BLOBS, token)
         raise
     yield from dialect.ask(UNPIN_BLOBS, token)
@@ -47,7 +47,7 @@ def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: 
 
 
 def unpin(dialect: Dialect, pin: Pin, job_ids: Sequence[int]) -> Plan[None]:
-    """Somebody has looked, and found these jobs."""
+    """Remove a pin that was checked; `job_ids` are the jobs that refer to its blob."""
     if job_ids:
         yield from dialect.ask(REFER_TO_BLOBS, [(pin.digest, job_id) for job_id in job_ids])
     yield from dialect.ask(UNPIN_BLOBS, pin.token)

@@ -116,7 +116,7 @@ def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:
 
 
 def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    """What waits is cancelled, and what runs is asked to end."""
+    """Cancel a waiting job, or request the cancellation of a running one."""
     job = yield from _allowed(dialect, job_id, Move.CANCEL, "cancel")
     yield from cancel_locked(dialect, [job], reason, actor, now_ms)
     return (yield from get(dialect, job_id))

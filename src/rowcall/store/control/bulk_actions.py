@@ -50,7 +50,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct):
-    """A part of the jobs that are meant, and the walk that goes on behind it."""
+    """A part of the jobs that are meant, and the walk that continues after it."""
 
     jobs: list[Job]
     walk: Walk

@@ -30,7 +30,7 @@ class Books:
         run_ms: int | None,
         jobs: int = 1,
     ) -> None:
-        """Attempts that ended alike; one that never began is none."""
+        """Count attempts that ended alike; an attempt that never began does not count."""
         key = (queue, kind, attempt, transition.move, transition.error_code, transition.attempt_recorded)
         tally = self._tallies.get(key)
         if tally is None:

@@ -34,8 +34,8 @@ from rowcall.store.flows.queries import (
 from rowcall.store.jobs.marks import retag
 from rowcall.store.statement import Plan
 
-SWEPT_AT_ONCE = 500
-MENDED_AT_ONCE = 500
+CHECKED_AT_ONCE = 500
+REPAIRED_AT_ONCE = 500
 GONE_CODE = "JOB:DELETED"
 _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
@@ -115,12 +115,12 @@ def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
     return BlockedEnd(edge.job_id, target(Status.BLOCKED, move), _CODES[move], detail)
 
 
-def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
+def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
     """Check edges that were written while another transaction may have settled the blocker.
 
-    Return whether that made any job ready. Blockers that are locked now are left for the next sweep.
+    Return whether that made any job ready. Blockers that are locked now are left for the next check.
     """
-    edges = yield from dialect.ask(UNSURE_EDGES, SWEPT_AT_ONCE)
+    edges = yield from dialect.ask(UNSURE_EDGES, CHECKED_AT_ONCE)
     if not edges:
         return False
     chains = sorted({edge.blocker_id for edge in edges if edge.of_chain})
@@ -146,12 +146,12 @@ def sweep(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
     return any_ready
 
 
-def mend(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def repair_edges(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Resolve edges that no settle resolved: the blocker has ended or was deleted by plain SQL. Return how many.
 
     It reads all open edges, so it runs rarely.
     """
-    (edges,) = yield from dialect.ask(FORGOTTEN_EDGES, GONE_CODE, MENDED_AT_ONCE)
+    (edges,) = yield from dialect.ask(FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
     if edges:
         yield from resolve(dialect, edges, now_ms)
     return len(edges)

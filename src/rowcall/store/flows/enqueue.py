@@ -273,7 +273,7 @@ def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
             raise Conflict(
                 f"job {job.id} has the key {key!r} and was written or changed after your transaction began, so it"
                 " cannot be replaced from there",
-                "Nothing was written, and the transaction goes on: enqueue again in a new one",
+                "Nothing was written, and the transaction continues: enqueue again in a new one",
             )
 
 

@@ -5,7 +5,7 @@ The contract
 * An edge leads from a blocker to a younger job. It is `open` until the blocker has ended, then `succeeded` (also where
   a failure is passed over) or `failed`. A job is `blocked` while one of its edges is open.
 * An enqueue never locks a blocker. Where two transactions can write at once, edges to jobs that others can settle are
-  written as `unsure`. A sweep locks the blocker, skipping locked ones, and checks it; from then on the transaction that
+  written as `unsure`. A check locks the blocker, skipping locked ones, and reads it; from then on the transaction that
   settles the blocker sees the edge.
 * The transaction that settles a blocker resolves its edges, and locks the waiting jobs before it reads whether anything
   else blocks them: of two that end at once, the later one sees the earlier.
@@ -290,7 +290,7 @@ BLOCKER_RESULTS = Query(
     where edge.job_id = <bigint:1> order by edge.position""",
 )
 
-# the sweep: edges of a job that ends on a caller's connection, or that were written beside a settle
+# unsure edges: edges of a job that ends on a caller's connection, or that were written beside a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
 UNSURE_EDGES = Query("unsure_edges", (Int,), unsure_from_row, only=_SERVER)
 LAST_STEPS = Query("last_steps", (Ids,), pair_from_row, only=_SERVER)

@@ -15,7 +15,7 @@ from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import Books
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.blockers import sweep
+from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
     ANY_TAG,
@@ -56,7 +56,7 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     batches: Mapping[str, int] = {}
     """How many jobs of these types one slot takes together."""
     rides: Mapping[str, int] = {}
-    """How many more jobs of these types are wanted by batches that have a slot already."""
+    """How many more jobs of these types fit into batches that already have a slot."""
     limits: DeclaredLimits = DeclaredLimits()
     aliases: Mapping[str, str] = {}
     """The tasks that have other names, too, by those."""
@@ -134,7 +134,7 @@ def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> P
 
 def _take(dialect: Dialect, appetite: Appetite, work: Work, now_ms: int | None) -> Plan[Taken]:
     stuck = False
-    if work.edges_unsure and (yield from sweep(dialect, now_ms)):
+    if work.edges_unsure and (yield from check_unsure_edges(dialect, now_ms)):
         (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
     if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
         ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
@@ -150,7 +150,7 @@ def _take(dialect: Dialect, appetite: Appetite, work: Work, now_ms: int | None) 
         stuck = not (expired or staged or ticked or opened)
         (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
     admission = Admission(appetite.limits, now_ms, None if appetite.lease_ms is not None else appetite.worker)
-    now_ms = work.now_ms  # one moment for all of the claim, and for what is told of it
+    now_ms = work.now_ms  # one moment for all of the claim, and for what is reported of it
     taken = Taken(work, stuck=stuck, rides=dict(appetite.rides))
     wanted = wanted_types(appetite, work)
     if appetite.offers:
@@ -194,17 +194,17 @@ def _take_shares(
                 ready = sorted([*offered, *ready], key=_in_order)[:share]
             held = admission.held
             if appetite.limits.concern(ready):
-                seated = yield from admission.admit(dialect, ready, partial(_seat, appetite, taken))
+                assigned = yield from admission.admit(dialect, ready, partial(_assign, appetite, taken))
                 if admission.held > held and len(found) == share:
-                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in seated})
+                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in assigned})
             else:
-                seated = _seat_all(appetite, taken, ready)
+                assigned = _assign_all(appetite, taken, ready)
             if offered:
-                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in seated}, taken)
+                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in assigned}, taken)
             if taken.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
                 plenty = []
                 break
-            if (seated or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
+            if (assigned or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
                 plenty.append(queue)
     started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
     if started or buffered:
@@ -265,9 +265,9 @@ def _take_offers(dialect: Dialect, appetite: Appetite, work: Work, taken: Taken,
             taken.offered.setdefault(job.queue, []).append(job)
 
 
-def _unhold(dialect: Dialect, offered: Sequence[int], seated: set[int], taken: Taken) -> Plan[None]:
-    taken.passed_over += [job_id for job_id in offered if job_id not in seated]
-    if ours := [job_id for job_id in offered if job_id in seated]:
+def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], taken: Taken) -> Plan[None]:
+    taken.passed_over += [job_id for job_id in offered if job_id not in assigned]
+    if ours := [job_id for job_id in offered if job_id in assigned]:
         yield from dialect.ask(UNHOLD_JOBS, ours)
 
 
@@ -309,10 +309,10 @@ def _in_order(job: Ready) -> tuple[int, int, int]:
     return -job.priority, job.turn, job.id
 
 
-def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:
-    """Those that there is room for. Where no task takes batches, by slices: a call for each would be felt."""
+def _assign_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:
+    """Give slots to as many as there is room for. Without batches, by slices: a call for each job is slow."""
     if appetite.batches or taken.rides:
-        return list(takewhile(partial(_seat, appetite, taken), ready))
+        return list(takewhile(partial(_assign, appetite, taken), ready))
     slots = max(0, appetite.slots - len(taken.started))
     started, waiting = ready[:slots], ready[slots:]
     end = next((number for number, job in enumerate(waiting) if not job.bufferable), None)
@@ -324,8 +324,8 @@ def _seat_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Read
     return [*started, *waiting]
 
 
-def _seat(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
-    """Seat it, unless it needs a free slot and there is none: `at_once` if it must not wait in the buffer."""
+def _assign(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
+    """Give the job a slot, or put it into the buffer unless `at_once`; return False if there is no room."""
     if taken.rides and taken.rides.get(job.type):
         taken.rides[job.type] -= 1
         taken.riding.append(job)

@@ -206,7 +206,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another worker, as those who watch it see it."""
+    """Another worker, as the recovery sees it."""
 
     name: str
     host: str

@@ -57,7 +57,7 @@ def recover_worker(
     """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
 
     `begun` has the attempts (ids and leases) whose handlers had begun, and how many milliseconds ago, from its liveness
-    file. None where there is no such file: then the rows tell which jobs went into a free slot or ran for long.
+    file. None where there is no such file: then the rows say which jobs went into a free slot or ran for long.
     A worker that is only silent is spared if its heartbeat has changed since `beat` was read.
     """
     if not (yield from dialect.ask(LOCK_WORKER, worker, beat)):

@@ -113,9 +113,9 @@ def write_ended(
     if len({row.id for row in rows}) < len(rows):
         # one job twice, after this worker was declared lost: leases never fall, so the lower one is void
         rows = list({row.id: row for row in rows}.values())
-    going_on = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
-    if going_on:
-        yield from _refuse_taken(dialect, list(going_on.values()))
+    continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
+    if continued:
+        yield from _refuse_taken(dialect, list(continued.values()))
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
@@ -128,8 +128,9 @@ def write_ended(
         heeded = yield from heed(dialect, others)
         live |= yield from _settle_others(dialect, heeded.settlements, now_ms)
         tallies, cancelled = heeded.tallies(), heeded.cancelled
-    if going_on:
-        yield from _go_on(dialect, {job_id: then for job_id, then in going_on.items() if job_id in live}, now_ms)
+    if continued:
+        steps = {job_id: then for job_id, then in continued.items() if job_id in live}
+        yield from _write_next_steps(dialect, steps, now_ms)
     if account is not None and len(live) > len(cancelled):
         tallies += account(live - cancelled.keys() if cancelled else live)
     if tallies:
@@ -160,7 +161,7 @@ def _succeeds(one: Ended) -> bool:
 def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
     wanted = [(then.job.chain_id, then.job.chain_index) for then in steps]
     for chain_id, chain_index in sorted((yield from dialect.ask(TAKEN_STEPS, wanted))):
-        raise StepTaken(f"chain {chain_id} has a step {chain_index} already: it was started with it, or went on before")
+        raise StepTaken(f"chain {chain_id} already has a step {chain_index}, from its start or from an earlier attempt")
 
 
 def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
@@ -174,7 +175,7 @@ def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then)
         raise
 
 
-def _go_on(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
+def _write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
     """Write what comes next."""
     if not steps:
         return
@@ -211,7 +212,7 @@ def complete(
     if then is not None:
         if then.begins:
             yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
-        yield from _go_on(dialect, {job_id: then}, now_ms)
+        yield from _write_next_steps(dialect, {job_id: then}, now_ms)
     yield from dialect.ask(TALLY, now_ms, account({job_id}))
     if not dialect.one_writer:
         yield from dialect.ask(DOUBT_EDGES, job_id)
@@ -319,7 +320,7 @@ def follow(
 ) -> Plan[bool]:
     """Do what follows from the end of these jobs' attempts, and return whether that made any job ready.
 
-    `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as somebody settled
+    `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as someone settled
     them by hand: then the slots of workers are not freed.
     """
     any_ready = False

@@ -327,7 +327,7 @@ def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
 
 
 def steady_slots(dialect: Dialect, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
-    """Return how many slots of each key stay taken until the transaction ends, without those of our own jobs."""
+    """Return how many slots of each key stay taken until the transaction ends, but for the slots of our jobs."""
     if dialect.one_writer:
         return used
     return Counter((yield from dialect.ask(STEADY_SLOTS, list(used), list(ours)))[0])

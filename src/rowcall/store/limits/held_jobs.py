@@ -49,7 +49,7 @@ def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
 
 
 def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Make ready the held jobs that may start under rate limits by now; return how many keys were checked."""
+    """Make ready the held jobs that may start under their rate limits; return how many keys were checked."""
     due = yield from dialect.ask(DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
     if not due:
         return 0

@@ -4,7 +4,7 @@ The contract
 ------------
 * **Slots.** A job that runs under a limit has a slot for each of its keys: a row. A slot counts while its job runs
   under the same lease. The slot of a worker also counts until the worker frees it after the handler has ended, or until
-  the worker is gone: a handler that goes on after its attempt was settled still counts. So no crash can leak a slot.
+  the worker is gone: a handler that still runs after its attempt was settled still counts. So no crash can leak a slot.
 * **Keys.** A transaction that hands out slots or starts of a key locks the key until its commit, and counts after that.
 * **Held.** A job whose key is full is held under that key and is not ready. The transaction that frees a slot makes as
   many jobs ready again. A claimer holds jobs only while it keeps the slots of the key from being freed
@@ -126,7 +126,7 @@ UNHOLD_FIRST = Change("unhold_first", (Json,), only=("sqlite",))
 UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite",))
 UNHOLD = Change("unhold", (Json,), only=("postgres",), hint=any_changed)
 
-# starts: a key, its rate, and how many more are wanted
+# starts: a key, its rate, and how many more are asked for
 RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)
 # keys, numbers, times, and until when to keep them
 RECORD_STARTS = Query(

@@ -1,6 +1,6 @@
 """Texts about jobs and workers.
 
-A clock in a condition stands in a subquery: bare, it would be read for each row, and no index could be used.
+A clock in a condition is in a subquery: bare, it would be read for each row, and no index could be used.
 """
 
 from __future__ import annotations
@@ -166,10 +166,10 @@ ready_of_type = f"""
 # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
 ready_of_types = f"""
     with first as (
-      select wanted.type, head.priority, head.turn, head.id
-      from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+      select asked.type, head.priority, head.turn, head.id
+      from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
         select priority, coalesce(turn, id) as turn, id from <job>
-        where {_READY} and queue = $2::text and type = wanted.type
+        where {_READY} and queue = $2::text and type = asked.type
         order by priority desc, {_TURN} limit $3::int) as head
       order by head.priority desc, head.turn, head.id limit $3::int
     ), share as materialized (select type, count(*) as jobs from first group by type)
@@ -178,9 +178,9 @@ ready_of_types = f"""
       where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
       order by priority desc, {_TURN} limit share.jobs for update skip locked) as mine"""
 rest_of_types = f"""
-    select mine.* from jsonb_array_elements_text($4::text::jsonb) as wanted (type) cross join lateral (
+    select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
       select {_READY_COLUMNS} from <job> as job
-      where {_READY} and queue = $2::text and type = wanted.type and {_NOT_EXPIRED}
+      where {_READY} and queue = $2::text and type = asked.type and {_NOT_EXPIRED}
       order by priority desc, {_TURN} limit $3::int for update skip locked) as mine"""
 ready_ahead = rest_of_types.replace("for update skip locked", "")
 mark_claimed = f"""

@@ -72,9 +72,9 @@ recent_starts = f"""
        where start.limit_key = given.key and start.number = last),
       (select coalesce(jsonb_agg(jsonb_build_array(number, {milliseconds_of("at")})), '[]'::jsonb)
        from <start> as start
-       where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))),
+       where start.limit_key = given.key and number > last - rate and number <= last - rate + more))),
       '[]'::jsonb)::text
-    from {_given("key text", "rate bigint", "wanted bigint")} cross join lateral (
+    from {_given("key text", "rate bigint", "more bigint")} cross join lateral (
       select coalesce((select number from <start> as start where start.limit_key = given.key
                        order by limit_key desc, number desc limit 1), 0) as last) as latest"""
 stale_keys = f"select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1::int"

@@ -27,7 +27,7 @@ class PostgresPages:
         return fetch(Statement(sql, tuple(given[number - 1] for number in used), job_from_row))
 
     def statement(self, wanted: Filter) -> str:
-        """Parameters, as far as they are used: limit, the id to go on from, queue, type, status, tag."""
+        """Parameters, as far as they are used: limit, the id to continue from, queue, type, status, tag."""
         if wanted.tag is not None:
             return render(_TAGGED if wanted.status is None else _TAGGED_WITH_STATUS, self._prefix)
         if wanted.status is wanted.queue is wanted.type is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# the transaction that changed the row, and may not have committed yet, stands in xmax; so does one that only locked it
+# xmax names the transaction that changed the row, and may not have committed yet, or that only locked it
 ends = """
     select given.id, (found.id is null or found.status in <finished>)::int
     from unnest($1::text::bigint[]) as given (id)

@@ -26,7 +26,7 @@ SCHEMA_TO_MIGRATE = """
       current_schema()))"""
 WORK_IN_SCHEMA = "select set_config('search_path', $1::text, true)"
 
-# One odd row must not stop the others: what plain SQL writes is refused by its type, or fails as a job of its own.
+# One odd row must not stop the others: what plain SQL writes is refused by its type, or its job fails by itself.
 # Types, because a CHECK on the table is read again by every statement: ten of them cost an INSERT a third of its time.
 # Times are such as Python has. No name ends like one of the server's own, which would be meant instead: `_name` is an
 # array of its type `name`.

@@ -1,4 +1,4 @@
-"""Plans for those who wait for the end of jobs."""
+"""Plans for waiters: callers that wait for the end of jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ends(dialect: Dialect, job_ids: Collection[int]) -> Plan[Ends]:
 
 
 def notify_waiters(dialect: Dialect, job_ids: Collection[int] | None) -> Plan[None]:
-    """Notify the waiters of these jobs, or of all that have ended by now, once the transaction is committed."""
+    """Notify the waiters of these jobs, or of all that have ended, once the transaction is committed."""
     if job_ids is None:
         yield from dialect.ask(NOTIFY_WAITERS_OF_ENDED)
     else:

@@ -206,7 +206,7 @@ class SqliteDialect:
         return live
 
     def _settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
-        # nearly always all leases are current, which the number of changed rows tells; if not, ask which
+        # nearly always all leases are current, as the number of changed rows shows; if not, ask which
         yield from self.ask(SAVEPOINT)
         changed = yield from self._write_successes(settled, now_ms)
         if changed == len(settled):
@@ -242,7 +242,7 @@ class SqliteDialect:
 
 
 def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
-    """Return those that fit into 63 bits (31 for the id, 12 for the lease, 10 for each age), and the others."""
+    """Return the rows that fit into 63 bits (31 for the id, 12 for the lease, 10 for each age), and the others."""
     packed, others = [], []
     for row in settled:
         started = row.started_age_ms

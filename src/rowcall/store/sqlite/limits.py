@@ -62,10 +62,10 @@ recent_starts = f"""
     select json_group_array(json_array(given.key, last,
       (select at from <start> as start where start.limit_key = given.key and start.number = last),
       json((select json_group_array(json_array(number, at)) from <start> as start
-            where start.limit_key = given.key and number > last - rate and number <= last - rate + wanted))))
+            where start.limit_key = given.key and number > last - rate and number <= last - rate + more))))
     from (select given.*, coalesce((select max(number) from <start> as start where start.limit_key = given.key), 0)
             as last
-          from {_given("key", "rate", "wanted")}) as given"""
+          from {_given("key", "rate", "more")}) as given"""
 drop_starts = f"""
     delete from <start> where (limit_key, number) in (
       select start.limit_key, start.number from {_given("key", "number")}

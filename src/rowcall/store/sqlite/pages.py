@@ -71,7 +71,7 @@ class SqlitePages:
         return fetch(Statement(self.tagged_and_status, (*given, wanted.status), job_from_row))
 
     def first_ids(self, source: Source, groups: int) -> str:
-        """The highest ids of so many groups of an index. Parameters: limit, id to go on from, then each group."""
+        """The highest ids of so many groups of an index. Parameters: limit, id to continue from, then each group."""
         names = [name_of(column) for column in source.columns]
         arms = []
         for group in range(groups):

@@ -13,7 +13,7 @@ from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
 from rowcall.store.schema import TABLES
 
-# 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding gives the millisecond
+# 'now' is stable within one statement; julianday is exact to 0.05 ms, so rounding returns the millisecond
 CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 LARGEST = 2**62  # far from where adding one would make a float of it
 LARGEST_SUMMED = 2**53

@@ -29,6 +29,7 @@ from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
+from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
@@ -49,7 +50,6 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
-from rowcall.testing.conformance.cases.mending import TestMending, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -113,6 +113,7 @@ __all__ = [
     "TestDeclaredSchedules",
     "TestDelete",
     "TestDeletingChains",
+    "TestEdgeRepair",
     "TestEndedFromOutside",
     "TestEnqueue",
     "TestExpiry",
@@ -136,7 +137,6 @@ __all__ = [
     "TestListing",
     "TestListingChains",
     "TestLostWorkers",
-    "TestMending",
     "TestMigrations",
     "TestMismatches",
     "TestModel",

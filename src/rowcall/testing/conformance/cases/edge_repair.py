@@ -8,29 +8,29 @@ from rowcall import Rowcall, Status, StillNeeded
 from rowcall.app import queue_of
 from rowcall.operations.enqueue import bind
 from rowcall.operations.steps import Write
-from rowcall.store.flows.blockers import mend
+from rowcall.store.flows.blockers import repair_edges
 from rowcall.testing.conformance.store import Store
 
 
-def mended(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(Write(lambda: mend(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
+def repaired(jobs: Rowcall) -> int:
+    return queue_of(jobs).run(Write(lambda: repair_edges(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
 
 
 def statuses(jobs: Rowcall, *job_ids: int) -> list[str]:
     return [str(jobs.get(job_id).status) for job_id in job_ids]
 
 
-class TestMending:
+class TestEdgeRepair:
     def test_a_blocker_that_plain_sql_deleted_or_ended(self, jobs: Rowcall, store: Store) -> None:
         gone, ended = jobs.enqueue("a"), jobs.enqueue("a")
         patient = jobs.enqueue("b", after=[gone], on_blocker_failure="wait")
         waiting, last = jobs.enqueue("b", after=[ended]), jobs.enqueue("c", after=[patient])
         store.execute(f"delete from rowcall_job where id = {gone.id}")
         store.execute(f"update rowcall_job set status = 'succeeded', finished_at = created_at where id = {ended.id}")
-        assert mended(jobs) == 2
+        assert repaired(jobs) == 2
         assert statuses(jobs, patient.id, waiting.id, last.id) == ["failed", "pending", "failed"]
         assert "JOB:DELETED" in (jobs.get(patient.id).error_detail or "")
-        assert mended(jobs) == 0
+        assert repaired(jobs) == 0
 
     def test_what_waits_rightly_is_left_alone(self, jobs: Rowcall) -> None:
         broken, later = jobs.enqueue("a", max_attempts=1), jobs.enqueue("a", delay=600)
@@ -39,7 +39,7 @@ class TestMending:
         (claimed,) = jobs.claim("hand")
         jobs.fail(claimed, "TEST:BROKEN")
         assert str(jobs.retry(fallen.id).status) == "blocked"
-        assert mended(jobs) == 0
+        assert repaired(jobs) == 0
         assert statuses(jobs, patient.id, fallen.id, waiting.id) == ["blocked"] * 3
         jobs.retry(broken.id)
         (again,) = jobs.claim("hand")
