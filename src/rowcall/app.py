@@ -6,7 +6,6 @@ import builtins
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
@@ -40,25 +39,18 @@ from rowcall.domain.job import (
 )
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
-from rowcall.observe.endpoint import DEFAULT_HOST
 from rowcall.observe.optional_libraries import tracing_of
-from rowcall.operations import by_hand, control, enqueue, flows, inspect, pauses, results, retention, schedules, stats
+from rowcall.operations import by_hand, control, enqueue, flows, inspect, results, retention, schedules, stats
+from rowcall.operations.control import CancelFilter, RetryFilter
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import Flow
-from rowcall.operations.job_filters import CancelFilter, RetryFilter
 from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
 from rowcall.operations.steps import Blocking
 from rowcall.operations.transaction import Transaction
 from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
-from rowcall.worker.settings import (
-    DEFAULT_CONCURRENCY,
-    DEFAULT_GRACE_SECONDS,
-    DEFAULT_LEASE_SECONDS,
-    Queues,
-    settings,
-)
+from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
 from rowcall.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -273,8 +265,13 @@ class Rowcall:
             if not isinstance(task, BaseTask):
                 raise InvalidOption("schedule", f"goes above @jobs.task, and {task!r} is not a task")
             given = task.name if name is None else name, self._name_of(task), arguments, queue, priority, timing
-            schedules.declare_schedule(self._queue, *given)
-            self._schedules.append(lambda: schedules.declare_schedule(self._queue, *given))
+
+            def declare_now() -> None:
+                entry = schedules.new_schedule(self._queue, *given)
+                self._queue.declared_schedules[entry.name] = entry
+
+            declare_now()
+            self._schedules.append(declare_now)
             return task
 
         return declare
@@ -653,30 +650,30 @@ class Rowcall:
             jobs.pause(task="send_email")
             jobs.pause("*")
         """
-        return self._queue.run(pauses.pause(self._queue, queue, task, actor))
+        return self._queue.run(control.pause(self._queue, queue, task, actor))
 
     async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """`pause`, for async code."""
-        return await self._queue.arun(pauses.pause(self._queue, queue, task, actor))
+        return await self._queue.arun(control.pause(self._queue, queue, task, actor))
 
     def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """Resume a queue or a task; return whether it was paused.
 
         `resume("*")` ends `pause("*")`. A queue that was paused by its name stays paused.
         """
-        return self._queue.run(pauses.resume(self._queue, queue, task, actor))
+        return self._queue.run(control.resume(self._queue, queue, task, actor))
 
     async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """`resume`, for async code."""
-        return await self._queue.arun(pauses.resume(self._queue, queue, task, actor))
+        return await self._queue.arun(control.resume(self._queue, queue, task, actor))
 
     def paused(self) -> builtins.list[Paused]:
         """Return the queues and tasks that are paused now, since when, and by whom."""
-        return self._queue.run(pauses.paused(self._queue))
+        return self._queue.run(control.paused(self._queue))
 
     async def apaused(self) -> builtins.list[Paused]:
         """`paused`, for async code."""
-        return await self._queue.arun(pauses.paused(self._queue))
+        return await self._queue.arun(control.paused(self._queue))
 
     # schedules
 
@@ -697,8 +694,9 @@ class Rowcall:
 
         >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
         """
-        given = self._name_of(task), arguments, queue, priority, timing_of(cron, every, tz, catch_up)
-        return self._queue.run(schedules.add_schedule(self._queue, name, *given))
+        timing = timing_of(cron, every, tz, catch_up)
+        entry = schedules.new_schedule(self._queue, name, self._name_of(task), arguments, queue, priority, timing)
+        return self._queue.run(schedules.add_schedule(self._queue, entry))
 
     async def aadd_schedule(
         self,
@@ -714,8 +712,9 @@ class Rowcall:
         priority: int | None = None,
     ) -> Schedule:
         """`add_schedule`, for async code."""
-        given = self._name_of(task), arguments, queue, priority, timing_of(cron, every, tz, catch_up)
-        return await self._queue.arun(schedules.add_schedule(self._queue, name, *given))
+        timing = timing_of(cron, every, tz, catch_up)
+        entry = schedules.new_schedule(self._queue, name, self._name_of(task), arguments, queue, priority, timing)
+        return await self._queue.arun(schedules.add_schedule(self._queue, entry))
 
     def schedules(self) -> builtins.list[Schedule]:
         """Return all schedules, by name."""
@@ -885,48 +884,21 @@ class Rowcall:
 
     # working
 
-    def worker(
-        self,
-        *,
-        concurrency: int = DEFAULT_CONCURRENCY,
-        queues: Queues = None,
-        grace: float | timedelta = DEFAULT_GRACE_SECONDS,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-        metrics_port: int | None = None,
-        metrics_host: str = DEFAULT_HOST,
-    ) -> Worker:
-        """Return a worker that runs beside the rest of the program: `with jobs.worker():`, or `async with`."""
-        chosen = settings(
-            concurrency=concurrency,
-            queues=queues,
-            grace=grace,
-            lease=lease,
-            metrics_port=metrics_port,
-            metrics_host=metrics_host,
-        )
-        return Worker(self._queue, chosen, lambda: self.stats(window=60))
+    def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
+        """Return a worker that runs beside the rest of the program: `with jobs.worker():`, or `async with`.
 
-    def work(
-        self,
-        *,
-        concurrency: int = DEFAULT_CONCURRENCY,
-        queues: Queues = None,
-        grace: float | timedelta = DEFAULT_GRACE_SECONDS,
-        lease: float | timedelta = DEFAULT_LEASE_SECONDS,
-        metrics_port: int | None = None,
-        metrics_host: str = DEFAULT_HOST,
-    ) -> None:
-        """Work in this process until SIGINT or SIGTERM."""
-        work(
-            self.worker(
-                concurrency=concurrency,
-                queues=queues,
-                grace=grace,
-                lease=lease,
-                metrics_port=metrics_port,
-                metrics_host=metrics_host,
-            )
-        )
+        Options:
+            concurrency: how many jobs run at a time; default 10.
+            queues: the queues to serve, with limits if you like: `"mail=10,default"` or `{"mail": 10}`; default all.
+            grace: how many seconds running jobs have to end when the worker stops; default 30.
+            lease: after how many seconds without a heartbeat other workers recover its jobs; default 15.
+            metrics_port, metrics_host: where Prometheus reads metrics; default none, and `"127.0.0.1"`.
+        """
+        return Worker(self._queue, settings(**options), lambda: self.stats(window=60))
+
+    def work(self, **options: Unpack[WorkerOptions]) -> None:
+        """Work in this process until SIGINT or SIGTERM. The options are those of `worker`."""
+        work(self.worker(**options))
 
     def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
         """Run all jobs that are due now, in this process, and return how many ended how: for tests and scripts."""
@@ -947,17 +919,13 @@ class Rowcall:
     def __enter__(self) -> Rowcall:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Rowcall:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
 

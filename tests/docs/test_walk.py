@@ -33,8 +33,6 @@ BESIDE = {
     "drivers/database.py",
     "drivers/sqlite/file_identity.py",
     "drivers/sqlite/write_gate.py",
-    "operations/open_transaction.py",
-    "operations/enqueue_related.py",
     "store/blobs/references.py",
     "store/catalogue.py",
     "store/counts/folding.py",

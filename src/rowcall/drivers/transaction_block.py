@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from types import TracebackType
 from typing import TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
@@ -44,9 +43,7 @@ class Block:
         _innermost.set(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         shared = self._leave()
         try:
             self._end(shared, keep=kind is None)
@@ -66,9 +63,7 @@ class Block:
         _innermost.set(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         shared = self._leave()
         try:
             # in a forked child there is no thread any more, and in a coroutine that is being closed no event loop

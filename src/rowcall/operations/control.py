@@ -1,31 +1,60 @@
-"""Retry, cancel, reschedule and delete jobs, one or many. The timeline of a job says who did it."""
+"""Retry, cancel, reschedule and delete jobs, one or many; pause queues and tasks. The timeline says who did it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 import msgspec
 
+from rowcall.base.text import CODE_LENGTH, did_you_mean, one_line
+from rowcall.context import logger
 from rowcall.declare.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.domain.errors import InvalidOption
-from rowcall.domain.job import Job, Status
+from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
+from rowcall.domain.names import name_problem
 from rowcall.operations.arguments import checked_actor, checked_id, checked_reason
-from rowcall.operations.job_filters import CancelFilter, RetryFilter, jobs_to_cancel, jobs_to_retry, refuse_filter
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import Walk, Wanted, cancel_some, error_codes_like, retry_some
+from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 from rowcall.store.jobs import inspect
 from rowcall.store.statement import Plan
+
+HIGHEST_RATE = 1000.0
+LOWEST_RATE = 1 / 3600
+KEY_LENGTH = 512
+
+
+class JobFilter(TypedDict, total=False):
+    status: str | None
+    queue: str | None
+    type: str | None
+    tag: str | None
+    limit: int | None
+
+
+class CancelFilter(JobFilter, total=False):
+    """The jobs to cancel. A `key` needs a `type`; `limit` is the highest number of jobs."""
+
+    key: str | None
+
+
+class RetryFilter(JobFilter, total=False):
+    """The jobs to retry, and how many of them become due per second (`rate`)."""
+
+    error_code: str | None
+    rate: float | None
 
 
 def retry(queue: Queue, job: Job | int | None, actor: str | None, chosen: RetryFilter) -> Operation[Job | int]:
     who = checked_actor(actor)
     if job is not None:
-        refuse_filter(chosen)
+        _refuse_filter(chosen)
         return (yield from Write(_retry_one, queue, checked_id(job), who))
-    wanted = yield from Read(_with_codes(queue, jobs_to_retry(chosen)))
+    wanted = yield from Read(_with_codes(queue, _jobs_to_retry(chosen)))
     rate = chosen.get("rate")
     return (
         yield from _walk(
@@ -41,9 +70,9 @@ def cancel(
 ) -> Operation[Job | int]:
     why, who = checked_reason(reason, queue.failures), checked_actor(actor)
     if job is not None:
-        refuse_filter(chosen)
+        _refuse_filter(chosen)
         return (yield from Write(actions.cancel, queue.dialect, checked_id(job), why, who, queue.now_ms()))
-    wanted = jobs_to_cancel(chosen)
+    wanted = _jobs_to_cancel(chosen)
     return (yield from _walk(lambda walk: cancel_some(queue.dialect, wanted, walk, why, who, queue.now_ms())))
 
 
@@ -94,3 +123,91 @@ def _with_codes(queue: Queue, wanted: Wanted) -> Plan[Wanted]:
         return wanted
     codes = yield from error_codes_like(queue.dialect, wanted.error_code)
     return msgspec.structs.replace(wanted, error_codes=codes)
+
+
+def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
+    kind, name = _checked_pause(queue_name, task)
+    (paused,) = yield from Write(queue.dialect.ask, PAUSE, queue.now_ms(), kind, name, checked_actor(actor))
+    logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
+    return paused
+
+
+def resume(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[bool]:
+    kind, name = _checked_pause(queue_name, task)
+    who = checked_actor(actor)
+    was_paused = bool((yield from Write(queue.dialect.ask, RESUME, kind, name)))
+    if was_paused:
+        logger.info("resumed %s, by %s", one_line(what_is_paused(kind, name)), one_line(who))
+    return was_paused
+
+
+def paused(queue: Queue) -> Operation[list[Paused]]:
+    return (yield from Read(queue.dialect.ask(PAUSED)))
+
+
+def _checked_pause(queue: object, task: object) -> tuple[str, str]:
+    """Return the kind and the name of what is to be paused or resumed."""
+    if (queue is None) == (task is None):
+        raise InvalidOption("queue", "must be the name of a queue; for a task, pass task=… instead")
+    kind, name = ("queue", queue) if queue is not None else ("task", task)
+    if task == EVERY_QUEUE:
+        raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
+    if problem := name_problem(name):
+        raise InvalidOption(kind, problem)
+    return kind, str(name)
+
+
+def _jobs_to_cancel(given: Mapping[str, object]) -> Wanted:
+    _check("cancel", given, {*CancelFilter.__annotations__, *JobFilter.__annotations__})
+    key = given.get("key")
+    if key is not None and given.get("type") is None:
+        raise InvalidOption("key", "belongs to a task: pass type=… with it")
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= KEY_LENGTH):
+        raise InvalidOption("key", f"must be a text of 1 to {KEY_LENGTH} characters, got {key!r}")
+    return _wanted(given, (*WAITING, Status.RUNNING), None)
+
+
+def _jobs_to_retry(given: Mapping[str, object]) -> Wanted:
+    _check("retry", given, {*RetryFilter.__annotations__, *JobFilter.__annotations__})
+    code = given.get("error_code")
+    if code is not None and (not isinstance(code, str) or not 1 <= len(code) <= CODE_LENGTH + 1):
+        raise InvalidOption("error_code", f"must be a code such as TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
+    rate = given.get("rate")
+    if rate is not None and not _is_rate(rate):
+        raise InvalidOption("rate", f"must be a number of jobs per second, up to {HIGHEST_RATE:g}, got {rate!r}")
+    return _wanted(given, FINISHED, Status.FAILED)
+
+
+def _refuse_filter(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidOption(option, "is a filter, and cannot be combined with a job")
+
+
+def _check(verb: str, given: Mapping[str, object], allowed: set[str]) -> None:
+    for option in given:
+        if option not in allowed:
+            raise InvalidOption(
+                option, f"unknown filter{did_you_mean(option, allowed)}; there are {', '.join(sorted(allowed))}"
+            )
+    for option in ("queue", "type", "tag"):
+        name = given.get(option)
+        if name is not None and (problem := name_problem(name)):
+            raise InvalidOption(option, problem)
+    limit = given.get("limit")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidOption("limit", f"must be a whole number above 0, got {limit!r}")
+    if all(value is None for option, value in given.items() if option not in ("limit", "rate")):
+        raise InvalidOption(verb, "this matches every job; add a filter such as status=… or queue=…")
+
+
+def _wanted(given: Mapping[str, object], possible: tuple[Status, ...], usual: Status | None) -> Wanted:
+    status = given.get("status") or usual
+    if status is not None and status not in possible:
+        raise InvalidOption("status", f"must be one of {', '.join(possible)}, got {status!r}")
+    chosen = {name: given.get(name) for name in ("queue", "type", "tag", "key", "error_code", "limit")}
+    return Wanted(statuses=possible if status is None else (Status(str(status)),), **chosen)  # type: ignore[arg-type]
+
+
+def _is_rate(rate: object) -> bool:
+    return isinstance(rate, int | float) and not isinstance(rate, bool) and LOWEST_RATE <= rate <= HIGHEST_RATE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 
 import msgspec
 
@@ -21,8 +20,7 @@ from rowcall.operations.arguments import (
     checked_status,
     id_before,
 )
-from rowcall.operations.enqueue import Bound
-from rowcall.operations.enqueue_related import enqueue_related
+from rowcall.operations.enqueue import Bound, enqueue_related
 from rowcall.operations.steps import Blocking, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
@@ -104,18 +102,14 @@ class Flow:
     def __enter__(self) -> Flow:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self.enqueue()
 
     async def __aenter__(self) -> Flow:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             await self.aenqueue()
 

@@ -17,8 +17,7 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
-from rowcall.operations.enqueue import bind_by_name
-from rowcall.operations.enqueue_related import with_key
+from rowcall.operations.enqueue import bind_by_name, with_key
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import RelatedJob
@@ -38,30 +37,7 @@ def publish_schedules(queue: Queue) -> None:
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
 
-def declare_schedule(
-    queue: Queue,
-    name: str,
-    task: str,
-    arguments: Mapping[str, object] | None,
-    job_queue: str | None,
-    priority: int | None,
-    timing: Timing,
-) -> None:
-    """Note a schedule that workers will publish when they start."""
-    entry = new_schedule(queue, name, task, arguments, job_queue, priority, timing)
-    queue.declared_schedules[entry.name] = entry
-
-
-def add_schedule(
-    queue: Queue,
-    name: str,
-    task: str,
-    arguments: Mapping[str, object] | None,
-    job_queue: str | None,
-    priority: int | None,
-    timing: Timing,
-) -> Operation[Schedule]:
-    entry = new_schedule(queue, name, task, arguments, job_queue, priority, timing)
+def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
     return _schedule((yield from Write(plans.put, queue.dialect, entry, queue.now_ms())))
 
 

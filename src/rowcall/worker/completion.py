@@ -13,8 +13,7 @@ from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
 from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
-from rowcall.operations.open_transaction import OnCallerConnection, open_target, several_statements
-from rowcall.operations.steps import Read
+from rowcall.operations.steps import OnCallerConnection, Read, open_target, several_statements
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Books
 from rowcall.store.dialect import Dialect

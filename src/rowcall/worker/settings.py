@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import TypedDict
 
 import msgspec
 
@@ -20,6 +21,17 @@ SHORTEST_LEASE_SECONDS = 0.1
 MOST_PORT = 65535
 
 Queues = Mapping[str, int | None] | Iterable[str] | str | None
+
+
+class WorkerOptions(TypedDict, total=False):
+    """What `jobs.worker(...)` and `jobs.work(...)` take."""
+
+    concurrency: int
+    queues: Queues
+    grace: float | timedelta
+    lease: float | timedelta
+    metrics_port: int | None
+    metrics_host: str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

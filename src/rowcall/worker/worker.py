@@ -15,11 +15,11 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Released
 from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.endpoint import Endpoint
-from rowcall.operations.limits import publish_limits
 from rowcall.operations.schedules import publish_schedules
-from rowcall.operations.steps import Write
+from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
+from rowcall.store.limits.admission import put_quotas, quotas
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
@@ -178,7 +178,7 @@ class Worker:
         refuse_while_importing()
         core, settings = self._core, self._settings
         core.ensure_schema()
-        publish_limits(core)
+        _publish_limits(core)
         if self._endpoint is not None:
             self._endpoint.start()
         self._waker = Waker()
@@ -289,3 +289,12 @@ class Worker:
     def _wake(self) -> None:
         if self._waker is not None and not self.ended.is_set():
             self._waker.wake()
+
+
+def _publish_limits(queue: Queue) -> None:
+    """Write the numbers of the limits declared here. The last process that declares a limit decides them."""
+    if declared := queue.limits.numbers:
+        known = queue.run(Read(quotas(queue.dialect)))
+        changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
+        if changed:
+            queue.run(Write(put_quotas, queue.dialect, changed))

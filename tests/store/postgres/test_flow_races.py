@@ -66,7 +66,7 @@ def check(jobs: Rowcall) -> None:
 
 def written(stepper: Stepper) -> int:
     (placed,) = stepper.result
-    job_id: int = placed.inserted.id
+    job_id: int = placed.id
     return job_id
 
 

@@ -53,13 +53,6 @@ class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
     chain_index: int = 0
 
 
-class Enqueued(NamedTuple):
-    """A new row, or the job that already has the key."""
-
-    inserted: Inserted | None
-    existing: Job | None = None
-
-
 Holders = dict[tuple[str, str], Job]
 """Jobs that hold a type's keys."""
 
@@ -106,8 +99,11 @@ def _holders(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None
 
 def write_related(
     dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None, committed: Committed | None = None
-) -> Plan[list[Enqueued]]:
-    """Write all jobs or none. Every check comes before the first write."""
+) -> Plan[list[Inserted | Job]]:
+    """Write all jobs or none; return each new row, or the job that already has the key.
+
+    Every check comes before the first write.
+    """
     if not related:
         return []
     yield from dialect.ask(BEGIN_WRITING)
@@ -122,7 +118,7 @@ def write_related(
         yield from _mark_chains(dialect, related, inserted)
         inserted = yield from _wait(dialect, related, inserted, standing, now_ms)
     existing = yield from _existing(dialect, taken, inserted)
-    return [Enqueued(inserted.get(position), existing.get(position)) for position in range(len(related))]
+    return [existing.get(position) or inserted[position] for position in range(len(related))]
 
 
 # blockers

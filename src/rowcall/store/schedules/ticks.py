@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.domain.errors import ScheduleNotFound
+from rowcall.domain.job import Job
 from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
@@ -73,17 +74,13 @@ class Made(NamedTuple):
 
 def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[Made]:
     if job.is_alone:
-        inserted: Inserted | None = yield from dialect.insert(job, row.payload, now_ms)
+        enqueued: Inserted | Job = yield from dialect.insert(job, row.payload, now_ms)
     else:
         (enqueued,) = yield from write_related(dialect, [RelatedJob(job=job, payload=row.payload)], now_ms)
-        if enqueued.existing is not None:
-            if actor is not None:  # a person did it: show that on the job
-                yield from dialect.ask(RECORD_EVENTS, now_ms, [enqueued.existing.id], event, actor, row.name)
-            return Made(enqueued.existing.id, duplicate=True)
-        inserted = enqueued.inserted
-    assert inserted is not None
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [inserted.id], event, actor, row.name)
-    return Made(inserted.id)
+    duplicate = isinstance(enqueued, Job)
+    if not duplicate or actor is not None:  # on the job of another, show only what a person did
+        yield from dialect.ask(RECORD_EVENTS, now_ms, [enqueued.id], event, actor, row.name)
+    return Made(enqueued.id, duplicate)
 
 
 def job_of(row: DeclaredSchedule) -> NewJob:
