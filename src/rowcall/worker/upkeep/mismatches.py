@@ -22,7 +22,7 @@ from rowcall.worker.settings import Settings
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
 SHORTEST_EXTENSION_SECONDS = 60.0
-UNKNOWN_PAUSE_SECONDS = 5.0
+UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
 MOST_REMEMBERED = 10_000
 
 
@@ -34,13 +34,13 @@ class Mismatches:
 
     def __init__(
         self,
-        core: Queue,
+        queue: Queue,
         settings: Settings,
         refused: set[int],
         offer: Callable[[Sequence[int]], None],
         unknown: UnknownTasks | None = None,
     ) -> None:
-        self._core = core
+        self._queue = queue
         self._queues = settings.queues
         self._refused = refused
         self._offer = offer
@@ -52,7 +52,7 @@ class Mismatches:
 
     def check(self, stopping: Stopping = never) -> None:
         """Check once, unless the last check was a moment ago."""
-        monotonic = self._core.clock.monotonic
+        monotonic = self._queue.clock.monotonic
         began_at = monotonic()
         if began_at < self._next_at:
             return
@@ -63,8 +63,8 @@ class Mismatches:
         self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
 
     def _check(self, stopping: Stopping) -> None:
-        core = self._core
-        extension_ms = round(1000 * max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
+        queue = self._queue
+        extension_ms = round(1000 * max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
         seen: set[int] = set()
         fitting: list[tuple[int, int, int]] = []
         late: list[int] = []
@@ -73,7 +73,7 @@ class Mismatches:
         while more:
             if stopping():
                 return
-            ((now_ms, jobs),) = core.run(Read(core.dialect.ask(MISMATCHED, core.now_ms(), after, PAGE)))
+            ((now_ms, jobs),) = queue.run(Read(queue.dialect.ask(MISMATCHED, queue.now_ms(), after, PAGE)))
             for job in jobs:
                 seen.add(job.id)
                 if self._fits(job):
@@ -86,11 +86,11 @@ class Mismatches:
         self._drop_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
-            core.run(Write(partial(core.dialect.ask, EXTEND_MISMATCHED, core.now_ms(), ids, extension_ms)))
+            queue.run(Write(partial(queue.dialect.ask, EXTEND_MISMATCHED, queue.now_ms(), ids, extension_ms)))
         if fitting:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
         failed = sum(
-            core.run(Write(partial(fail_overdue, core.dialect, ids, core.now_ms()))) for ids in _pages(overdue)
+            queue.run(Write(partial(fail_overdue, queue.dialect, ids, queue.now_ms()))) for ids in _pages(overdue)
         )
         if failed:
             logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
@@ -103,7 +103,7 @@ class Mismatches:
         self._seen_refused = self._refused & seen
 
     def _fits(self, job: Mismatch) -> bool:
-        task = self._core.tasks.get(job.type)
+        task = self._queue.tasks.get(job.type)
         if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
             return False
         if task.lane is Lane.PROCESS or reference_of(job.payload) is not None:
@@ -123,62 +123,62 @@ class UnknownTasks:
     They fail when this worker has seen for `mismatch_grace` that no live worker knows their task.
     """
 
-    def __init__(self, core: Queue, settings: Settings) -> None:
-        self._core = core
+    def __init__(self, queue: Queue, settings: Settings) -> None:
+        self._queue = queue
         self._queues = settings.queues
         self._seen: set[tuple[str, str]] = set()
         self._warned: set[str] = set()
         self._since: dict[str, float] = {}
-        self._check_at = 0.0
+        self._checked_at = -LONGEST_GAP_SECONDS
 
     def note(self, work: Work) -> None:
         """Called by the loop with what it has read."""
         self._seen = self._unknown_in(work)
-        for queue, task in self._seen:
+        for name, task in self._seen:
             if task not in self._warned:
                 self._warned.add(task)
                 logger.warning(
                     "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
-                    queue,
+                    name,
                     task,
                 )
 
     def _unknown_in(self, work: Work) -> set[tuple[str, str]]:
         return {
-            (queue, task)
-            for queue, task in work.ready
-            if task not in self._core.tasks
-            and (self._queues is None or queue in self._queues)
-            and not is_paused(queue, task, work.paused)
+            (name, task)
+            for name, task in work.ready
+            if task not in self._queue.tasks
+            and (self._queues is None or name in self._queues)
+            and not is_paused(name, task, work.paused)
         }
 
     def check(self, stopping: Stopping = never) -> None:
         """Check once, unless the last check was a moment ago. Runs no statement if all tasks are known."""
-        core, now = self._core, self._core.clock.monotonic()
-        if not self._seen:
-            self._since = {}
-        if not self._seen or now < self._check_at:
+        queue, now = self._queue, self._queue.clock.monotonic()
+        if not self._seen or now - self._checked_at > LONGEST_GAP_SECONDS:
+            self._since = {}  # this process was stopped, or the database out of reach: others may have been, too
+        if not self._seen or now - self._checked_at < UNKNOWN_PAUSE_SECONDS:
             return
-        self._check_at = now + UNKNOWN_PAUSE_SECONDS
-        known = core.run(Read(known_tasks(core.dialect)))
+        known = queue.run(Read(known_tasks(queue.dialect)))
+        self._checked_at = now
         unknown = {task for _, task in self._seen if known is not None and task not in known}
         self._since = {task: self._since.get(task, now) for task in unknown}
-        grace_seconds = max(core.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
+        grace_seconds = max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
         if any(now - since >= grace_seconds for since in self._since.values()):
-            (work,) = core.run(Read(core.dialect.ask(FIND_WORK, core.now_ms(), "")))
-            for queue, task in self._unknown_in(work):
+            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+            for name, task in self._unknown_in(work):
                 if now - self._since.get(task, now) >= grace_seconds:
-                    self._fail(queue, task, grace_seconds, stopping)
+                    self._fail(name, task, grace_seconds, stopping)
 
-    def _fail(self, queue: str, task: str, seconds: float, stopping: Stopping) -> None:
-        core, total, failed = self._core, 0, FAILED_AT_ONCE
+    def _fail(self, name: str, task: str, seconds: float, stopping: Stopping) -> None:
+        queue, total, failed = self._queue, 0, FAILED_AT_ONCE
         detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
         while failed == FAILED_AT_ONCE and not stopping():
-            plan = partial(fail_unknown, core.dialect, queue, task, round(seconds * 1000), detail, core.now_ms())
-            failed = core.run(Write(plan))
+            plan = partial(fail_unknown, queue.dialect, name, task, round(seconds * 1000), detail, queue.now_ms())
+            failed = queue.run(Write(plan))
             total += failed
         if total:
-            logger.error("failed %d jobs in queue %r: %s", total, queue, detail)
+            logger.error("failed %d jobs in queue %r: %s", total, name, detail)
 
 
 def _pages(ids: Sequence[int]) -> list[Sequence[int]]:

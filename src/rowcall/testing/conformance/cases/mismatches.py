@@ -364,14 +364,16 @@ class TestUnknownTasks:
         return open_queue(clock=clock)
 
     @pytest.fixture
-    def check(self, jobs: Rowcall) -> Callable[[], None]:
-        """What a worker does every few seconds."""
+    def check(self, jobs: Rowcall, clock: FakeClock) -> Callable[[float], None]:
+        """What a worker does every few seconds, for some time."""
         queue, unknown = queue_of(jobs), UnknownTasks(queue_of(jobs), settings())
 
-        def check() -> None:
-            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
-            unknown.note(work)
-            unknown.check()
+        def check(seconds: float) -> None:
+            for _ in range(round(seconds / 50) or 1):
+                clock.advance(50 if seconds else 0)
+                (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+                unknown.note(work)
+                unknown.check()
 
         return check
 
@@ -379,23 +381,21 @@ class TestUnknownTasks:
         return [str(jobs.get(job.id).status) for job in made]
 
     def test_they_fail_when_they_have_waited_for_the_grace(
-        self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]
     ) -> None:
         jobs.task(name="known")(lambda: None)
         due = [jobs.enqueue("stranger", tags=["odd"]) for _ in range(3)]
         blocked = jobs.enqueue("known", after=[due[0]])
         clock.advance(10_000)  # a worker that has just started fails nothing
-        check()
+        check(0)
         later, known = jobs.enqueue("stranger", delay=300), jobs.enqueue("known")
         paused = jobs.enqueue("stranger", queue="paused")
         jobs.pause("paused")
-        clock.advance(599)
+        check(550)
         new = jobs.enqueue("stranger")
         jobs.drain()
-        check()
         assert self.status(jobs, *due, later, new) == ["pending"] * 5
-        clock.advance(6)
-        check()
+        check(50)
         assert self.status(jobs, *due, blocked) == ["failed"] * 4
         assert self.status(jobs, later, new, paused, known) == ["pending"] * 3 + ["succeeded"]
         failed = jobs.get(due[0].id)
@@ -406,54 +406,59 @@ class TestUnknownTasks:
         assert (self.CODE, 3) in [(group.error_code, group.count) for group in jobs.top_errors()]
         assert jobs.stats().by_status["failed"] == 4
 
-    def test_a_retried_one_waits_again(self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]) -> None:
+    def test_a_retried_one_waits_again(self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]) -> None:
         job = jobs.enqueue("stranger")
-        check()
-        clock.advance(600)
-        check()
+        check(0)
+        check(600)
         assert self.status(jobs, job) == ["failed"]
         jobs.retry(job.id)
-        for seconds in (10, 580):
-            clock.advance(seconds)
-            check()
+        for seconds in (50, 500):
+            check(seconds)
             assert self.status(jobs, job) == ["pending"]
         jobs.task(name="stranger")(lambda: None)
         assert jobs.drain().succeeded == 1
 
     @pytest.mark.parametrize("known_by", ["worker", "hand"])
     def test_the_time_begins_again_while_a_live_worker_knows_the_task(
-        self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None], store: Store, known_by: str
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None], store: Store, known_by: str
     ) -> None:
         first, job = jobs.enqueue("stranger"), jobs.enqueue("stranger")
-        check()
-        clock.advance(500)
+        check(0)
+        check(500)
         if known_by == "worker":
             StoreWorker(jobs, "other", tasks=["x", "stranger"])
         else:
             jobs.dequeue("other", queues=["default"])
-        check()
-        clock.advance(200)
-        check()
+        check(200)
         assert jobs.get(job.id).status is Status.PENDING
         if known_by == "worker":
             store.execute("delete from rowcall_worker")
         else:
             jobs.complete(jobs.get(first.id))
-        for _ in range(2):
-            clock.advance(300)
-            check()
-            assert jobs.get(job.id).status is Status.PENDING
-        clock.advance(300)
-        check()
+        check(600)
+        assert jobs.get(job.id).status is Status.PENDING
+        check(50)
         assert jobs.get(job.id).status is Status.FAILED
 
-    def test_many_fail_in_batches(self, jobs: Rowcall, clock: FakeClock, check: Callable[[], None]) -> None:
+    def test_a_worker_that_was_stopped_counts_from_then_on(
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]
+    ) -> None:
+        job = jobs.enqueue("stranger")
+        check(0)
+        clock.advance(3600)
+        check(550)
+        assert self.status(jobs, job) == ["pending"]
+        check(50)
+        assert self.status(jobs, job) == ["pending"]
+        check(50)
+        assert self.status(jobs, job) == ["failed"]
+
+    def test_many_fail_in_batches(self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]) -> None:
         with jobs.transaction():
             for _ in range(1200):
                 jobs.enqueue("stranger")
-        check()
-        clock.advance(600)
-        check()
+        check(0)
+        check(600)
         assert jobs.stats().by_status == {**jobs.stats().by_status, "failed": 1200, "pending": 0}
 
     @pytest.mark.concurrency
