@@ -26,7 +26,7 @@ $body$
 """
 
 
-def drop_tables(core: Queue) -> None:
+def drop_tables(queue: Queue) -> None:
     """Drop everything on a PostgreSQL server whose name begins with the table prefix of this queue."""
-    drop = Statement(_DROP.replace("<prefix>", core.config.table_prefix), (), no_row)
-    core.database.write(lambda: execute(drop))
+    drop = Statement(_DROP.replace("<prefix>", queue.config.table_prefix), (), no_row)
+    queue.database.write(lambda: execute(drop))

@@ -62,10 +62,10 @@ class Lease:
 class Registrar:
     """Registers a worker, and registers it again, under a new name, after it was declared lost."""
 
-    def __init__(self, core: Queue, settings: Settings) -> None:
-        self._core = core
+    def __init__(self, queue: Queue, settings: Settings) -> None:
+        self._queue = queue
         self._settings = settings
-        self.lease = Lease(settings.lease_seconds, core.clock)
+        self.lease = Lease(settings.lease_seconds, queue.clock)
         self.current = Identity("", None)
         self._registered_tasks = 0
 
@@ -74,7 +74,7 @@ class Registrar:
         return self.current.name
 
     def register(self) -> None:
-        core, settings, name = self._core, self._settings, worker_name()
+        queue, settings, name = self._queue, self._settings, worker_name()
         file = self._new_file()
         registration = Registration(
             name=name,
@@ -88,9 +88,9 @@ class Registrar:
             served=settings.served,
             tasks=self.task_names(),
         )
-        registered_at = core.clock.monotonic()
+        registered_at = queue.clock.monotonic()
         try:
-            core.run(Write(lambda: register(core.dialect, registration, core.now_ms())))
+            queue.run(Write(lambda: register(queue.dialect, registration, queue.now_ms())))
         except BaseException:
             if file is not None:
                 file.close()
@@ -101,14 +101,14 @@ class Registrar:
 
     def task_names(self) -> str:
         """Return the names of the tasks as they are registered."""
-        names = list(self._core.tasks)
+        names = list(self._queue.tasks)
         self._registered_tasks = len(names)
         return msgspec.json.encode(names).decode()
 
     @property
     def any_new_task(self) -> bool:
         """Whether a task was declared since the last registration."""
-        return len(self._core.tasks) != self._registered_tasks
+        return len(self._queue.tasks) != self._registered_tasks
 
     def retire(self, handlers: RunningHandlers) -> bool:
         """Remove the registration of a worker that ends. Return false if `keep` must be called.
@@ -117,9 +117,9 @@ class Registrar:
         """
         if not self.name:
             return True
-        core, running = self._core, handlers()
+        queue, running = self._queue, handlers()
         try:
-            retired = core.run(Write(lambda: retire(core.dialect, self.name, running, core.now_ms())))
+            retired = queue.run(Write(lambda: retire(queue.dialect, self.name, running, queue.now_ms())))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
             return not running
@@ -135,19 +135,19 @@ class Registrar:
         """Keep the registration, in a thread, until the handlers have ended. The end of this process frees it, too."""
 
         def run(thread: Background) -> None:
-            core, running, send_at = self._core, None, 0.0
-            with suppress(RowcallError), closing(core.database.connect()) as connection:
+            queue, running, send_at = self._queue, None, 0.0
+            with suppress(RowcallError), closing(queue.database.connect()) as connection:
                 while running is None or running:
                     before, running = running, handlers()
-                    if running != before or core.clock.monotonic() >= send_at:
-                        send_at = core.clock.monotonic() + self.lease.heartbeat_seconds
+                    if running != before or queue.clock.monotonic() >= send_at:
+                        send_at = queue.clock.monotonic() + self.lease.heartbeat_seconds
                         with suppress(RowcallError):  # a server that restarts
-                            if connection.write(retire(core.dialect, self.name, running, core.now_ms())):
+                            if connection.write(retire(queue.dialect, self.name, running, queue.now_ms())):
                                 break
                     thread.pause(HANDLERS_CHECK_SECONDS)
             self.close()
 
-        Background("abandoned handlers", run, self._core.clock).start()
+        Background("abandoned handlers", run, self._queue.clock).start()
 
     def close(self) -> None:
         if self.current.liveness_file is not None:
@@ -155,12 +155,12 @@ class Registrar:
 
     def check_folder(self) -> None:
         """Raise what would keep every worker on this host from starting."""
-        if self._core.database.path and (file := self._new_file()) is not None:
+        if self._queue.database.path and (file := self._new_file()) is not None:
             file.close()
 
     def _new_file(self) -> LivenessFile | None:
         """With SQLite it is required; with a server it only makes recovery on this host faster."""
-        database = self._core.database
+        database = self._queue.database
         try:
             make_folder(database.side_folder, database.path)
             remove_old(database.side_folder)

@@ -43,18 +43,18 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, core: Queue, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
-        self._core = core
-        self.clock = core.clock
+    def __init__(self, queue: Queue, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
+        self._queue = queue
+        self.clock = queue.clock
         self._settings = settings
-        self._registrar = Registrar(core, settings)
+        self._registrar = Registrar(queue, settings)
         self._endpoint = (
-            Endpoint(settings.metrics_host, settings.metrics_port, core.clock, ask, settings.concurrency, self._busy)
+            Endpoint(settings.metrics_host, settings.metrics_port, queue.clock, ask, settings.concurrency, self._busy)
             if settings.metrics_port is not None and ask is not None
             else None
         )
         self._services: list[Service] = [] if self._endpoint is None else [self._endpoint]
-        self._shutdown = Shutdown(core.clock, self._stop_handlers, self._wake)
+        self._shutdown = Shutdown(queue.clock, self._stop_handlers, self._wake)
         self._waker: Waker | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
@@ -150,7 +150,7 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
-            self._core.run(Write(lambda: fold(self._core.dialect, everything=False, now_ms=self._core.now_ms())))
+            self._queue.run(Write(lambda: fold(self._queue.dialect, everything=False, now_ms=self._queue.now_ms())))
         return Summary(
             succeeded=counts[Move.SUCCEED],
             failed=counts[Move.FAIL],
@@ -169,16 +169,16 @@ class Worker:
 
     def check_folder(self) -> None:
         """Raise, before anything is started, what would keep every worker on this host from starting."""
-        self._core.ensure_schema()
+        self._queue.ensure_schema()
         self._registrar.check_folder()
 
     # the inside
 
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
-        core, settings = self._core, self._settings
-        core.ensure_schema()
-        _publish_limits(core)
+        queue, settings = self._queue, self._settings
+        queue.ensure_schema()
+        _publish_limits(queue)
         if self._endpoint is not None:
             self._endpoint.start()
         self._waker = Waker()
@@ -188,12 +188,12 @@ class Worker:
             self.clock,
             loop,
             limited_queues=settings.queues is not None,
-            tasks=core.tasks,
-            app=core.app_module,
+            tasks=queue.tasks,
+            app=queue.app_module,
         )
         self._dispatcher.warm_up()
         try:
-            publish_schedules(core)
+            publish_schedules(queue)
             self._registrar.register()
             self._loop = self._make_loop(self._dispatcher, self._waker)
         except BaseException:
@@ -202,16 +202,16 @@ class Worker:
             raise
 
     def _make_loop(self, dispatcher: Dispatcher, waker: Waker) -> Loop:
-        core, clock, outage, completion = self._core, self.clock, Outage(self.clock), Completion(self._core)
+        queue, clock, outage, completion = self._queue, self.clock, Outage(self.clock), Completion(self._queue)
         meter = self._endpoint.meter if self._endpoint is not None else None
-        loop = Loop(core, self._settings, dispatcher, waker, self._registrar, completion, outage, meter)
-        heartbeat = Heartbeat(core, self._registrar, self._declared_lost)
-        recovery = Recovery(core, self._registrar, heartbeat, loop.mismatches)
-        cancel_requests = CancelRequests(core, dispatcher)
+        loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter)
+        heartbeat = Heartbeat(queue, self._registrar, self._declared_lost)
+        recovery = Recovery(queue, self._registrar, heartbeat, loop.mismatches)
+        cancel_requests = CancelRequests(queue, dispatcher)
         self._services += [
             Background("heartbeat", heartbeat.run, clock, outage=outage),
             Background("recovery", recovery.run, clock, outage=outage),
-            Background("pruning", Pruning(core).run, clock, outage=outage),
+            Background("pruning", Pruning(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
         ]
@@ -223,7 +223,7 @@ class Worker:
         try:
             if until_idle:  # jobs of lost workers are due, too
                 loop.mismatches.unknown = None
-                recovery = Recovery(self._core, self._registrar, mismatches=loop.mismatches)
+                recovery = Recovery(self._queue, self._registrar, mismatches=loop.mismatches)
                 recovery.check()
                 recovery.held_jobs.check_all()
             for service in self._services:

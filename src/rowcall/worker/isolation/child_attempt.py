@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 
 from rowcall.base.clock import SystemClock
 from rowcall.context import Context
@@ -23,20 +23,20 @@ from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, C
 
 
 class ChildAttempt:
-    def __init__(self, call: Call, core: Queue | None, send: Callable[[AttemptMessage], None]) -> None:
+    def __init__(self, call: Call, queue: Queue | None, send: Callable[[AttemptMessage], None]) -> None:
         self.ready = call.ready
         self.cancelled = False
         self.saw_cancelled = False
         self.is_over = False
         self.context = Context(self)
         self._call = call
-        self._core = core
+        self._queue = queue
         self._send = send
         self._then: Then | None = None
         self._completed = False
         self._asking = threading.Lock()
-        self.answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
-        self._timer = (core.clock if core is not None else SystemClock()).timer
+        self.answers: SimpleQueue[Answered] = SimpleQueue()
+        self._timer = (queue.clock if queue is not None else SystemClock()).timer
         self._began_at = self._timer()
 
     @property
@@ -116,12 +116,12 @@ class ChildAttempt:
         return int((self._timer() - self._began_at) * 1000)
 
     def _completion(self) -> Completion:
-        if self._core is None:
+        if self._queue is None:
             raise RuntimeError(
                 "ctx.complete in a child process works only if the module of the function declares the task: "
                 "the child learns from it where the queue is"
             )
-        return Completion(self._core)
+        return Completion(self._queue)
 
 
 def _bound(task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Bound:

@@ -16,8 +16,8 @@ CHECK_SECONDS = 0.4
 class CancelRequests:
     """Polls, because a lost notification would mean a handler that never stops."""
 
-    def __init__(self, core: Queue, dispatcher: Dispatcher) -> None:
-        self._core = core
+    def __init__(self, queue: Queue, dispatcher: Dispatcher) -> None:
+        self._queue = queue
         self._dispatcher = dispatcher
 
     def run(self, thread: Background) -> None:
@@ -39,7 +39,7 @@ class CancelRequests:
         }
         if not attempts:
             return
-        for one in self._core.run(Read(self._core.dialect.ask(INTERRUPTED, list(attempts)))):
+        for one in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, list(attempts)))):
             attempt = attempts[one.id, one.lease]
             if attempt.settled:
                 continue  # it has ended since

@@ -20,24 +20,24 @@ SILENCE_MS = 3_600_000
 
 
 class HealthLog:
-    def __init__(self, core: Queue) -> None:
-        self._core = core
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
 
     def check(self, connection: Connection) -> list[Complaint]:
         """Check once, log new problems, and return all that were found."""
-        core = self._core
-        asked_at = core.clock.wall()
-        (at_ms,) = connection.read(core.dialect.ask(NOW, core.now_ms()))
-        ahead = at_ms / 1000 - (asked_at + core.clock.wall()) / 2
-        workers = connection.read(core.dialect.ask(WORKERS))
-        paused = {(one.kind, one.name) for one in connection.read(core.dialect.ask(PAUSED))}
-        unfinished = connection.read(core.dialect.ask(UNFINISHED))
+        queue = self._queue
+        asked_at = queue.clock.wall()
+        (at_ms,) = connection.read(queue.dialect.ask(NOW, queue.now_ms()))
+        ahead = at_ms / 1000 - (asked_at + queue.clock.wall()) / 2
+        workers = connection.read(queue.dialect.ask(WORKERS))
+        paused = {(one.kind, one.name) for one in connection.read(queue.dialect.ask(PAUSED))}
+        unfinished = connection.read(queue.dialect.ask(UNFINISHED))
         found = list(
             complaints(
                 # paused on purpose: not a problem
                 [one for one in unfinished if not is_paused(one.queue, one.type, paused)],
                 [_served(worker) for worker in workers if _is_alive(worker, at_ms)],
-                next(iter(connection.read(core.dialect.ask(HEALTH))), StoreHealth()),
+                next(iter(connection.read(queue.dialect.ask(HEALTH))), StoreHealth()),
                 self._surroundings(ahead),
                 at_ms,
             )
@@ -49,15 +49,15 @@ class HealthLog:
     def _log(self, connection: Connection, complaint: Complaint) -> None:
         """Log it, unless another worker has done so within the last hour."""
         where = f" on {host_name()}" if complaint.here else ""
-        core = self._core
-        said = core.dialect.ask(ONCE_EVERY, core.now_ms(), f"complaint: {complaint.kind}{where}", SILENCE_MS)
+        queue = self._queue
+        said = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), f"complaint: {complaint.kind}{where}", SILENCE_MS)
         if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 
     def _surroundings(self, ahead_seconds: float) -> Surroundings:
-        path = self._core.database.path
+        path = self._queue.database.path
         if not path:  # the disk of a server is not visible, and its clock is another one
-            own_clock = self._core.now_ms() is not None
+            own_clock = self._queue.now_ms() is not None
             return Surroundings(clock_ahead_seconds=None if own_clock else ahead_seconds)
         wal = f"{path}-wal"
         return Surroundings(

@@ -13,29 +13,29 @@ from rowcall.worker.service import Background
 
 
 class Heartbeat:
-    def __init__(self, core: Queue, registrar: Registrar, lost: Callable[[], None]) -> None:
-        self._core = core
+    def __init__(self, queue: Queue, registrar: Registrar, lost: Callable[[], None]) -> None:
+        self._queue = queue
         self._registrar = registrar
         self._lost = lost
         self.interval_seconds = registrar.lease.heartbeat_seconds
-        self._confirmed_at = core.clock.monotonic()
+        self._confirmed_at = queue.clock.monotonic()
 
     @property
     def is_confirmed(self) -> bool:
         """Whether our own heartbeats reach the database. If not, the silence of other workers proves nothing."""
-        return self._core.clock.monotonic() - self._confirmed_at <= 3 * self.interval_seconds
+        return self._queue.clock.monotonic() - self._confirmed_at <= 3 * self.interval_seconds
 
     def run(self, thread: Background) -> None:
         # a separate connection, which nothing else can keep busy
-        with closing(self._core.database.connect()) as connection:
+        with closing(self._queue.database.connect()) as connection:
             while thread.pause(self.interval_seconds):
                 thread.attempt(lambda: self._send(connection))
 
     def _send(self, connection: Connection) -> None:
-        worker, monotonic = self._registrar.name, self._core.clock.monotonic
+        worker, monotonic = self._registrar.name, self._queue.clock.monotonic
         sent_at = monotonic()
         registered = connection.write(
-            self._core.dialect.ask(HEARTBEAT_OF_WORKER, self._core.now_ms(), worker), one_statement=True
+            self._queue.dialect.ask(HEARTBEAT_OF_WORKER, self._queue.now_ms(), worker), one_statement=True
         )
         self._confirmed_at = monotonic()
         if worker != self._registrar.name:
@@ -43,6 +43,6 @@ class Heartbeat:
         if registered:
             self._registrar.lease.renew(sent_at)
             if self._registrar.any_new_task:
-                connection.write(self._core.dialect.ask(SET_TASKS, worker, self._registrar.task_names()))
+                connection.write(self._queue.dialect.ask(SET_TASKS, worker, self._registrar.task_names()))
         else:
             self._lost()

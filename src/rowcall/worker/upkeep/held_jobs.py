@@ -16,15 +16,15 @@ PAUSE_SECONDS = 3.0
 class HeldJobs:
     """Checks a few values of `held` at a time, in turn. It reads, and writes only if it finds something."""
 
-    def __init__(self, core: Queue) -> None:
-        self._core = core
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
         self._after = ""
         self._again: dict[str, int] = {}
         self._checked_at: float | None = None
 
     def check(self) -> int:
         """Return how many jobs were freed. Do nothing if the last check was a moment ago."""
-        now = self._core.clock.monotonic()
+        now = self._queue.clock.monotonic()
         if self._checked_at is not None and now - self._checked_at < PAUSE_SECONDS:
             return 0
         self._checked_at = now
@@ -37,14 +37,14 @@ class HeldJobs:
         return freed
 
     def _free_some(self) -> int:
-        core = self._core
-        found = core.run(Read(find_room(core.dialect, self._after, core.now_ms())))
+        queue = self._queue
+        found = queue.run(Read(find_room(queue.dialect, self._after, queue.now_ms())))
         self._again = {held: count for held, count in self._again.items() if found.after or held in found.counts}
         self._after = found.after or ""
         if not found.counts:
             return 0
         counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
-        freed = core.run(Write(lambda: core.dialect.unhold(counts)))
+        freed = queue.run(Write(lambda: queue.dialect.unhold(counts)))
         if freed:
             logger.debug("freed %d jobs that were held although no limit holds them", freed)
         return freed

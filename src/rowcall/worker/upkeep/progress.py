@@ -16,12 +16,12 @@ PAUSE_SECONDS = 0.5
 class Progress:
     """Its thread starts with the first report. A report replaces the one before it."""
 
-    def __init__(self, core: Queue) -> None:
-        self._core = core
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[int, float, str | None]] = {}
         self._reported = threading.Event()
-        self.thread = Background("progress", self._run, core.clock, wake=self._reported)
+        self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
     def note(self, ready: Ready, share: float, message: str | None) -> None:
         """Note a report, from any thread, without waiting."""
@@ -42,5 +42,5 @@ class Progress:
             reports, self._reports = self._reports, {}
         if reports:
             rows = [(job_id, *report) for job_id, report in sorted(reports.items())]
-            core = self._core
-            core.run(Write(lambda: mark_progress(core.dialect, rows, core.now_ms())))
+            queue = self._queue
+            queue.run(Write(lambda: mark_progress(queue.dialect, rows, queue.now_ms())))

@@ -38,29 +38,29 @@ class Duty(NamedTuple):
 
 
 class Pruning:
-    def __init__(self, core: Queue) -> None:
-        self._core = core
-        self._health_log = HealthLog(core)
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._health_log = HealthLog(queue)
         self._health_logged_at = -HEALTH_SECONDS
         self._pruned = True
 
     def run(self, thread: Background) -> None:
         # not the whole fleet at once, and not while a worker is starting
-        while thread.pause(jittered(self._core.clock, ROUND_SECONDS)):
+        while thread.pause(jittered(self._queue.clock, ROUND_SECONDS)):
             thread.attempt(lambda: self.round(thread.stopping))
 
     def round(self, stopping: Stopping = never) -> None:
         """Make one cheap read; open a connection only if there is something to do."""
-        core = self._core
-        (state,) = core.run(Read(core.dialect.ask(UPKEEP_STATE, core.now_ms())))
-        publish_rules(core, state.settings)
+        queue = self._queue
+        (state,) = queue.run(Read(queue.dialect.ask(UPKEEP_STATE, queue.now_ms())))
+        publish_rules(queue, state.settings)
         duties = [duty for duty in self._duties(state.any_tally) if _is_due(duty, state)]
-        is_health_due = core.clock.monotonic() - self._health_logged_at >= HEALTH_SECONDS
+        is_health_due = queue.clock.monotonic() - self._health_logged_at >= HEALTH_SECONDS
         if not (duties or is_health_due):
             return
-        with closing(core.database.connect()) as connection:
+        with closing(queue.database.connect()) as connection:
             if is_health_due:
-                self._health_logged_at = core.clock.monotonic()
+                self._health_logged_at = queue.clock.monotonic()
                 self._health_log.check(connection)
             for duty in duties:
                 if not stopping() and self._is_ours(connection, duty):
@@ -71,27 +71,27 @@ class Pruning:
             *([Duty("fold", FOLD_EVERY_MS, self._fold)] if any_tally else []),
             Duty("prune", PRUNE_EVERY_MS if self._pruned else CLEAN_UP_EVERY_MS, self._prune),
             Duty(
-                "clean up", CLEAN_UP_EVERY_MS, lambda connection, stopping: clean_up(self._core, connection, stopping)
+                "clean up", CLEAN_UP_EVERY_MS, lambda connection, stopping: clean_up(self._queue, connection, stopping)
             ),
-            Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._core, stopping=stopping)),
+            Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._queue, stopping=stopping)),
         ]
 
     def _fold(self, connection: Connection, stopping: Stopping) -> None:
-        core = self._core
-        while not stopping() and connection.write(folding.fold(core.dialect, everything=False, now_ms=core.now_ms())):
+        queue = self._queue
+        while not stopping() and connection.write(folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms())):
             pass
 
     def _prune(self, connection: Connection, stopping: Stopping) -> None:
-        pruned = Pruner(self._core, connection, stopping).prune()
+        pruned = Pruner(self._queue, connection, stopping).prune()
         self._pruned = bool(pruned)  # if nothing was old enough, nothing will be for a while
         if pruned:
             logger.info("pruned %d finished jobs", pruned.total())
-            self._core.database.shrink(stopping)
+            self._queue.database.shrink(stopping)
 
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
         """Return whether no other process has taken it since it fell due."""
-        core = self._core
-        ask = core.dialect.ask(ONCE_EVERY, core.now_ms(), duty.setting, duty.every_ms)
+        queue = self._queue
+        ask = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), duty.setting, duty.every_ms)
         return bool(connection.write(ask, one_statement=True))
 
 

@@ -25,21 +25,21 @@ TIDY_SECONDS = 2.0
 class Recovery:
     def __init__(
         self,
-        core: Queue,
+        queue: Queue,
         registrar: Registrar | None = None,
         heartbeat: Heartbeat | None = None,
         mismatches: Mismatches | None = None,
     ) -> None:
-        self._core = core
+        self._queue = queue
         self._registrar = registrar
         self._heartbeat = heartbeat
         self._mismatches = mismatches
-        self.held_jobs = HeldJobs(core)
+        self.held_jobs = HeldJobs(queue)
         self._seen: dict[str, tuple[int, float]] = {}
         self._dead_files: set[str] = set()
         self._stray_files: set[str] = set()
-        self._surveyed_at = core.clock.monotonic()
-        self._survey_seconds = core.database.survey_seconds
+        self._surveyed_at = queue.clock.monotonic()
+        self._survey_seconds = queue.database.survey_seconds
         if heartbeat is not None:
             lease_seconds = heartbeat.interval_seconds * HEARTBEATS_PER_LEASE
             self._survey_seconds = min(self._survey_seconds, lease_seconds / SURVEYS_PER_LEASE)
@@ -52,7 +52,7 @@ class Recovery:
             thread.pause(CHECK_SECONDS)
 
     def _step(self, stopping: Stopping) -> None:
-        clock = self._core.clock
+        clock = self._queue.clock
         if clock.monotonic() >= self._survey_at or self._any_dead_here():
             # not the whole fleet at once
             self._survey_at = clock.monotonic() + self._survey_seconds * (0.8 + 0.4 * clock.chance())
@@ -61,23 +61,23 @@ class Recovery:
             self._mismatches.check(stopping)
         if clock.monotonic() >= self._tidy_at:
             self._tidy_at = clock.monotonic() + TIDY_SECONDS
-            self._core.database.checkpoint()
+            self._queue.database.checkpoint()
 
     def _any_dead_here(self) -> bool:
         """Return whether the kernel has released the lock of a worker on this host. Runs no statement."""
-        files = liveness_file.files_in(self._core.database.side_folder)
+        files = liveness_file.files_in(self._queue.database.side_folder)
         self._stray_files &= files
         self._dead_files = {path for path in files - self._stray_files if liveness_file.is_dead(path)}
         return bool(self._dead_files)
 
     def check(self, stopping: Stopping = never) -> int:
         """Check once; return the number of recovered jobs."""
-        core = self._core
-        now = core.clock.monotonic()
+        queue = self._queue
+        now = queue.clock.monotonic()
         if self._heartbeat is not None and now - self._surveyed_at > 2 * (self._survey_seconds + CHECK_SECONDS):
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
-        (survey,) = core.run(Read(core.dialect.ask(SURVEY, core.now_ms())))
+        (survey,) = queue.run(Read(queue.dialect.ask(SURVEY, queue.now_ms())))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
         # a dead worker's file that no row names is another queue's, or its worker was never registered
@@ -86,9 +86,9 @@ class Recovery:
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
-            recovered += core.run(Write(lambda: recover_expired(core.dialect, core.now_ms())))
+            recovered += queue.run(Write(lambda: recover_expired(queue.dialect, queue.now_ms())))
         if survey.any_orphan:
-            recovered += core.run(Write(lambda: recover_orphans(core.dialect, core.now_ms())))
+            recovered += queue.run(Write(lambda: recover_orphans(queue.dialect, queue.now_ms())))
         self.held_jobs.check()
         if self._mismatches is not None:
             self._mismatches.check(stopping)
@@ -108,23 +108,23 @@ class Recovery:
         """Return its liveness file beside our database. A copied database has none."""
         if peer.lock_path is None:
             return None
-        path = os.path.join(self._core.database.side_folder, os.path.basename(peer.lock_path))
+        path = os.path.join(self._queue.database.side_folder, os.path.basename(peer.lock_path))
         return path if os.path.exists(path) else None
 
     def _recover(self, peer: Peer) -> int:
         """Recover its jobs. Jobs that are locked now follow at the next check."""
-        core, path = self._core, self._file_of(peer)
+        queue, path = self._queue, self._file_of(peer)
         started = liveness_file.started_jobs(path)
         heartbeat = None if liveness_file.is_dead(path) else peer.beat
         total, done = 0, False
         while not done:
-            recovered, done = core.run(
+            recovered, done = queue.run(
                 Write(
                     lambda: recover_worker(
-                        core.dialect,
+                        queue.dialect,
                         peer.name,
-                        _ages_ms(started, core.clock.monotonic()),
-                        core.now_ms(),
+                        _ages_ms(started, queue.clock.monotonic()),
+                        queue.now_ms(),
                         beat=heartbeat,
                     )
                 )
