@@ -82,7 +82,7 @@ def test_one_name_for_two(jobs: Rowcall, digest: Task[[], None]) -> None:
 def test_the_wrong_way_round(jobs: Rowcall) -> None:
     def plain() -> None: ...
 
-    with pytest.raises(InvalidOption, match="schedule: goes above @jobs"):
+    with pytest.raises(InvalidOption, match="schedule goes above @jobs"):
         jobs.schedule("0 9 * * *")(plain)  # type: ignore[type-var]
 
 

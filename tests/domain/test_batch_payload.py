@@ -140,7 +140,7 @@ def rest(*items: int) -> None: ...
 
 @pytest.mark.parametrize("function", [no_parameter, no_list, two, by_name_only, rest], ids=lambda value: value.__name__)
 def test_a_handler_without_a_list_of_items_is_refused(function: Callable[..., object]) -> None:
-    with pytest.raises(InvalidOption, match=r"batch: needs a function with one parameter, a list of items"):
+    with pytest.raises(InvalidOption, match=r"batch needs a function with one parameter, a list of items"):
         ItemArguments("index", function, skip_first=False)
 
 

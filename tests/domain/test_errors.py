@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import ast
 import inspect
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 import rowcall
 from rowcall.domain import errors
 from rowcall.domain.errors import (
+    VERBS,
     Cancel,
     Control,
     DuplicateJob,
@@ -116,3 +119,27 @@ def test_a_wrong_duration_is_refused_by_name(given: object) -> None:
 def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[Snooze]) -> None:
     with pytest.raises(InvalidOption, match="delay"):
         control(delay=-1)
+
+
+# how a problem begins that is not about the option as a whole, and so follows a colon
+AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "its", "no", "only", "pass", "the", "there", "this", "unknown"}
+
+
+def beginnings_of_problems() -> set[str]:
+    """Return the first word of every `InvalidOption` in the source, where it is not a value."""
+    found: set[str] = set()
+    for path in Path(errors.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "InvalidOption":
+                problem = node.args[1]
+                first = problem.values[0] if isinstance(problem, ast.JoinedStr) else problem
+                if isinstance(first, ast.Constant):
+                    found.add(str(first.value).split()[0])
+    return found
+
+
+def test_a_problem_is_a_sentence_about_the_option_or_follows_a_colon() -> None:
+    assert beginnings_of_problems() - {*VERBS} == AFTER_A_COLON
+    assert str(InvalidOption("connection", "is closed")) == "connection is closed"
+    assert str(InvalidOption("connection", "cannot be used: closed")) == "connection cannot be used: closed"
+    assert str(InvalidOption("tz", "unknown time zone 'x'")) == "tz: unknown time zone 'x'"

@@ -33,9 +33,9 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "rowcall.observe.tracing", raising=False)
     jobs = Rowcall(tmp_path / "queue.db")
-    with pytest.raises(InvalidOption, match=r"metrics_port: needs .*: pip install 'rowcall\[metrics\]'"):
+    with pytest.raises(InvalidOption, match=r"metrics_port needs .*: pip install 'rowcall\[metrics\]'"):
         jobs.worker(metrics_port=9464)
-    with pytest.raises(InvalidOption, match=r"tracing: needs opentelemetry: pip install 'rowcall\[otel\]'"):
+    with pytest.raises(InvalidOption, match=r"tracing needs opentelemetry: pip install 'rowcall\[otel\]'"):
         Rowcall(tmp_path / "queue.db", tracing=True)
 
 

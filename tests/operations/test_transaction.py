@@ -205,7 +205,7 @@ def test_a_block_belongs_to_the_process_that_opened_it(tmp_path: Path, postgres_
             assert process.wait() == 0, process.output
             said = process.output.splitlines()
         assert said == [
-            "transaction: belongs to the process that this one was forked from",
+            "transaction belongs to the process that this one was forked from",
             "before",
             "['before', 'inside']",
         ]

@@ -41,12 +41,16 @@ class RowcallError(Exception):
     """The base class of all errors of this package."""
 
 
+VERBS = ["belongs", "cannot", "does", "goes", "has", "is", "leads", "must", "names", "needs", "uses", "was"]
+"""A problem that begins with one of these makes a sentence with the option as its subject."""
+
+
 def about_option(option: str, problem: str) -> str:
     """
-    >>> about_option("timeout", "must be positive"), about_option("tz", "unknown time zone 'x'")
-    ('timeout must be positive', "tz: unknown time zone 'x'")
+    >>> about_option("connection", "is closed"), about_option("tz", "unknown time zone 'x'")
+    ('connection is closed', "tz: unknown time zone 'x'")
     """
-    return f"{option} {problem}" if problem.startswith(("must ", "cannot ")) else f"{option}: {problem}"
+    return f"{option} {problem}" if problem.split(" ", 1)[0] in VERBS else f"{option}: {problem}"
 
 
 class InvalidArguments(RowcallError, TypeError):

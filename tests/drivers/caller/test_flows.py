@@ -216,7 +216,7 @@ def test_a_completion_that_continues_needs_a_transaction(case: Case) -> None:
             await mine.complete(ctx, "done")
             await mine.commit()
             return
-        with pytest.raises(InvalidOption, match="connection: has no transaction open"):
+        with pytest.raises(InvalidOption, match="connection has no transaction open"):
             await mine.complete(ctx, "done")
 
     job, _ = handled(case, body)

@@ -127,7 +127,7 @@ def test_the_other_method_is_named(case: Case) -> None:
             calls: list[Any] = [lambda: send.enqueue("a"), lambda: send.enqueue_many([{"to": "a"}])]
             calls.append(lambda: case.jobs.enqueue("send", {"to": "a"}, connection=mine.connection))
             for call in calls:
-                with pytest.raises(InvalidOption, match=r"connection: is async: .*aenqueue"):
+                with pytest.raises(InvalidOption, match=r"connection is async: .*aenqueue"):
                     call()
         else:
             coroutines = [send.aenqueue("a"), send.aenqueue_many([{"to": "a"}])]

@@ -377,7 +377,7 @@ def test_a_refused_call_leaves_the_callers_transaction_as_it_was(jobs: Rowcall, 
 def test_a_transaction_that_has_failed_already(jobs: Rowcall, send: Send, mine: Connection) -> None:
     with pytest.raises(psycopg.errors.DivisionByZero):
         mine.execute("select 1 / 0")
-    with pytest.raises(InvalidOption, match=r"connection: is in a transaction that has already failed; roll it back"):
+    with pytest.raises(InvalidOption, match=r"connection is in a transaction that has already failed; roll it back"):
         send.using(connection=mine).enqueue("a")
     mine.rollback()
     send.using(connection=mine).enqueue("b")

@@ -156,7 +156,7 @@ def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(a
     async def scenario(mine: Caller) -> None:
         first = await mine.enqueue(case.send(mine), "first")
         for options in ({"key": "k"}, {"after": [first]}):
-            with pytest.raises(InvalidOption, match=r"connection: has no transaction open.* begin a transaction first"):
+            with pytest.raises(InvalidOption, match=r"connection has no transaction open.* begin a transaction first"):
                 await mine.enqueue(case.send(mine, **options), "refused")
         if case.kind.database == "sqlite":
             assert await mine.execute("pragma defer_foreign_keys") == [(0,)]

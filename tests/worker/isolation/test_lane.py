@@ -431,8 +431,8 @@ def test_a_function_that_no_child_could_find_is_refused(jobs: Rowcall) -> None:
     ("options", "said"),
     [
         ({"isolation": "fork"}, "isolation must be thread or process, got 'fork'"),
-        ({"memory_limit": "1GB"}, "memory_limit: needs isolation='process'"),
-        ({"memory_limit": "1GB", "isolation": "thread"}, "memory_limit: needs isolation='process'"),
+        ({"memory_limit": "1GB"}, "memory_limit needs isolation='process'"),
+        ({"memory_limit": "1GB", "isolation": "thread"}, "memory_limit needs isolation='process'"),
         ({"memory_limit": "much", "isolation": "process"}, "memory_limit must be a size such as '512MB'"),
         ({"memory_limit": True, "isolation": "process"}, "memory_limit must be a size such as '512MB'"),
         (

@@ -173,7 +173,7 @@ def test_a_limit_of_a_queue_counts_a_batch_once(place: Place, jobs: Rowcall) -> 
         ({"batch": True}, "batch must be a whole number"),
         ({"batch": 5, "batch_wait": -1}, "batch_wait must be a duration"),
         ({"batch": 5, "batch_wait": 86_401}, "batch_wait must be at most one day"),
-        ({"batch_wait": 1}, "batch_wait: needs batch="),
+        ({"batch_wait": 1}, "batch_wait needs batch="),
         ({"batch": 5, "isolation": "process"}, "batch cannot be combined with isolation='process'"),
     ],
 )
