@@ -6,10 +6,10 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from rowcall.cli.demo import report
-from rowcall.cli.demo.report import Kind, Report
+from rowcall.cli.demo.report import report_of
 from rowcall.cli.demo.run import Progress, view
 from rowcall.cli.demo.tasks import Demo
 from tests.support import PythonProcess
@@ -46,20 +46,14 @@ def test_the_report_counts_from_the_rows(folder: Path) -> None:
         claimed = jobs.claim("worker-1", limit=1)[0]
         jobs.fail(claimed, "TEST:BROKEN")
         assert jobs.drain().succeeded == 2
-        quick, delayed = report.count(jobs, {"quick": 3, "delayed": 1})
-    assert (quick.succeeded, quick.attempts, quick.lost) == (2, 3, 1)
-    assert (delayed.succeeded, delayed.attempts, delayed.lost) == (0, 0, 1)
-
-
-def test_a_lost_job_shows_in_json() -> None:
-    kind = Kind(kind="quick", enqueued=3, succeeded=2, attempts=4, retried=1, recovered=1)
-    report = Report(kinds=[kind], killed_pid=None, seconds=1.0).as_json()
-    assert json.loads(json.dumps(report)) == {
+        report = report_of(jobs, {"quick": 3, "delayed": 1}, None, 1.0)
+    assert json.loads(msgspec.json.encode(report)) == {
         "kinds": [
-            {"kind": "quick", "enqueued": 3, "succeeded": 2, "attempts": 4, "retried": 1, "recovered": 1, "lost": 1}
+            {"kind": "quick", "enqueued": 3, "succeeded": 2, "attempts": 3, "retried": 0, "recovered": 0, "lost": 1},
+            {"kind": "delayed", "enqueued": 1, "succeeded": 0, "attempts": 0, "retried": 0, "recovered": 0, "lost": 1},
         ],
-        "enqueued": 3,
-        "lost": 1,
+        "enqueued": 4,
+        "lost": 2,
         "killed_pid": None,
         "seconds": 1.0,
     }

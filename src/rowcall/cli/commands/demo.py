@@ -28,4 +28,4 @@ def demo_command() -> Answer:
         log = log_path.read_text(errors="replace")
     if report.lost:
         click.echo(f"error: {report.lost} jobs did not succeed; log of the workers:\n{log}", err=True)
-    return Answer(report.as_json(), lambda: show_report(report), not report.lost)
+    return Answer(report, lambda: show_report(report), not report.lost)

@@ -24,48 +24,38 @@ class Kind(msgspec.Struct, kw_only=True, frozen=True):
     attempts: int
     retried: int
     recovered: int
-
-    @property
-    def lost(self) -> int:
-        return self.enqueued - self.succeeded
+    lost: int
 
 
 class Report(msgspec.Struct, kw_only=True, frozen=True):
     kinds: list[Kind]
+    enqueued: int
+    lost: int
     killed_pid: int | None
     seconds: float
 
-    @property
-    def lost(self) -> int:
-        return sum(kind.lost for kind in self.kinds)
 
-    def as_json(self) -> dict[str, object]:
-        return {
-            "kinds": [{**msgspec.to_builtins(kind), "lost": kind.lost} for kind in self.kinds],
-            "enqueued": sum(kind.enqueued for kind in self.kinds),
-            "lost": self.lost,
-            "killed_pid": self.killed_pid,
-            "seconds": self.seconds,
-        }
+def report_of(jobs: Rowcall, enqueued: Mapping[str, int], killed_pid: int | None, seconds: float) -> Report:
+    kinds = [_count(jobs, kind, number) for kind, number in enqueued.items()]
+    lost = sum(kind.lost for kind in kinds)
+    return Report(kinds=kinds, enqueued=sum(enqueued.values()), lost=lost, killed_pid=killed_pid, seconds=seconds)
 
 
-def count(jobs: Rowcall, enqueued: Mapping[str, int]) -> list[Kind]:
-    return [_count_kind(jobs, kind, number) for kind, number in enqueued.items()]
-
-
-def _count_kind(jobs: Rowcall, kind: str, enqueued: int) -> Kind:
+def _count(jobs: Rowcall, kind: str, enqueued: int) -> Kind:
     found = list(_all(jobs, kind))
     endings: Counter[str] = Counter()
     for job in found:
         if job.attempt > 1:
             endings.update(attempt.status for attempt in jobs.attempts(job.id))
+    succeeded = sum(job.status == Status.SUCCEEDED for job in found)
     return Kind(
         kind=kind,
         enqueued=enqueued,
-        succeeded=sum(job.status == Status.SUCCEEDED for job in found),
+        succeeded=succeeded,
         attempts=sum(job.attempt for job in found),
         retried=endings["failed"],
         recovered=endings["lost"],
+        lost=enqueued - succeeded,
     )
 
 

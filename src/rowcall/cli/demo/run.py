@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
-from rowcall.cli.demo.report import Report, count
+from rowcall.cli.demo.report import Report, report_of
 from rowcall.cli.demo.tasks import CLOCK, Demo
 from rowcall.cli.present.console import console
 from rowcall.cli.present.tables import Table, bar, text
@@ -45,8 +45,7 @@ def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
         options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2")
         with log_path.open("wb") as log, working("rowcall.cli.demo.tasks:jobs", url, *options, output=log):
             killed_pid = _Watch(demo.jobs, enqueued, started_at).until_done(show)
-        kinds = count(demo.jobs, enqueued)
-    return Report(kinds=kinds, killed_pid=killed_pid, seconds=round(CLOCK.monotonic() - started_at, 3))
+        return report_of(demo.jobs, enqueued, killed_pid, round(CLOCK.monotonic() - started_at, 3))
 
 
 class _Watch:
