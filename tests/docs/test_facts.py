@@ -81,15 +81,6 @@ def test_every_public_method_is_explained(kind: type) -> None:
     assert missing(explained, ALL) == []
 
 
-def test_the_reference_page_lists_exactly_the_public_methods() -> None:
-    listed = set()
-    for line in read(DOCS / "reference.md").splitlines():
-        if line.startswith("| `"):
-            listed |= set(re.findall(r"`(\w+)`", "|".join(line.split("|")[1:3])))
-    assert listed == public_methods(Rowcall)
-    assert {name for name in vars(Rowcall("sqlite:///:memory:")) if not name.startswith("_")} == set()
-
-
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "inspecting.md": (Job, Attempt, Event, Page, WorkerInfo),
     "controlling.md": (Paused,),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 _LATEST_MS = 253402300799999
 _MILLISECOND = timedelta(milliseconds=1)
 _EXACT_BEFORE_MS = 2**32 * 1000  # below this, a float of seconds is exact to half a microsecond
