@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,6 @@ class Busy(TimeoutError):
     def __init__(self, where: str) -> None:
         super().__init__(where)
         self.where = where
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Rowcall]:
-    with Rowcall(tmp_path / "app.db") as jobs:
-        yield jobs
 
 
 def test_a_fixed_code_holds_for_the_classes_below_until_they_have_their_own(jobs: Rowcall) -> None:
@@ -83,8 +77,8 @@ def test_an_invalid_code_is_refused_where_it_is_declared(jobs: Rowcall, code: An
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (5, "for a class of exceptions"),
-        (int, "for a class of exceptions"),
+        (5, "for an exception class"),
+        (int, "for an exception class"),
         (Fail, "cannot have a code"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_blob_is_read_and_compared_with_its_digest() -> None:
     shelf = Shelf({REFERENCE.digest: DATA})
     assert read(shelf, REFERENCE) == DATA.decode()
     shelf[REFERENCE.digest] = b"other"
-    with pytest.raises(BlobDamaged, match=rf"blob {REFERENCE.digest} was changed: stored with 13 bytes, now 5"):
+    with pytest.raises(BlobDamaged, match=rf"blob {REFERENCE.digest} was changed: 13 bytes were stored, got 5"):
         read(shelf, REFERENCE)
     with pytest.raises(BlobMissing, match=rf"blob {REFERENCE.digest} is not in the blob store"):
         read(Shelf(), REFERENCE)

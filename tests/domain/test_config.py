@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.config import VERSION, Config, configure, place_of
+from rowcall.domain.config import VERSION, Config, configure, database_of
 
 
 def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
@@ -36,12 +36,12 @@ def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
     ],
 )
 def test_urls_and_paths_name_files(url: str | Path, path: str) -> None:
-    assert place_of(url) == path
+    assert database_of(url) == path
 
 
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", "sqlite:////srv/jobs.db")
-    assert place_of(None) == "/srv/jobs.db"
+    assert database_of(None) == "/srv/jobs.db"
     assert queue_of(Rowcall()).config.path == "/srv/jobs.db"
 
 
@@ -50,7 +50,7 @@ def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, valu
     monkeypatch.delenv("ROWCALL_URL", raising=False)
     if value is not None:
         monkeypatch.setenv("ROWCALL_URL", value)
-    assert place_of(None) == "rowcall.db"
+    assert database_of(None) == "rowcall.db"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _SERVERS = ("postgresql", "postgres")
 _USER = re.compile(r"[\w.%~+-]*")
 _HOST = r"(?:\[[0-9A-Za-z:.%]+\]|[\w.%~-]*)(?::\d{1,5}(?=[,/?]|$))?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*(?=[/?]|$)")
-_PLACE = re.compile(rf"{_HOSTS.pattern}(?:/[\w.%~+-]*(?=\?|$))?")
+_LOCATION = re.compile(rf"{_HOSTS.pattern}(?:/[\w.%~+-]*(?=\?|$))?")
 _FIRST_NAME = re.compile(r"[\w.~-]*")
 _PARAMETER = re.compile(r"[A-Za-z_]{1,40}")
 _VALUE = re.compile(r"[\w.:,/%+~-]*")
@@ -52,15 +52,15 @@ def shown(url: str) -> str:
         return f"sqlite://{HIDDEN}" if looks_secret(rest) else _OPTIONS.sub(HIDDEN, url)
     if scheme not in _SERVERS:
         return f"{scheme}://{HIDDEN}"
-    userinfo, at, place = rest.rpartition("@")  # the last one: a password may contain @
+    userinfo, at, location = rest.rpartition("@")  # the last one: a password may contain @
     user = userinfo.partition(":")[0]
     if not _USER.fullmatch(user) or _ESCAPED_COLON.search(user) or SECRET.search(unquote(userinfo)):
         return f"{scheme}://{HIDDEN}"
-    found = _PLACE.match(place) or _FIRST_NAME.match(place)
+    found = _LOCATION.match(location) or _FIRST_NAME.match(location)
     assert found is not None
     if _ESCAPED_COLON.search(found[0]):
         return f"{scheme}://{user}{at}{HIDDEN}"
-    return f"{scheme}://{user}{at}{found[0]}{_shown_query(place[found.end() :])}"
+    return f"{scheme}://{user}{at}{found[0]}{_shown_query(location[found.end() :])}"
 
 
 def is_clear(url: str) -> bool:
@@ -69,10 +69,10 @@ def is_clear(url: str) -> bool:
     If not, half a password could be taken for a host and sent to a name server.
     """
     rest = url.partition("://")[2]
-    userinfo, at, place = rest.rpartition("@")
+    userinfo, at, location = rest.rpartition("@")
     if at and re.search(r"[@/?#\s]", userinfo):
         return "?" in userinfo and is_clear(url[: url.index("?")])  # an @ in the query
-    hosts = _HOSTS.match(place)
+    hosts = _HOSTS.match(location)
     return bool(at) or (hosts is not None and not _ESCAPED_COLON.search(hosts[0]))
 
 

@@ -76,7 +76,7 @@ def queue_command(
         command = answering_command(name, short_help)(run)
         named = f"[APP] {words or ''}".rstrip()
         command.params.insert(0, click.Argument(["app"], required=False, nargs=-1 if words else 1, metavar=named))
-        said = "sqlite:///app.db, or postgresql://user@host/database."
+        said = "Database: sqlite:///app.db or postgresql://user@host/database."
         command.params.insert(-1, click.Option(["--url"], metavar="URL", help=said))
         return command
 

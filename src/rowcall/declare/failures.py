@@ -46,7 +46,7 @@ class Failures:
 
     def check(self, kind: type[BaseException]) -> None:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise InvalidOption("error_code", f"must be for a class of exceptions, got {kind!r}")
+            raise InvalidOption("error_code", f"must be given for an exception class, got {kind!r}")
         if issubclass(kind, Control):
             raise InvalidOption(
                 "error_code", f"{kind.__name__} cannot have a code: it already chooses how an attempt ends"

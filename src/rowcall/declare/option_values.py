@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.checks import one_of, sound
+from rowcall.domain.checks import checked_text, one_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.names import name_problem
@@ -92,7 +92,7 @@ def retention(option: str, value: object) -> Retention:
 
 
 def key(option: str, value: object) -> str | KeyOf:
-    return value if callable(value) else sound(option, value, key_problem(value))
+    return value if callable(value) else checked_text(option, value, key_problem(value))
 
 
 def key_problem(value: object) -> str | None:

@@ -41,4 +41,4 @@ class Tracing(Protocol):
         """Return the span of an attempt. Called before the handler, in its thread or task."""
 
     def carried(self) -> str | None:
-        """The trace context of what runs here, for rows that come of it."""
+        """Return the trace context of the running code, for the rows that it writes."""

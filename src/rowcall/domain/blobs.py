@@ -94,7 +94,8 @@ def read(store: BlobStore, reference: Reference) -> str:
         data = store.get(digest)
     except KeyError:
         raise BlobMissing(f"blob {digest} is not in the blob store") from None
-    if len(data) != reference.size or hashlib.sha256(data).hexdigest() != digest:
-        detail = f"blob {digest} was changed: stored with {reference.size} bytes, now {len(data)} or other bytes"
-        raise BlobDamaged(detail)
+    if len(data) != reference.size:
+        raise BlobDamaged(f"blob {digest} was changed: {reference.size} bytes were stored, got {len(data)}")
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise BlobDamaged(f"blob {digest} was changed: its content differs")
     return data.decode()

@@ -15,14 +15,14 @@ def anything(option: str, value: object) -> object:
 
 
 def name(option: str, value: object) -> str:
-    return sound(option, value, name_problem(value))
+    return checked_text(option, value, name_problem(value))
 
 
 def queue(option: str, value: object) -> str:
-    return sound(option, value, queue_problem(value))
+    return checked_text(option, value, queue_problem(value))
 
 
-def sound(option: str, value: object, problem: str | None) -> str:
+def checked_text(option: str, value: object, problem: str | None) -> str:
     if problem is not None:
         raise InvalidOption(option, problem)
     return str(value)

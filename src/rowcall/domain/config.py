@@ -121,7 +121,7 @@ def configure(url: str | Path | None, *, without_url: bool = False, **options: U
 
 def _database(url: str | Path | None, given: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that depend on the database."""
-    database = place_of(url)
+    database = database_of(url)
     if isinstance(database, str):
         for option in ("listen_url", "pool_size"):
             if given.get(option) is not None:
@@ -198,12 +198,12 @@ def _is_server_url(url: object) -> bool:
     return isinstance(url, str) and url.startswith(("postgresql://", "postgres://")) and "\0" not in url
 
 
-def place_of(url: str | Path | None) -> str | Server:
+def database_of(url: str | Path | None) -> str | Server:
     """Return the SQLite file or the server of a URL, a path or `$ROWCALL_URL`.
 
-    >>> place_of("sqlite:///app.db"), place_of("sqlite:////srv/app.db")
+    >>> database_of("sqlite:///app.db"), database_of("sqlite:////srv/app.db")
     ('app.db', '/srv/app.db')
-    >>> place_of("postgresql://ann@db-1/shop").url
+    >>> database_of("postgresql://ann@db-1/shop").url
     'postgresql://ann@db-1/shop'
     """
     if url is None:

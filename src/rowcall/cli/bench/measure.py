@@ -63,8 +63,8 @@ class Figures(msgspec.Struct, kw_only=True, frozen=True):
     seconds: float
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A new queue. `described` is printed with the figures."""
+class Scratch(msgspec.Struct, frozen=True):
+    """A temporary queue. `described` is printed with the figures."""
 
     url: str
     prefix: str
@@ -72,29 +72,29 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def in_folder(folder: Path) -> Iterator[Place]:
+def in_folder(folder: Path) -> Iterator[Scratch]:
     with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=folder) as temporary:
-        yield Place(
+        yield Scratch(
             url_of(Path(temporary, "bench.db")), DEFAULT_PREFIX, f"durable commits, on the disk of {folder.resolve()}"
         )
 
 
 @contextlib.contextmanager
-def on_server(url: str) -> Iterator[Place]:
+def on_server(url: str) -> Iterator[Scratch]:
     prefix = f"rowcall_bench_{secrets.token_hex(4)}_"
     with Rowcall(url, table_prefix=prefix) as jobs:
         queue = queue_of(jobs)
         if queue.config.server is None:
             raise click.UsageError("--url must name a server; use --folder to measure a disk")
         try:
-            yield Place(url, prefix, f"commits as the server is configured, on {queue.database.name}")
+            yield Scratch(url, prefix, f"commits as the server is configured, on {queue.database.name}")
         finally:
             drop_tables(queue)
 
 
-def measure(place: Place) -> Figures:
+def measure(scratch: Scratch) -> Figures:
     started_at = CLOCK.monotonic()
-    bench = Bench(place.url, place.prefix)
+    bench = Bench(scratch.url, scratch.prefix)
     with bench.jobs as jobs:
         single = _rate(SINGLE_SECONDS, MOST_SINGLE, lambda: len([bench.nothing.enqueue(0)]))
         many = [{"number": number} for number in range(BULK)]
@@ -102,8 +102,8 @@ def measure(place: Place) -> Figures:
         drain_async = _drained_per_second(jobs)
         bench.nothing_in_thread.enqueue_many({"number": number} for number in range(_one_second_of(drain_async)))
         drain_threads = _drained_per_second(jobs)
-        names = {PREFIX: place.prefix}
-        with working("rowcall.cli.bench.measure:jobs", place.url, "--log-level=error", environment=names) as process:
+        names = {PREFIX: scratch.prefix}
+        with working("rowcall.cli.bench.measure:jobs", scratch.url, "--log-level=error", environment=names) as process:
             _wait_for(lambda: _has_started(jobs, process), jobs, "the worker process did not start")
             pick_ups = _pick_ups_ms(bench)
     return Figures(

@@ -30,12 +30,12 @@ def bench_command(folder: Path | None, url: str | None) -> Answer:
     """
     if folder is not None and url is not None:
         raise click.UsageError("give --folder or --url, not both")
-    with interruptible(), in_folder(folder or Path()) if url is None else on_server(url) as place:
-        figures = measure(place)
-    return Answer(figures, lambda: _show(figures, place.described))
+    with interruptible(), in_folder(folder or Path()) if url is None else on_server(url) as scratch:
+        figures = measure(scratch)
+    return Answer(figures, lambda: _show(figures, scratch.described))
 
 
-def _show(figures: Figures, place: str) -> None:
+def _show(figures: Figures, where: str) -> None:
     shown = Table("what", "measured", right=("measured",))
     for what, per_second in (
         ("enqueue, one at a time", figures.enqueue_per_second),
@@ -47,4 +47,4 @@ def _show(figures: Figures, place: str) -> None:
     shown.add_row("pick-up by an idle worker process, median", f"{figures.pick_up_p50_ms:.1f} ms")
     shown.add_row("pick-up by an idle worker process, p99", f"{figures.pick_up_p99_ms:.1f} ms")
     show(shown)
-    show(f"\none process, {place}; took {figures.seconds:.1f} s", style="dim")
+    show(f"\none process, {where}; took {figures.seconds:.1f} s", style="dim")

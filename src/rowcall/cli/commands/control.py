@@ -35,7 +35,7 @@ Act = Callable[[Rowcall, int], tuple[Job | None, str]]
 """Acts on one job; returns its new state, and what to print after its id."""
 
 _NOT_FILTERS = {"limit", "rate"}
-_yes_option = click.option("--yes", is_flag=True, help="Do not ask before acting on all matching jobs.")
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing all matching jobs.")
 _limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N jobs.")
 _status_option = click.option("--status", metavar="STATE", help="Only jobs in this state.")
 
@@ -73,7 +73,7 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
 @selecting_options
 @_limit_option
 @_yes_option
-@click.option("--reason", metavar="TEXT", help="Stored with the job.")
+@click.option("--reason", metavar="TEXT", help="Reason to store with the job.")
 def cancel_command(target: Target, words: list[int], reason: str | None, yes: bool, **options: object) -> Answer:
     """Cancel the jobs with the given ids, or all that match a filter.
 
@@ -109,8 +109,8 @@ def delete_command(target: Target, words: list[int]) -> Answer:
 
 
 @queue_command("reschedule", "Change the time of waiting jobs.", words="ID…", parse=job_ids)
-@click.option("--delay", type=typed_seconds, metavar="DURATION", help="From now: 90s, 5m, 1h, 2d, …")
-@click.option("--run-at", metavar="TIME", help="With a time zone: 2026-01-02T09:00+00:00")
+@click.option("--delay", type=typed_seconds, metavar="DURATION", help="Run after this time: 90s, 5m, 1h, 2d, …")
+@click.option("--run-at", metavar="TIME", help="Run at this time, with a time zone: 2026-01-02T09:00+00:00.")
 def reschedule_command(target: Target, words: list[int], delay: float | None, run_at: str | None) -> Answer:
     """Change the time at which waiting jobs run: give --delay or --run-at.
 
@@ -127,10 +127,10 @@ def reschedule_command(target: Target, words: list[int], delay: float | None, ru
     return _act_on(target, words, reschedule)
 
 
-@queue_command("set-priority", "Let jobs run before or after others of their queue.", words="ID…", parse=job_ids)
-@click.option("--priority", type=int, required=True, metavar="N", help="Higher runs first.")
+@queue_command("set-priority", "Change the priority of jobs within their queue.", words="ID…", parse=job_ids)
+@click.option("--priority", type=int, required=True, metavar="N", help="The new priority; higher runs first.")
 def set_priority_command(target: Target, words: list[int], priority: int) -> Answer:
-    """Let jobs run before or after others of their queue.
+    """Change the priority of jobs within their queue.
 
     With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if a job could not be changed.
     """

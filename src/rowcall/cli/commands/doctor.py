@@ -16,9 +16,9 @@ from rowcall.overview.formats import counted
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.PROBLEM: "bold red"}
 
 
-@queue_command("doctor", "Show what is wrong, and what to do.", opened=find)
+@queue_command("doctor", "Check a database and its environment, and say what to do.", opened=find)
 def doctor_command(target: Target) -> Answer:
-    """Show what is wrong with a database or its environment, and what to do. Changes nothing.
+    """Check a database and its environment, and say what to do. Changes nothing.
 
     Exit code 1 if there is a problem; warnings do not count.
 

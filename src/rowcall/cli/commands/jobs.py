@@ -25,7 +25,7 @@ _HIDDEN = ("lease", "duplicate")
 @click.option("--status", type=click.Choice([status.value for status in Status]), help="Only jobs in this state.")
 @selecting_options
 @limit_option
-@click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page: its next_cursor.")
+@click.option("--cursor", metavar="CURSOR", help="Continue from the next_cursor of an earlier page.")
 def jobs_command(target: Target, **options: Any) -> Answer:
     """List jobs, newest first.
 

@@ -9,7 +9,7 @@ from rowcall.cli.target import Target, find
 
 @queue_command("migrate", opened=find)
 def migrate_command(target: Target) -> Answer:
-    """Create the tables, or bring them to this version. Creates a SQLite file if needed, but no database on a server.
+    """Create the tables, or update them to this version. Creates a SQLite file if needed, but no database on a server.
 
     With --json: {"path", "from", "to"}: the file, or the URL without its password, and the versions before and now.
     """

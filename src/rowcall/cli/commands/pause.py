@@ -1,4 +1,4 @@
-"""`rowcall pause` and `resume`: start no more jobs of a queue or a task, and start them again."""
+"""`rowcall pause` and `resume`: stop starting jobs of a queue or a task, and start them again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rowcall.cli.target import Target
 from rowcall.domain.job import EVERY_QUEUE, what_is_paused
 from rowcall.overview.formats import moment
 
-_task_option = click.option("--task", metavar="NAME", help="This task in all queues, instead of a queue.")
+_task_option = click.option("--task", metavar="NAME", help="A task, in all queues, instead of a queue.")
 _QUEUE = "[QUEUE | '*']"
 
 
-@queue_command("pause", "Start no more jobs of a queue or a task.", words=_QUEUE)
+@queue_command("pause", "Stop starting jobs of a queue or a task.", words=_QUEUE)
 @_task_option
 def pause_command(target: Target, words: tuple[str, ...], task: str | None) -> Answer:
-    """Start no more jobs of a queue, or of a task, until it is resumed. Running jobs continue.
+    """Stop starting jobs of a queue, or of a task, until it is resumed. Running jobs continue.
 
     An unknown name is paused too, with a warning. '*' pauses every queue, even future ones.
 

@@ -26,9 +26,9 @@ _NUMBERS = ("kept", "next prune")
 
 @queue_command("retention", "Show what is kept, and what the next prune deletes.")
 def retention_command(target: Target) -> Answer:
-    """Show which finished jobs are kept, for how long, how much that is, and what the next prune deletes.
+    """Show which finished jobs are kept, how many, for how long, and what the next prune deletes.
 
-    The rules come from APP; without APP, from what its workers have written to the database, or else the defaults.
+    The rules come from APP. Without APP, the rules that its workers stored in the database apply, else the defaults.
 
     With --json: {"kept": [{"status", "queue", "type", "keep", "jobs", "prunable", "oldest_at"}, …], "jobs",
     "prunable", "size_bytes"}; "keep" is seconds, or null for no limit.
@@ -74,10 +74,10 @@ def retention_line(report: RetentionReport) -> str:
 @queue_command("prune", "Delete finished jobs that have been kept long enough.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 def prune_command(target: Target, dry_run: bool) -> Answer:
-    """Delete finished jobs that have been kept long enough, with their history, in small batches. Workers do the same
-    on their own. After Ctrl-C, run it again for the rest.
+    """Delete finished jobs that have been kept long enough, with their history, in small batches. Workers prune,
+    too. After Ctrl-C, run it again for the rest.
 
-    The rules come from APP; without APP, from what its workers have written to the database, or else the defaults.
+    The rules come from APP. Without APP, the rules that its workers stored in the database apply, else the defaults.
 
     With --json: {"jobs", "by_status": {"succeeded", "failed", "cancelled"}, "dry_run"}.
     """
@@ -128,7 +128,8 @@ def _said(pruned: Pruned) -> str:
 
 @queue_command("vacuum", "Return the space of deleted jobs to the disk.")
 def vacuum_command(target: Target) -> Answer:
-    """Return the space of deleted jobs to the disk, in small steps while others work. Workers do so after each prune.
+    """Return the space of deleted jobs to the disk, in small steps, so that others can work. Workers do so after
+    each prune.
 
     With --json: {"freed_bytes", "size_bytes"}; the latter is the size of the database now.
     """

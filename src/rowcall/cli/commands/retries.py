@@ -1,4 +1,4 @@
-"""`rowcall retries`: how many jobs have used how many attempts, in all and by type."""
+"""`rowcall retries`: how many jobs have used how many attempts, in total and by type."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST_COLUMNS = 7
 
 @queue_command("retries", "Show how many jobs have used how many attempts.")
 def retries_command(target: Target) -> Answer:
-    """Show how many jobs have used how many attempts, in all and by type: which task fails again and again?
+    """Show how many jobs have used how many attempts, in total and by type.
 
-    With --json: {"by_attempts": {"1": 340, "2": 12, …}, "by_type": {"send_email": {"1": 340, …}, …}}. "0" has not run
-    yet; "100" is 100 or more.
+    With --json: {"by_attempts": {"1": 340, "2": 12, …}, "by_type": {"send_email": {"1": 340, …}, …}}. "0" means not
+    run yet; "100" means 100 or more.
     """
     retries = target.jobs.retries()
     return Answer(retries, lambda: _show(retries) if retries.by_attempts else show("no jobs"))

@@ -22,8 +22,10 @@ from rowcall.overview.scrub import scrubbed
 @queue_command("schedules", "List schedules; run, pause, resume or remove one.")
 @click.option("--run-now", metavar="NAME", help="Enqueue one more job of this schedule, even if it is paused.")
 @click.option("--pause", metavar="NAME", help="Enqueue no jobs of this schedule until it is resumed.")
-@click.option("--resume", metavar="NAME", help="Resume this schedule, with its next tick from now.")
-@click.option("--remove", metavar="NAME", help="Remove it. A worker that declares it adds it again when it starts.")
+@click.option("--resume", metavar="NAME", help="Resume this schedule; its next tick is after now.")
+@click.option(
+    "--remove", metavar="NAME", help="Remove this schedule. A starting worker that declares it adds it again."
+)
 def schedules_command(target: Target, **options: str | None) -> Answer:
     """List the schedules in the database, by name.
 

@@ -1,4 +1,4 @@
-"""`rowcall stats`: how many jobs there are in each state, how long the oldest waits, how fast they come and go."""
+"""`rowcall stats`: how many jobs are in each state, how long the oldest waits, how fast they arrive and finish."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TIMES = ["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]]
 _OUTCOME_STYLES = {"failed": "red", "retried": "yellow"}
 
 
-@queue_command("stats", "Count jobs, and show how fast they come and go.")
+@queue_command("stats", "Count jobs, and show how fast they arrive and finish.")
 @window_option
 def stats_command(target: Target, window: float) -> Answer:
-    """Count jobs by state, queue and type. Show how long the oldest has waited, how fast jobs come and go, and how long
-    they wait and run.
+    """Count jobs by state, queue and type. Show how long the oldest has waited, how fast jobs arrive and finish, and
+    how long they wait and run.
 
     With --json: {"total", "by_status": {"pending": 3, …}, "by_queue": {"default": {"pending": 3, …}, …}, "by_type":
     {…}, "oldest_waiting", "oldest_waiting_by_queue": {…}, "window", "arrival_window", "arrivals_per_second",
@@ -69,7 +69,7 @@ def states_table(stats: Stats, width: int) -> Table:
 
 
 def states_text(stats: Stats) -> Text:
-    """The same in one line, without the states that no job is in."""
+    """Return the counts in one line, without the states that no job is in."""
     said = text(f"{stats.total:,} jobs")
     for status in Status:
         if stats.by_status[status]:
@@ -78,7 +78,7 @@ def states_text(stats: Stats) -> Text:
 
 
 def flow_text(stats: Stats) -> Text:
-    """Three lines: the oldest waiting job, how fast jobs arrive, and how fast they are done."""
+    """Return three lines: the oldest waiting job, how fast jobs arrive, and how fast they are done."""
     ages = stats.oldest_waiting_by_queue
     oldest = max(ages, key=lambda queue: ages[queue], default=None)
     waits = "no job is due"

@@ -51,7 +51,7 @@ _BAR_WIDTH = 24
 
 @queue_command("top", "Watch everything on one live screen.")
 @window_option
-@click.option("--once", is_flag=True, help="Print one screen and exit, as into a pipe.")
+@click.option("--once", is_flag=True, help="Print one screen and exit, as if the output were not a terminal.")
 def top_command(target: Target, window: float, once: bool) -> Answer:
     """Watch counts, rates, running jobs, errors, retries and retention on one screen, until Ctrl-C.
 
@@ -59,7 +59,7 @@ def top_command(target: Target, window: float, once: bool) -> Answer:
     names what a short terminal has no room for.
 
     With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
-    "workers": {"alive", "gone", "silent", "stopped"}}, once, each as the command of that name prints it.
+    "workers": {"alive", "gone", "silent", "stopped"}}, each as the command of that name prints it.
     """
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()

@@ -49,16 +49,16 @@ MOST_PROCESSES = 256
     metavar="SECONDS",
     default=DEFAULT_LEASE_SECONDS,
     show_default=True,
-    help="How long a worker may send no heartbeat before workers on other hosts recover its jobs.",
+    help="How long the worker may go without a heartbeat before workers on other hosts recover its jobs.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
-    help="Least severe lines to log.",
+    help="Log lines of this level and above.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), help="Text for people, or one JSON object per line.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Text (default), or one JSON object per line.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, MOST_PORT),
@@ -66,7 +66,7 @@ MOST_PROCESSES = 256
     help="Serve Prometheus metrics on this port; further processes use the ports above it.",
 )
 @click.option(
-    "--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address to serve them on."
+    "--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address of the metrics port."
 )
 @click.option("--leash", type=int, hidden=True)
 def work_command(
@@ -87,7 +87,7 @@ def work_command(
     The first signal lets running jobs finish, the second releases them at once. Logs go to standard error.
 
     \b
-        rowcall work app:jobs --concurrency 20 --queues mail=10,default=5 --processes 2
+        rowcall work app:jobs --concurrency 20 --queues mail=10,default=5
     """
     jobs = load(app)
     queue = queue_of(jobs)

@@ -94,10 +94,10 @@ order by 1
 """
 
 MISSING_PRIVILEGES = """
-select lower(string_agg(privilege, ', ' order by place)), name
+select lower(string_agg(privilege, ', ' order by position)), name
 from (values ('<job>'), ('<attempt>'), ('<event>'), ('<worker>'), ('<job_tag>'), ('<tally>'),
              ('<total>'), ('<history>'), ('<setting>'), ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as used (name)
-  cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality as needed (privilege, place)
+  cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality as needed (privilege, position)
 where not has_table_privilege(to_regclass(name), privilege)
 group by name order by name
 """

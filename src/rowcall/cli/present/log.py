@@ -1,4 +1,4 @@
-"""The lines of a worker's log: when (in UTC, as `rowcall show` has it), how grave, which process, about which job."""
+"""The lines of a worker's log: time in UTC, level, process id, job and message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 class JobFormatter(logging.Formatter):
     """One line for a record, with the job that it carries: `… INFO     [9108] job 12 send_email attempt 2: sent`.
 
-    Control characters are escaped. Lines that follow, as those of a traceback, are indented: none of them can pass for
-    a record.
+    Control characters are escaped. Further lines, such as those of a traceback, are indented, so that none looks like a
+    record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -26,7 +26,7 @@ class JobFormatter(logging.Formatter):
 
 
 def set_up(level: str, form: str | None = None) -> None:
-    """Log to standard error, unless the app has set up logging itself; a form that was asked for holds in any case."""
+    """Log to standard error, unless the app has set up logging itself. A given `form` applies in any case."""
     handler = logging.StreamHandler()
     handler.setFormatter(_formatter(form))
     handler.addFilter(JobLogFilter())
@@ -39,11 +39,11 @@ def set_up(level: str, form: str | None = None) -> None:
 
 
 def _log_thread(ended: threading.ExceptHookArgs) -> None:
-    """An exception that ended a thread, as one line like all others."""
+    """Log an exception that ended a thread."""
     if ended.exc_type is SystemExit or ended.exc_value is None:
         return
     name = ended.thread.name if ended.thread is not None else "?"
-    logging.getLogger("rowcall").error("the thread %s ended by an exception", name, exc_info=ended.exc_value)
+    logging.getLogger("rowcall").error("thread %s ended with an exception", name, exc_info=ended.exc_value)
 
 
 def _formatter(form: str | None) -> logging.Formatter:
@@ -51,7 +51,7 @@ def _formatter(form: str | None) -> logging.Formatter:
 
 
 def _reshape(ours: logging.Handler) -> None:
-    """Give what the app writes to the terminal the form that was asked for; its other handlers are left alone."""
+    """Set the form of the app's handlers that write to the terminal; its other handlers stay as they are."""
     root = logging.getLogger()
     streams = [handler for handler in root.handlers if _writes_to_terminal(handler)]
     if not streams:
@@ -71,7 +71,7 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 def _about(record: logging.LogRecord) -> str:
-    """The job, where there is one that the message does not begin with already."""
+    """Return the job of a record, unless the message already begins with it."""
     job_id: object = getattr(record, "job_id", None)
     if job_id is None or record.message.startswith(f"job {job_id} "):
         return ""

@@ -157,7 +157,7 @@ def text(value: object, style: str = "") -> Text:
 
 
 def block(value: object, style: str = "") -> Text:
-    """Return the same with its line breaks and tabs: for tracebacks and messages, never for names."""
+    """Return text with its line breaks and tabs: for tracebacks and messages, never for names."""
     from rich.text import Text
 
     return Text(printable(str(value)), style=style)
