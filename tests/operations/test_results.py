@@ -20,7 +20,7 @@ from rowcall.operations import end_waiter as waiting
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
 from rowcall.operations.steps import Read, Write
-from rowcall.store.jobs.claim import Appetite, round_of_work
+from rowcall.store.jobs.claim import Demand, round_of_work
 from rowcall.store.jobs.settle import Ended
 from rowcall.store.results.queries import REGISTER_WAITER
 from rowcall.store.results.waiting import ends
@@ -241,7 +241,7 @@ class TestOnAServer:
 
     def _statements(self, jobs: Rowcall, job_id: int, lease: int) -> int:
         """How many a round takes that settles this job; it is rolled back."""
-        ended, appetite = [Ended(job_id, lease, SUCCESS)], Appetite(worker="w", slots=0)
+        ended, demand = [Ended(job_id, lease, SUCCESS)], Demand(worker="w", slots=0)
         statements = 0
         with (
             connected(queue_of(jobs).config.server.url, autocommit=False) as connection,  # type: ignore[union-attr]
@@ -254,8 +254,8 @@ class TestOnAServer:
                 cursor.execute(statement.sql, statement.parameters)
                 return cursor.fetchall() if cursor.description else []
 
-            taken = run(round_of_work(queue_of(jobs).dialect, ended, None, appetite, queue_of(jobs).now_ms()), execute)
-        assert taken.settled == {job_id}
+            claim = run(round_of_work(queue_of(jobs).dialect, ended, None, demand, queue_of(jobs).now_ms()), execute)
+        assert claim.settled == {job_id}
         return statements
 
 

@@ -16,7 +16,7 @@ from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Attempt
@@ -134,19 +134,19 @@ def outcomes(jobs: Rowcall, job: Job) -> list[str]:
 
 def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     """Runs for a dispatcher without a worker."""
-    taken = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=count), None))
+    claim = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=count), None))
     )
     return [
         Attempt(
             ready,
             queue_of(jobs).tasks[ready.type],
             Identity("w", None),
-            taken.work.now_ms,
+            claim.work.now_ms,
             queue_of(jobs).clock,
             buffered=False,
         )
-        for ready in taken.started
+        for ready in claim.started
     ]
 
 

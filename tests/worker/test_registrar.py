@@ -13,7 +13,7 @@ from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -56,15 +56,13 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
         called.append(items)
 
     made = [jobs.enqueue(kind, {"item": 1} if kind == "batch" else {}, max_attempts=1) for _ in range(2)]
-    taken = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=2), None))
-    )
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=2), None)))
     lease = Lease(15, queue_of(jobs).clock)  # never renewed
     first, second = (
         Attempt(
-            ready, queue_of(jobs).tasks[kind], Identity("w", None), taken.work.now_ms, queue_of(jobs).clock, lease=lease
+            ready, queue_of(jobs).tasks[kind], Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, lease=lease
         )
-        for ready in taken.started
+        for ready in claim.started
     )
     dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
     if kind == "batch":

@@ -26,7 +26,7 @@ from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.jobs import settle
-from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand, made
+from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand, made
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.statement import Plan
 
@@ -58,17 +58,17 @@ def _claim_all(queue: Queue, jobs: list[Job], claimer: Claimer) -> Operation[Non
     waits = 0
     while True:
         try:
-            taken, claimed = yield from Write(_claim_some, queue, claimer, claimer.limit - len(jobs))
-            if any(reference_of(ready.payload) is not None for ready in taken.started):
-                claimed = yield from Blocking(_with_payloads, queue, taken, claimed)
+            claim, claimed = yield from Write(_claim_some, queue, claimer, claimer.limit - len(jobs))
+            if any(reference_of(ready.payload) is not None for ready in claim.started):
+                claimed = yield from Blocking(_with_payloads, queue, claim, claimed)
             jobs.extend(claimed)
         except Exception:
             if jobs:  # these are claimed: the caller must learn of them
                 return
             raise
-        if not _goes_on(taken, jobs, claimer.limit, waits):
+        if not _goes_on(claim, jobs, claimer.limit, waits):
             return
-        if not (taken.started or taken.more):  # another claimer holds the limit of all that is ready, for a moment
+        if not (claim.started or claim.more):  # another claimer holds the limit of all that is ready, for a moment
             waits += 1
             yield from Sleep(HELD_SECONDS)
 
@@ -127,8 +127,8 @@ def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: 
     return Claimer(worker, limit, lease_ms, names)
 
 
-def _claim_some(queue: Queue, claimer: Claimer, slots: int) -> Plan[tuple[Taken, list[Job]]]:
-    appetite = Appetite(
+def _claim_some(queue: Queue, claimer: Claimer, slots: int) -> Plan[tuple[Claim, list[Job]]]:
+    demand = Demand(
         worker=claimer.worker,
         slots=slots,
         queues=None if claimer.queues is None else dict.fromkeys(claimer.queues),
@@ -137,16 +137,16 @@ def _claim_some(queue: Queue, claimer: Claimer, slots: int) -> Plan[tuple[Taken,
         limits=queue.limits.declared,
         aliases=queue.aliases,
     )
-    taken = yield from claim_by_hand(queue.dialect, appetite, queue.now_ms())
+    claim = yield from claim_by_hand(queue.dialect, demand, queue.now_ms())
     # before the commit: a claim whose jobs cannot be handed over must not be committed
-    make = partial(job_of, worker=claimer.worker, claimed_at_ms=taken.work.now_ms)
-    return taken, (yield from made(queue.dialect, taken.started, make, queue.now_ms()))
+    make = partial(job_of, worker=claimer.worker, claimed_at_ms=claim.work.now_ms)
+    return claim, (yield from made(queue.dialect, claim.started, make, queue.now_ms()))
 
 
-def _with_payloads(queue: Queue, taken: Taken, claimed: list[Job]) -> list[Job]:
+def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
     """Return the claimed jobs. One whose large payload cannot be read has failed, as it would in a worker."""
     jobs = []
-    by_id = {ready.id: ready for ready in taken.started}
+    by_id = {ready.id: ready for ready in claim.started}
     for job in claimed:
         ready = by_id[job.id]
         if reference_of(ready.payload) is None:
@@ -179,11 +179,11 @@ def _settle_one(queue: Queue, job: Job, transition: Transition) -> Plan[None]:
         yield from fold(queue.dialect, everything=False, now_ms=queue.now_ms())
 
 
-def _goes_on(taken: Taken, jobs: list[Job], limit: int, waits: int) -> bool:
+def _goes_on(claim: Claim, jobs: list[Job], limit: int, waits: int) -> bool:
     """Return whether to claim again: one transaction locks a bounded number of limits."""
     if jobs:
-        return len(jobs) < limit and taken.more and bool(taken.started)
-    return bool(taken.started) or taken.more or (taken.left and waits < MOST_WAITS)
+        return len(jobs) < limit and claim.more and bool(claim.started)
+    return bool(claim.started) or claim.more or (claim.left and waits < MOST_WAITS)
 
 
 def _owned(job: Job) -> Job:

@@ -15,7 +15,7 @@ from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
 from rowcall.operations.steps import OnCallerConnection, Read, open_target, several_statements
 from rowcall.queue import Operation, Queue
-from rowcall.store.counts.tallies import Books
+from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.jobs.queries import Ready
@@ -78,10 +78,10 @@ class Completion:
     def _plan(
         self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int, then: Then | None
     ) -> Plan[None]:
-        books = Books()
-        books.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
+        tallies = Tallies()
+        tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
-        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: books.tallies(), now_ms, then)
+        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: tallies.rows(), now_ms, then)
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 

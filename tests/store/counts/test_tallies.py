@@ -7,16 +7,16 @@ from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.outcome import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
-from rowcall.store.counts.tallies import Books, cancelled_by_hand, expired, revived, times_of
+from rowcall.store.counts.tallies import Tallies, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.flows.queries import Touched
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def entered(outcome: Outcome, attempt: int = 1, max_attempts: int = 5) -> list[Tally]:
-    books = Books()
-    books.enter("mail", "send", attempt, decide(Tries(attempt, max_attempts), outcome), 5, 7)
-    return books.tallies()
+    tallies = Tallies()
+    tallies.enter("mail", "send", attempt, decide(Tries(attempt, max_attempts), outcome), 5, 7)
+    return tallies.rows()
 
 
 def a_job(**fields: object) -> Job:
@@ -34,16 +34,16 @@ def a_job(**fields: object) -> Job:
 
 
 def test_what_ends_alike_is_one_row() -> None:
-    books = Books()
+    tallies = Tallies()
     for wait in (5, 5, 1000):
-        books.enter("mail", "send", 1, decide(Tries(1, 5), Succeeded()), wait, None)
-    (tally,) = books.tallies()
+        tallies.enter("mail", "send", 1, decide(Tries(1, 5), Succeeded()), wait, None)
+    (tally,) = tallies.rows()
     assert (tally.outcome, tally.status, tally.jobs) == ("succeeded", "succeeded", 3)
     assert (tally.waits, tally.runs) == ({5: 2, bucket_of(1000): 1}, {})
 
 
 def test_queue_type_attempt_and_error_each_make_a_row_of_their_own() -> None:
-    books = Books()
+    tallies = Tallies()
     failure: Transition = decide(Tries(5, 5), Reported("A:B", ""))
     other: Transition = decide(Tries(5, 5), Reported("C:D", ""))
     for queue, kind, attempt, transition in (
@@ -53,9 +53,9 @@ def test_queue_type_attempt_and_error_each_make_a_row_of_their_own() -> None:
         ("mail", "send", 6, failure),
         ("mail", "send", 5, other),
     ):
-        books.enter(queue, kind, attempt, transition, None, None)
-    assert len(books.tallies()) == 5
-    assert {tally.jobs for tally in books.tallies()} == {1}
+        tallies.enter(queue, kind, attempt, transition, None, None)
+    assert len(tallies.rows()) == 5
+    assert {tally.jobs for tally in tallies.rows()} == {1}
 
 
 def test_each_end_has_its_name_and_only_the_last_changes_a_total() -> None:

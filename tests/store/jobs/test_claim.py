@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.store.jobs.claim import Appetite, Taken, in_turn, share_of, wanted_types
+from rowcall.store.jobs.claim import Claim, Demand, in_turn, share_of, wanted_types
 from rowcall.store.jobs.queries import Work
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
@@ -15,13 +15,13 @@ def look(ready: list[tuple[str, str]] | None = None) -> Work:
 
 
 def test_all_types_of_all_queues_are_wanted_unless_narrowed() -> None:
-    everything = wanted_types(Appetite(worker="w", slots=1), look())
+    everything = wanted_types(Demand(worker="w", slots=1), look())
     assert everything == {"default": ["a", "b"], "mail": ["a"], "media": ["c"]}
-    known = wanted_types(Appetite(worker="w", slots=1, types={"a"}), look())
+    known = wanted_types(Demand(worker="w", slots=1, types={"a"}), look())
     assert known == {"default": ["a"], "mail": ["a"]}
-    served = wanted_types(Appetite(worker="w", slots=1, queues={"media": None}), look())
+    served = wanted_types(Demand(worker="w", slots=1, queues={"media": None}), look())
     assert served == {"media": ["c"]}
-    assert wanted_types(Appetite(worker="w", slots=1, types=set()), look()) == {}
+    assert wanted_types(Demand(worker="w", slots=1, types=set()), look()) == {}
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_no_queues_have_no_turn() -> None:
 
 @pytest.mark.parametrize(("room", "queues_left", "share"), [(10, 1, 10), (10, 2, 5), (10, 3, 4), (1, 3, 1), (0, 3, 0)])
 def test_room_is_shared_equally_and_rounded_up(room: int, queues_left: int, share: int) -> None:
-    appetite = Appetite(worker="w", slots=room)
-    assert share_of(appetite, "default", Taken(look()), queues_left) == share
+    demand = Demand(worker="w", slots=room)
+    assert share_of(demand, "default", Claim(look()), queues_left) == share
 
 
 @pytest.mark.parametrize(("limit", "share"), [(None, 5), (3, 3), (7, 5), (0, 0)])
 def test_a_queues_own_limit_holds(limit: int | None, share: int) -> None:
-    appetite = Appetite(worker="w", slots=8, buffer=2, queues={"mail": limit, "default": None})
-    assert share_of(appetite, "mail", Taken(look()), 2) == share
+    demand = Demand(worker="w", slots=8, buffer=2, queues={"mail": limit, "default": None})
+    assert share_of(demand, "mail", Claim(look()), 2) == share

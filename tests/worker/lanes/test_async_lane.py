@@ -12,7 +12,7 @@ from rowcall import Backoff, Context, Rowcall, current
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -179,15 +179,15 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_still_ends(jobs: Row
 
 
 def claimed_attempt(jobs: Rowcall) -> Attempt:
-    taken = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="by hand", slots=1, lease_ms=1000), None))
+    claim = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="by hand", slots=1, lease_ms=1000), None))
     )
-    (ready,) = taken.started
+    (ready,) = claim.started
     return Attempt(
         ready,
         queue_of(jobs).tasks[ready.type],
         Identity("by hand", None),
-        taken.work.now_ms,
+        claim.work.now_ms,
         queue_of(jobs).clock,
         buffered=False,
     )

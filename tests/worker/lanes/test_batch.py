@@ -10,7 +10,7 @@ from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.outcome import CancelRequested, Released
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch
@@ -42,14 +42,14 @@ def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher:
     take.enqueue_many([{"item": number} for number in range(3)])
     first, second, third = claimed(jobs, 3)
     dispatcher.accept([first], [], [second])
-    assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (0, {"take": 1}, True)
+    assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (0, {"take": 1}, True)
     assert {attempt.ready.id for attempt in dispatcher.running()} == {first.ready.id, second.ready.id}
     deadline = dispatcher.seconds_to_deadline()
     assert deadline is not None
     assert 0 < deadline <= 600
     dispatcher.accept([], [], [third])
     assert [attempt.transition is not None for attempt in ended_of(dispatcher, 3)] == [True] * 3
-    assert (dispatcher.free_slots, dispatcher.rides()) == (1, {})
+    assert (dispatcher.free_slots, dispatcher.batch_room()) == (1, {})
 
 
 def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: Rowcall, dispatcher: Dispatcher) -> None:
@@ -66,7 +66,7 @@ def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: R
     assert dispatcher.take_ended() == [first]
     assert first.transition is not None
     assert first.transition.move == "cancel"
-    assert (dispatcher.free_slots, dispatcher.rides(), dispatcher.busy) == (1, {}, False)
+    assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (1, {}, False)
     dispatcher.accept([second], [], [third])
     assert [attempt.transition.move for attempt in ended_of(dispatcher, 2) if attempt.transition is not None] == [
         "succeed"
@@ -133,14 +133,14 @@ def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowc
     def take(items: list[int]) -> None: ...
 
     take.enqueue_many([{"item": number} for number in range(25)])
-    appetite = Appetite(worker="w", slots=2, buffer=50, batches={"take": 10})
-    taken = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, None)))
-    assert (len(taken.started), len(taken.riding), taken.buffered) == (2, 18, [])
+    demand = Demand(worker="w", slots=2, buffer=50, batches={"take": 10})
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, None)))
+    assert (len(claim.started), len(claim.joining), claim.buffered) == (2, 18, [])
     assert jobs.stats().by_status["running"] == 20
-    assert {jobs.get(ready.id).started_at for ready in taken.riding} == {None}  # lost now, they have used no attempt
-    again = Appetite(worker="w", slots=0, batches={"take": 10}, rides={"take": 3})
-    taken = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, again, None)))
-    assert (len(taken.started), len(taken.riding), taken.buffered) == (0, 3, [])
+    assert {jobs.get(ready.id).started_at for ready in claim.joining} == {None}  # lost now, they have used no attempt
+    again = Demand(worker="w", slots=0, batches={"take": 10}, batch_room={"take": 3})
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, again, None)))
+    assert (len(claim.started), len(claim.joining), claim.buffered) == (0, 3, [])
 
 
 def test_a_large_result_of_one_item_goes_elsewhere_and_comes_back(jobs: Rowcall) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.jobs.claim import Taken
+from rowcall.store.jobs.claim import Claim
 from rowcall.store.jobs.queries import Work
 from rowcall.worker.loop.known_work import (
     FIRST_RETRY_SECONDS,
@@ -53,7 +53,7 @@ def test_a_schedule_counts_even_without_room_for_jobs() -> None:
 
 def test_an_edge_that_is_unsure_is_swept_again_soon() -> None:
     known = KnownWork(StoppedClock())
-    known.note_round(Taken(work(edges_unsure=True)))
+    known.note_round(Claim(work(edges_unsure=True)))
     assert known.seconds_to_due() == SWEEP_SECONDS
 
 
@@ -61,23 +61,23 @@ def test_due_jobs_that_another_process_locks_are_tried_ever_less_often() -> None
     known = KnownWork(StoppedClock())
     pauses = []
     for _ in range(3):
-        known.note_round(Taken(work(due_in=0.0), stuck=True))
+        known.note_round(Claim(work(due_in=0.0), stuck=True))
         pauses.append(known.seconds_to_due())
     assert pauses == [FIRST_STUCK_SECONDS, 2 * FIRST_STUCK_SECONDS, 4 * FIRST_STUCK_SECONDS]
-    known.note_round(Taken(work(due_in=0.0)))
+    known.note_round(Claim(work(due_in=0.0)))
     assert known.seconds_to_due() == 0.0
 
 
 def test_a_limit_that_another_worker_holds_is_tried_again_in_a_moment() -> None:
     clock = StoppedClock()
     known = KnownWork(clock)
-    known.note_round(Taken(work(), left=True))
+    known.note_round(Claim(work(), left=True))
     assert known.waits_for_limit
     assert round(known.seconds_to_due(), 6) == FIRST_RETRY_SECONDS
     for _ in range(10):
-        known.note_round(Taken(work(), left=True))
+        known.note_round(Claim(work(), left=True))
     assert round(known.seconds_to_due(), 6) == LAST_RETRY_SECONDS
-    known.note_round(Taken(work()))
+    known.note_round(Claim(work()))
     assert not known.waits_for_limit
 
 

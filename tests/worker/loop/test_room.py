@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.claim import Claim, Demand
 from rowcall.store.jobs.queries import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -54,7 +54,7 @@ def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, cloc
 def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
     room = Room(dispatcher, clock)
     for _ in range(20):
-        room.note_claimed(Appetite(worker="w", slots=2), Taken(WORK, started=[attempts[0].ready]))
+        room.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempts[0].ready]))
         clock.at += 0.01
         room.note_finished(10)
     slots, buffer = room.free()
@@ -67,7 +67,7 @@ def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
 ) -> None:
     room = Room(dispatcher, clock)
     dispatcher.accept(attempts[:2], [])
-    room.note_claimed(Appetite(worker="w", slots=0, buffer=10), Taken(WORK, slot_wanted=True))
+    room.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_wanted=True))
     assert room.free() == (0, 0)
     assert room.enough_to_do
 

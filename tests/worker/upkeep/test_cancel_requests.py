@@ -18,7 +18,7 @@ from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.steps import Write
 from rowcall.queue import Operation
 from rowcall.store.control.queries import INTERRUPTED
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, Stop
@@ -79,19 +79,19 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
 
     for number in (1, 2):
         held.enqueue(number)
-    taken = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="me", slots=2, lease_ms=60_000), None))
+    claim = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=2, lease_ms=60_000), None))
     )
     first, second = (
         Attempt(
             ready,
             queue_of(jobs).tasks["held"],
             Identity("me", None),
-            taken.work.now_ms,
+            claim.work.now_ms,
             queue_of(jobs).clock,
             buffered=buffered,
         )
-        for ready, buffered in zip(taken.started, (False, True), strict=True)
+        for ready, buffered in zip(claim.started, (False, True), strict=True)
     )
     woken = threading.Event()
     dispatcher = Dispatcher(1, woken.set, queue_of(jobs).clock, None, limited_queues=True)
@@ -118,19 +118,19 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
 
     for number in (1, 2):
         held.enqueue(number)
-    taken = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Appetite(worker="me", slots=1, buffer=1), None))
+    claim = queue_of(jobs).run(
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=1, buffer=1), None))
     )
     first, second = (
         Attempt(
             ready,
             queue_of(jobs).tasks["held"],
             Identity("me", None),
-            taken.work.now_ms,
+            claim.work.now_ms,
             queue_of(jobs).clock,
             buffered=buffered,
         )
-        for ready, buffered in zip((*taken.started, *taken.buffered), (False, True), strict=True)
+        for ready, buffered in zip((*claim.started, *claim.buffered), (False, True), strict=True)
     )
     dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept([first], [second])

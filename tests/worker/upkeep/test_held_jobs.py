@@ -14,7 +14,7 @@ from rowcall import Context, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.by_hand import Claimer, _claim_some
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, Taken, claim_by_hand
+from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE
 from rowcall.store.statement import Plan, Row
@@ -144,11 +144,11 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
     """How many statements a claim runs, and how many rows they give back."""
     statements = rows = 0
 
-    def plan() -> Plan[Taken]:
+    def plan() -> Plan[Claim]:
         nonlocal statements, rows
         inner = claim_by_hand(
             queue_of(jobs).dialect,
-            Appetite(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).limits.declared),
+            Demand(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).limits.declared),
             queue_of(jobs).now_ms(),
         )
         answer: list[Row] | None = None
@@ -156,8 +156,8 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
             try:
                 statement = inner.send(answer)  # type: ignore[arg-type]
             except StopIteration as end:
-                taken: Taken = end.value
-                return taken
+                claim: Claim = end.value
+                return claim
             answer = yield statement
             statements += 1
             rows += len(answer)
@@ -209,7 +209,7 @@ def _steps_of_a_claim(jobs: Rowcall, path: Path) -> int:
 
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.set_progress_handler(count, 10)
-        plan = claim_by_hand(queue_of(jobs).dialect, Appetite(worker="w", slots=5, lease_ms=60_000), None)
+        plan = claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=5, lease_ms=60_000), None)
         file.execute("begin immediate")
         answer: list[Row] | None = None
         claimed = 0
@@ -235,10 +235,10 @@ def test_a_crowd_before_a_full_limit_is_held_in_few_rounds(jobs: Rowcall, execut
     last = jobs.enqueue("plain")
     rounds = 1
     claimer = Claimer("w", 1, 60_000, None)
-    while not (taken := queue_of(jobs).run(Write(_claim_some, queue_of(jobs), claimer, 1))[0]).started:
-        assert taken.more
+    while not (claim := queue_of(jobs).run(Write(_claim_some, queue_of(jobs), claimer, 1))[0]).started:
+        assert claim.more
         rounds += 1
-    assert taken.started[0].id == last.id
+    assert claim.started[0].id == last.id
     assert rounds <= 2 + 2048 // HELD_AT_ONCE
     execute("update rowcall_job set held = null where status = 'pending'")
     jobs.enqueue("plain")

@@ -14,7 +14,7 @@ from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.flows.queries import Touched
 
 
-class Books:
+class Tallies:
     """Filled within one transaction, and written with it."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Books:
             bucket = bucket_of(run_ms)
             tally.runs[bucket] = tally.runs.get(bucket, 0) + jobs
 
-    def tallies(self) -> list[Tally]:
+    def rows(self) -> list[Tally]:
         return list(self._tallies.values())
 
     @staticmethod

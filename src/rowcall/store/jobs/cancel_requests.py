@@ -10,13 +10,13 @@ from rowcall.domain.job import Status
 from rowcall.domain.outcome import CancelRequested, Transition, Tries, decide
 from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
 from rowcall.store.counts.queries import Tally
-from rowcall.store.counts.tallies import Books
+from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import Settlement
 from rowcall.store.statement import Plan
 
 
-class Heeded(msgspec.Struct):
+class Applied(msgspec.Struct):
     """Settlements as they are to be written, and those of them that became cancellations."""
 
     settlements: list[Settlement]
@@ -27,20 +27,20 @@ class Heeded(msgspec.Struct):
         return {one.id: _cancelled(one) for one in self.asked}
 
     def tallies(self) -> list[Tally]:
-        books = Books()
+        tallies = Tallies()
         for one in self.asked:
-            books.enter(one.queue, one.type, one.attempt, _cancelled(one), None, None)
-        return books.tallies()
+            tallies.enter(one.queue, one.type, one.attempt, _cancelled(one), None, None)
+        return tallies.rows()
 
 
-def heed(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Heeded]:
+def apply_requests(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Applied]:
     """Turn settlements other than success into cancellations where the job has a cancel request."""
     concerned = [(row.id, row.lease) for row in settlements if row.status != Status.CANCELLED]
     asked = (yield from cancel_requests(dialect, concerned)) if concerned else []
     if not asked:
-        return Heeded(list(settlements))
+        return Applied(list(settlements))
     by_id = {one.id: one for one in asked}
-    return Heeded([_instead(row, by_id[row.id]) if row.id in by_id else row for row in settlements], asked)
+    return Applied([_instead(row, by_id[row.id]) if row.id in by_id else row for row in settlements], asked)
 
 
 def cancel_requests(dialect: Dialect, attempts: Sequence[tuple[int, int]]) -> Plan[list[CancelRequest]]:

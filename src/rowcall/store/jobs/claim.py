@@ -12,7 +12,7 @@ import msgspec
 from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
 from rowcall.store.counts.queries import TALLY
-from rowcall.store.counts.tallies import Books
+from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import check_unsure_edges
@@ -31,7 +31,7 @@ from rowcall.store.jobs.queries import (
     Work,
 )
 from rowcall.store.jobs.recover import recover_expired
-from rowcall.store.jobs.settle import Account, Ended, attempts_of, follow, settle, write_ended
+from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
@@ -43,7 +43,7 @@ STAGED_AT_ONCE = 1000
 V = TypeVar("V")
 
 
-class Appetite(msgspec.Struct, frozen=True, kw_only=True):
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What a claimer can take: `slots` start now, `buffer` more may wait with it for their turn."""
 
     worker: str
@@ -55,7 +55,7 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int | None = None
     batches: Mapping[str, int] = {}
     """How many jobs of these types one slot takes together."""
-    rides: Mapping[str, int] = {}
+    batch_room: Mapping[str, int] = {}
     """How many more jobs of these types fit into batches that already have a slot."""
     limits: DeclaredLimits = DeclaredLimits()
     aliases: Mapping[str, str] = {}
@@ -69,11 +69,11 @@ class Appetite(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_any(self) -> bool:
-        return self.room > 0 or any(self.rides.values())
+        return self.room > 0 or any(self.batch_room.values())
 
 
-class Taken(msgspec.Struct):
-    """What a round claimed. Jobs in `riding` join a batch that was started; jobs in `unread` have failed because their
+class Claim(msgspec.Struct):
+    """What a round claimed. Jobs in `joining` join a batch that was started; jobs in `unread` have failed because their
     rows cannot be read. `more`: another round would find something at once. `stuck`: another transaction has locked
     what is due. `left`: another transaction has locked the limit of some jobs. `slot_wanted`: the next job of some
     queue may not wait in the buffer and needs a free slot; nothing behind it was claimed.
@@ -82,9 +82,9 @@ class Taken(msgspec.Struct):
     work: Work
     started: list[Ready] = []
     buffered: list[Ready] = []
-    riding: list[Ready] = []
+    joining: list[Ready] = []
     unread: list[Unreadable] = []
-    rides: dict[str, int] = {}
+    batch_room: dict[str, int] = {}
     offered: dict[str, list[Ready]] = {}
     """What there is of the offers and was not looked at yet, by queue."""
     passed_over: list[int] = []
@@ -100,42 +100,42 @@ class Taken(msgspec.Struct):
 def round_of_work(
     dialect: Dialect,
     ended: Sequence[Ended | Success],
-    account: Account | None,
-    appetite: Appetite,
+    make_tallies: MakeTallies | None,
+    demand: Demand,
     now_ms: int | None,
     *,
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
-) -> Plan[Taken]:
+) -> Plan[Claim]:
     """One round of a worker that is registered; one that is not (it was declared lost) is given nothing.
 
     `late` are attempts (ids and leases) whose handlers ended after they were settled, `abandoned` those whose handlers
     still run, so that their slots under limits stay taken.
     """
-    settled, cancelled = yield from write_ended(dialect, ended, account, now_ms)
-    (work,) = yield from dialect.ask(FIND_WORK_AND_LOCK, now_ms, appetite.worker)
+    settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms)
+    (work,) = yield from dialect.ask(FIND_WORK_AND_LOCK, now_ms, demand.worker)
     if (ended or late) and any(work.concerned):
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
         if (yield from follow(dialect, settled, work.concerned, now_ms, freed)):
-            (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
+            (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
     if not work.registered:
-        return Taken(work, settled=settled, cancelled=cancelled)
-    taken = yield from _take(dialect, appetite, work, now_ms)
-    taken.settled, taken.cancelled = settled, cancelled
-    return taken
+        return Claim(work, settled=settled, cancelled=cancelled)
+    claim = yield from _claim(dialect, demand, work, now_ms)
+    claim.settled, claim.cancelled = settled, cancelled
+    return claim
 
 
-def claim_by_hand(dialect: Dialect, appetite: Appetite, now_ms: int | None) -> Plan[Taken]:
+def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, now_ms)
     (work,) = yield from dialect.ask(FIND_WORK, now_ms, None)
-    return (yield from _take(dialect, appetite, work, now_ms))
+    return (yield from _claim(dialect, demand, work, now_ms))
 
 
-def _take(dialect: Dialect, appetite: Appetite, work: Work, now_ms: int | None) -> Plan[Taken]:
+def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> Plan[Claim]:
     stuck = False
     if work.edges_unsure and (yield from check_unsure_edges(dialect, now_ms)):
-        (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
+        (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
     if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
         ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
         expired = yield from dialect.ask(EXPIRE, now_ms, STAGED_AT_ONCE)
@@ -148,21 +148,21 @@ def _take(dialect: Dialect, appetite: Appetite, work: Work, now_ms: int | None) 
         staged = yield from _stage(dialect, now_ms)
         opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
-        (work,) = yield from dialect.ask(FIND_WORK, now_ms, appetite.worker)
-    admission = Admission(appetite.limits, now_ms, None if appetite.lease_ms is not None else appetite.worker)
+        (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
+    admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
     now_ms = work.now_ms  # one moment for all of the claim, and for what is reported of it
-    taken = Taken(work, stuck=stuck, rides=dict(appetite.rides))
-    wanted = wanted_types(appetite, work)
-    if appetite.offers:
-        yield from _take_offers(dialect, appetite, work, taken, now_ms)
-        wanted.update({queue: [] for queue in taken.offered if queue not in wanted})
-    queues = in_turn(list(wanted), appetite.first_queue)
+    claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room))
+    wanted = wanted_types(demand, work)
+    if demand.offers:
+        yield from _claim_offers(dialect, demand, work, claim, now_ms)
+        wanted.update({queue: [] for queue in claim.offered if queue not in wanted})
+    queues = in_turn(list(wanted), demand.first_queue)
     while queues:
-        queues = yield from _take_shares(dialect, appetite, wanted, queues, taken, admission, now_ms)
-    taken.passed_over += [job.id for jobs in taken.offered.values() for job in jobs]
-    taken.left = admission.left
-    taken.more |= admission.again or (admission.crowded and admission.moved)
-    return taken
+        queues = yield from _take_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
+    claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
+    claim.left = admission.left
+    claim.more |= admission.again or (admission.crowded and admission.moved)
+    return claim
 
 
 def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
@@ -174,118 +174,118 @@ def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 def _take_shares(
     dialect: Dialect,
-    appetite: Appetite,
+    demand: Demand,
     wanted: Mapping[str, Sequence[str]],
     queues: Sequence[str],
-    taken: Taken,
+    claim: Claim,
     admission: Admission,
     now_ms: int | None,
 ) -> Plan[list[str]]:
     """Claim an equal share of each queue, and return the queues that may have more, while there is room."""
-    already = len(taken.started), len(taken.buffered), len(taken.riding)
+    already = len(claim.started), len(claim.buffered), len(claim.joining)
     plenty: list[str] = []
     for position, queue in enumerate(queues):
-        share = share_of(appetite, queue, taken, len(queues) - position)
+        share = share_of(demand, queue, claim, len(queues) - position)
         if share > 0:
             found = (yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)) if wanted[queue] else []
             ready = admission.unread.readable(found)
-            offered = taken.offered.pop(queue, [])
+            offered = claim.offered.pop(queue, [])
             if offered:
                 ready = sorted([*offered, *ready], key=_in_order)[:share]
             held = admission.held
-            if appetite.limits.concern(ready):
-                assigned = yield from admission.admit(dialect, ready, partial(_assign, appetite, taken))
+            if demand.limits.concern(ready):
+                assigned = yield from admission.admit(dialect, ready, partial(_assign, demand, claim))
                 if admission.held > held and len(found) == share:
                     yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in assigned})
             else:
-                assigned = _assign_all(appetite, taken, ready)
+                assigned = _assign_all(demand, claim, ready)
             if offered:
-                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in assigned}, taken)
-            if taken.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
+                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in assigned}, claim)
+            if claim.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
                 plenty = []
                 break
             if (assigned or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
                 plenty.append(queue)
-    started, buffered = taken.started[already[0] :], taken.buffered[already[1] :]
+    started, buffered = claim.started[already[0] :], claim.buffered[already[1] :]
     if started or buffered:
         yield from dialect.mark_claimed(
-            appetite.worker,
+            demand.worker,
             [job.id for job in started],
             [job.id for job in buffered],
-            appetite.lease_ms,
+            demand.lease_ms,
             now_ms,
         )
-    if taken.riding[already[2] :]:
-        yield from _mark_riders(dialect, appetite, taken.riding[already[2] :], now_ms)
-    if taken.rides:
-        yield from _take_riders(dialect, appetite, wanted, taken, admission, now_ms)
+    if claim.joining[already[2] :]:
+        yield from _mark_joining(dialect, demand, claim.joining[already[2] :], now_ms)
+    if claim.batch_room:
+        yield from _fill_batches(dialect, demand, wanted, claim, admission, now_ms)
     if unread := admission.unread.jobs:
-        yield from _claim_to_fail(dialect, appetite.worker, unread.values(), appetite.lease_ms, now_ms)
-        taken.unread += unread.values()
+        yield from _claim_to_fail(dialect, demand.worker, unread.values(), demand.lease_ms, now_ms)
+        claim.unread += unread.values()
         unread.clear()
-    taken.more = bool(plenty)
-    return plenty if len(taken.started) + len(taken.buffered) < appetite.room and not admission.enough else []
+    claim.more = bool(plenty)
+    return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
 
 
-def _take_riders(
+def _fill_batches(
     dialect: Dialect,
-    appetite: Appetite,
+    demand: Demand,
     wanted: Mapping[str, Sequence[str]],
-    taken: Taken,
+    claim: Claim,
     admission: Admission,
     now_ms: int | None,
 ) -> Plan[None]:
     """Fill up the batches that have a slot."""
     for queue, kinds in wanted.items():
         for kind in kinds:
-            if taken.rides.get(kind):
-                found = yield from dialect.ready_jobs(queue, [kind], taken.rides[kind], now_ms)
+            if claim.batch_room.get(kind):
+                found = yield from dialect.ready_jobs(queue, [kind], claim.batch_room[kind], now_ms)
                 ready = admission.unread.readable(found)
-                if appetite.limits.concern(ready):
+                if demand.limits.concern(ready):
                     ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)
-                taken.rides[kind] -= len(ready)
-                taken.riding += ready
+                claim.batch_room[kind] -= len(ready)
+                claim.joining += ready
                 if ready:
-                    yield from _mark_riders(dialect, appetite, ready, now_ms)
+                    yield from _mark_joining(dialect, demand, ready, now_ms)
 
 
-def _mark_riders(dialect: Dialect, appetite: Appetite, riders: Sequence[Ready], now_ms: int | None) -> Plan[None]:
+def _mark_joining(dialect: Dialect, demand: Demand, joining: Sequence[Ready], now_ms: int | None) -> Plan[None]:
     yield from dialect.mark_claimed(
-        appetite.worker,
-        [job.id for job in riders if not job.bufferable],
-        [job.id for job in riders if job.bufferable],
-        appetite.lease_ms,
+        demand.worker,
+        [job.id for job in joining if not job.bufferable],
+        [job.id for job in joining if job.bufferable],
+        demand.lease_ms,
         now_ms,
     )
 
 
-def _take_offers(dialect: Dialect, appetite: Appetite, work: Work, taken: Taken, now_ms: int | None) -> Plan[None]:
-    for job in (yield from dialect.ask(OFFERED_JOBS, now_ms, appetite.offers)):
-        if _is_wanted(appetite, work, job.queue, job.type):
-            taken.offered.setdefault(job.queue, []).append(job)
+def _claim_offers(dialect: Dialect, demand: Demand, work: Work, claim: Claim, now_ms: int | None) -> Plan[None]:
+    for job in (yield from dialect.ask(OFFERED_JOBS, now_ms, demand.offers)):
+        if _is_wanted(demand, work, job.queue, job.type):
+            claim.offered.setdefault(job.queue, []).append(job)
 
 
-def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], taken: Taken) -> Plan[None]:
-    taken.passed_over += [job_id for job_id in offered if job_id not in assigned]
+def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], claim: Claim) -> Plan[None]:
+    claim.passed_over += [job_id for job_id in offered if job_id not in assigned]
     if ours := [job_id for job_id in offered if job_id in assigned]:
         yield from dialect.ask(UNHOLD_JOBS, ours)
 
 
-def wanted_types(appetite: Appetite, work: Work) -> dict[str, list[str]]:
+def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
     """The types with ready jobs that this claimer may take, by queue."""
     wanted: dict[str, list[str]] = {}
     for queue, kind in work.ready:
-        if _is_wanted(appetite, work, queue, kind):
+        if _is_wanted(demand, work, queue, kind):
             wanted.setdefault(queue, []).append(kind)
     return wanted
 
 
-def _is_wanted(appetite: Appetite, work: Work, queue: str, kind: str) -> bool:
-    if appetite.queues is not None and queue not in appetite.queues:
+def _is_wanted(demand: Demand, work: Work, queue: str, kind: str) -> bool:
+    if demand.queues is not None and queue not in demand.queues:
         return False
-    if work.paused and any(is_paused(queue, name, work.paused) for name in (kind, appetite.aliases.get(kind, kind))):
+    if work.paused and any(is_paused(queue, name, work.paused) for name in (kind, demand.aliases.get(kind, kind))):
         return False
-    return appetite.types is None or kind in appetite.types
+    return demand.types is None or kind in demand.types
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:
@@ -294,14 +294,14 @@ def in_turn(queues: list[str], first_queue: int) -> list[str]:
     return queues[turn:] + queues[:turn]
 
 
-def share_of(appetite: Appetite, queue: str, taken: Taken, queues_left: int) -> int:
+def share_of(demand: Demand, queue: str, claim: Claim, queues_left: int) -> int:
     """An equal part of the room that is left, within the queue's own limit."""
-    room = appetite.room - len(taken.started) - len(taken.buffered)
+    room = demand.room - len(claim.started) - len(claim.buffered)
     share = -(-room // queues_left)
-    limit = appetite.queues.get(queue) if appetite.queues is not None else None
+    limit = demand.queues.get(queue) if demand.queues is not None else None
     if limit is None:
         return share
-    of_queue = sum(job.queue == queue for job in (*taken.started, *taken.buffered))
+    of_queue = sum(job.queue == queue for job in (*claim.started, *claim.buffered))
     return min(share, limit - of_queue)
 
 
@@ -309,34 +309,34 @@ def _in_order(job: Ready) -> tuple[int, int, int]:
     return -job.priority, job.turn, job.id
 
 
-def _assign_all(appetite: Appetite, taken: Taken, ready: list[Ready]) -> list[Ready]:
+def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]:
     """Give slots to as many as there is room for. Without batches, by slices: a call for each job is slow."""
-    if appetite.batches or taken.rides:
-        return list(takewhile(partial(_assign, appetite, taken), ready))
-    slots = max(0, appetite.slots - len(taken.started))
+    if demand.batches or claim.batch_room:
+        return list(takewhile(partial(_assign, demand, claim), ready))
+    slots = max(0, demand.slots - len(claim.started))
     started, waiting = ready[:slots], ready[slots:]
     end = next((number for number, job in enumerate(waiting) if not job.bufferable), None)
     if end is not None:
-        taken.slot_wanted = True
+        claim.slot_wanted = True
         waiting = waiting[:end]
-    taken.started += started
-    taken.buffered += waiting
+    claim.started += started
+    claim.buffered += waiting
     return [*started, *waiting]
 
 
-def _assign(appetite: Appetite, taken: Taken, job: Ready, at_once: bool = False) -> bool:
+def _assign(demand: Demand, claim: Claim, job: Ready, at_once: bool = False) -> bool:
     """Give the job a slot, or put it into the buffer unless `at_once`; return False if there is no room."""
-    if taken.rides and taken.rides.get(job.type):
-        taken.rides[job.type] -= 1
-        taken.riding.append(job)
-    elif len(taken.started) < appetite.slots:
-        taken.started.append(job)
-        if job.type in appetite.batches:
-            taken.rides[job.type] = appetite.batches[job.type] - 1
-    elif job.bufferable and job.type not in appetite.batches and not at_once:
-        taken.buffered.append(job)
+    if claim.batch_room and claim.batch_room.get(job.type):
+        claim.batch_room[job.type] -= 1
+        claim.joining.append(job)
+    elif len(claim.started) < demand.slots:
+        claim.started.append(job)
+        if job.type in demand.batches:
+            claim.batch_room[job.type] = demand.batches[job.type] - 1
+    elif job.bufferable and job.type not in demand.batches and not at_once:
+        claim.buffered.append(job)
     else:
-        taken.slot_wanted = True
+        claim.slot_wanted = True
         return False
     return True
 
@@ -360,8 +360,8 @@ def made(dialect: Dialect, claimed: Iterable[Ready], make: Callable[[Ready], V],
 
 
 def _fail(dialect: Dialect, unread: list[Unreadable], now_ms: int | None) -> Plan[None]:
-    books = Books()
+    tallies = Tallies()
     for job, transition in unread:
-        books.enter(job.queue, job.type, job.attempt, transition, None, None)
+        tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
     ended = [Ended(job.id, job.lease, transition) for job, transition in unread]
-    yield from settle(dialect, ended, lambda settled: books.tallies(), now_ms)
+    yield from settle(dialect, ended, lambda settled: tallies.rows(), now_ms)

@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.domain.outcome import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
-from rowcall.store.counts.tallies import Books
+from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import (
     LEASE_EXPIRED,
@@ -155,12 +155,12 @@ def _recover(
         lost.append((job, decide(Tries(job.attempt, job.max_attempts), Lost(started=started))))
     ages_ms = begun or {}
 
-    def account(settled: set[int]) -> list[Tally]:
-        books = Books()
+    def make_tallies(settled: set[int]) -> list[Tally]:
+        tallies = Tallies()
         for job, transition in lost:
             if job.id in settled:
-                books.enter(job.queue, job.type, job.attempt, transition, None, None)
-        return books.tallies()
+                tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
+        return tallies.rows()
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    return len((yield from settle(dialect, ended, account, now_ms, attempts_of(ended))))
+    return len((yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended))))

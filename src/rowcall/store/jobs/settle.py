@@ -14,12 +14,12 @@ from rowcall.domain.outcome import Transition
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
-from rowcall.store.counts.tallies import Books, broken, times_of
+from rowcall.store.counts.tallies import Tallies, broken, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve_ended
 from rowcall.store.flows.enqueue import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
-from rowcall.store.jobs.cancel_requests import cancel_requests, heed
+from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import (
@@ -73,14 +73,14 @@ class Written(NamedTuple):
     cancelled: dict[int, Transition]
 
 
-Account = Callable[[set[int]], list[Tally]]
+MakeTallies = Callable[[set[int]], list[Tally]]
 """What is to be counted, given the ids that were settled."""
 
 
 def settle(
     dialect: Dialect,
     ended: Sequence[Ended | Success],
-    account: Account | None,
+    make_tallies: MakeTallies | None,
     now_ms: int | None,
     freed: Collection[tuple[int, int]] | None = None,
 ) -> Plan[set[int]]:
@@ -88,7 +88,7 @@ def settle(
 
     `freed`: see `follow`.
     """
-    live = (yield from write_ended(dialect, ended, account, now_ms)).live
+    live = (yield from write_ended(dialect, ended, make_tallies, now_ms)).live
     if live or freed:
         (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
@@ -103,7 +103,7 @@ def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[in
 
 
 def write_ended(
-    dialect: Dialect, ended: Sequence[Ended | Success], account: Account | None, now_ms: int | None
+    dialect: Dialect, ended: Sequence[Ended | Success], make_tallies: MakeTallies | None, now_ms: int | None
 ) -> Plan[Written]:
     """`settle`, but for what follows."""
     if not ended:
@@ -125,14 +125,14 @@ def write_ended(
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
     if others:
-        heeded = yield from heed(dialect, others)
-        live |= yield from _settle_others(dialect, heeded.settlements, now_ms)
-        tallies, cancelled = heeded.tallies(), heeded.cancelled
+        applied = yield from apply_requests(dialect, others)
+        live |= yield from _settle_others(dialect, applied.settlements, now_ms)
+        tallies, cancelled = applied.tallies(), applied.cancelled
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from _write_next_steps(dialect, steps, now_ms)
-    if account is not None and len(live) > len(cancelled):
-        tallies += account(live - cancelled.keys() if cancelled else live)
+    if make_tallies is not None and len(live) > len(cancelled):
+        tallies += make_tallies(live - cancelled.keys() if cancelled else live)
     if tallies:
         yield from dialect.ask(TALLY, now_ms, tallies)
     return Written(live, cancelled)
@@ -189,7 +189,7 @@ def complete(
     lease: int,
     result: str | None,
     started_age_ms: int | None,
-    account: Account,
+    make_tallies: MakeTallies,
     now_ms: int | None,
     then: Then | None = None,
 ) -> Plan[None]:
@@ -213,7 +213,7 @@ def complete(
         if then.begins:
             yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
         yield from _write_next_steps(dialect, {job_id: then}, now_ms)
-    yield from dialect.ask(TALLY, now_ms, account({job_id}))
+    yield from dialect.ask(TALLY, now_ms, make_tallies({job_id}))
     if not dialect.one_writer:
         yield from dialect.ask(DOUBT_EDGES, job_id)
     else:
@@ -235,7 +235,7 @@ class Completions(NamedTuple):
 def settle_completed(
     dialect: Dialect,
     ended: Sequence[Ended],
-    account: Account,
+    make_tallies: MakeTallies,
     now_ms: int | None,
     abandoned: Collection[tuple[int, int]] = (),
 ) -> Plan[Completions]:
@@ -254,7 +254,7 @@ def settle_completed(
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, account, now_ms, ())
+    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, ())
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     if committed or freed:  # a transaction that began long ago may not have seen who waits for its job
         (concerned,) = yield from dialect.ask(IN_USE)
@@ -266,10 +266,10 @@ def settle_completed(
 def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int | None) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
-    books = Books()
-    books.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
+    tallies = Tallies()
+    tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
     ended = Ended(job.id, job.lease, transition)
-    if not (yield from settle(dialect, [ended], lambda settled: books.tallies(), now_ms)):
+    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms)):
         raise LeaseLost(job.id)
 
 

@@ -10,8 +10,8 @@ from rowcall.app import queue_of
 from rowcall.declare.policy import policy_of
 from rowcall.domain.outcome import Outcome, Tries, decide
 from rowcall.operations.steps import Write
-from rowcall.store.counts.tallies import Books
-from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
+from rowcall.store.counts.tallies import Tallies
+from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Ready, Registration
 from rowcall.store.jobs.recover import register
@@ -42,11 +42,11 @@ class StoreWorker:
         )
         queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
 
-    def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Taken:
+    def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
         return self._round(
             [],
-            Appetite(
+            Demand(
                 worker=self.name,
                 slots=slots,
                 buffer=buffer,
@@ -61,10 +61,10 @@ class StoreWorker:
     def settle(self, ready: Ready, outcome: Outcome, then: Then | None = None) -> bool:
         """Settle, and continue the chain. Return whether the attempt was still this worker's."""
         transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
-        books = Books()
-        books.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
+        tallies = Tallies()
+        tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         ended = Ended(ready.id, ready.lease, transition, then=then)
-        return ready.id in self._round([ended], Appetite(worker=self.name, slots=0), books).settled
+        return ready.id in self._round([ended], Demand(worker=self.name, slots=0), tallies).settled
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
@@ -82,11 +82,11 @@ class StoreWorker:
             queue_of(self._jobs).run(Write(lambda: ask(HEARTBEAT_OF_WORKER, queue_of(self._jobs).now_ms(), self.name)))
         )
 
-    def _round(self, ended: list[Ended], appetite: Appetite, books: Books | None = None) -> Taken:
+    def _round(self, ended: list[Ended], demand: Demand, tallies: Tallies | None = None) -> Claim:
         jobs = self._jobs
-        account = None if books is None else lambda settled: books.tallies()
+        make_tallies = None if tallies is None else lambda settled: tallies.rows()
         return queue_of(jobs).run(
-            Write(lambda: round_of_work(queue_of(jobs).dialect, ended, account, appetite, queue_of(jobs).now_ms()))
+            Write(lambda: round_of_work(queue_of(jobs).dialect, ended, make_tallies, demand, queue_of(jobs).now_ms()))
         )
 
 

@@ -29,7 +29,7 @@ class Gathering:
             self._sizes = (len(self._tasks), sizes)
         return self._sizes[1]
 
-    def rides(self) -> dict[str, int]:
+    def room(self) -> dict[str, int]:
         """Return how many more jobs they would take."""
         return {name: batch.room for name, batch in self._open.items()}
 
@@ -37,32 +37,32 @@ class Gathering:
         return [batch.due_at for batch in self._open.values()]
 
     def put(
-        self, started: Iterable[Attempt], riding: Sequence[Attempt], now: float
+        self, started: Iterable[Attempt], joining: Sequence[Attempt], now: float
     ) -> tuple[list[Attempt], list[Batch]]:
         """Put attempts of batch tasks into batches. Return what starts now, and the new batches."""
         ready: list[Attempt] = []
         opened: list[Batch] = []
-        riders: defaultdict[str, deque[Attempt]] = defaultdict(deque)
-        for attempt in riding:
-            riders[attempt.task.name].append(attempt)
+        by_task: defaultdict[str, deque[Attempt]] = defaultdict(deque)
+        for attempt in joining:
+            by_task[attempt.task.name].append(attempt)
         for name in [*self._open]:
-            self._fill(name, riders[name], now, ready, opened)
+            self._fill(name, by_task[name], now, ready, opened)
         for attempt in started:
             if attempt.task.options.batch is None:
                 ready.append(attempt)
             else:
-                riders[attempt.task.name].appendleft(attempt)
-                self._fill(attempt.task.name, riders[attempt.task.name], now, ready, opened)
-        for name, left in riders.items():
+                by_task[attempt.task.name].appendleft(attempt)
+                self._fill(attempt.task.name, by_task[attempt.task.name], now, ready, opened)
+        for name, left in by_task.items():
             while left:  # their batch is gone
                 self._fill(name, left, now, ready, opened)
         return ready, opened
 
-    def _fill(self, name: str, riders: deque[Attempt], now: float, ready: list[Attempt], opened: list[Batch]) -> None:
+    def _fill(self, name: str, by_task: deque[Attempt], now: float, ready: list[Attempt], opened: list[Batch]) -> None:
         """Put them into the open batch, or into a new one."""
         batch = self._open.get(name)
-        while riders and (batch is None or batch.room > 0):
-            attempt = riders.popleft()
+        while by_task and (batch is None or batch.room > 0):
+            attempt = by_task.popleft()
             if batch is not None:
                 batch.add(attempt)
             else:

@@ -100,12 +100,12 @@ class Dispatcher:
         """How many jobs of a batch task one slot takes together."""
         return self._gathering.sizes
 
-    def rides(self) -> dict[str, int]:
+    def batch_room(self) -> dict[str, int]:
         """Return how many more jobs the open batches would take."""
         if not self._gathering:
             return {}
         with self._lock:
-            return self._gathering.rides()
+            return self._gathering.room()
 
     def running(self) -> list[Attempt]:
         with self._lock:
@@ -142,12 +142,12 @@ class Dispatcher:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)
             file.reserve(held + claimed)
 
-    def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], riding: Sequence[Attempt] = ()) -> None:
+    def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], joining: Sequence[Attempt] = ()) -> None:
         """Start these now, put those into the buffer, and let the last ones join open batches."""
         if not self.any_accepted.is_set():
             self.any_accepted.set()
         if self.batches:
-            started = self._gather(started, riding)
+            started = self._gather(started, joining)
         with self._lock:
             self._running.update(started)
             if self._in_queue is not None:
@@ -157,10 +157,10 @@ class Dispatcher:
             self._start(attempt)
         self._fill_slots()
 
-    def _gather(self, started: Sequence[Attempt], riding: Sequence[Attempt]) -> list[Attempt]:
+    def _gather(self, started: Sequence[Attempt], joining: Sequence[Attempt]) -> list[Attempt]:
         """Put the attempts of batch tasks into batches. Return what starts now."""
         with self._lock:
-            ready, opened = self._gathering.put(started, riding, self._clock.timer())
+            ready, opened = self._gathering.put(started, joining, self._clock.timer())
             self._running.update(opened)
             if self._in_queue is not None:
                 self._in_queue.update(batch.ready.queue for batch in opened)

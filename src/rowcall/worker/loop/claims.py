@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.claim import Claim, Demand
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
@@ -37,11 +37,11 @@ class Claims:
     _asked_offers: Sequence[int] = ()
     _passed_over: Sequence[int] = ()
 
-    def appetite(self) -> Appetite:
+    def demand(self) -> Demand:
         slots, buffer = self.room.free()
         queues, in_flight = self.queues, self.dispatcher.in_flight
         self._asked_offers = offers = self._offers  # another thread may replace them during the round
-        return Appetite(
+        return Demand(
             worker=self.registrar.name,
             slots=slots,
             buffer=buffer,
@@ -50,21 +50,21 @@ class Claims:
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
             batches=self.dispatcher.batches,
-            rides={} if self.room.stopping else self.dispatcher.rides(),
+            batch_room={} if self.room.stopping else self.dispatcher.batch_room(),
             limits=self.queue.limits.declared,
             aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
         )
 
-    def accept(self, taken: Taken) -> None:
+    def accept(self, claim: Claim) -> None:
         """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
-        self.dispatcher.reserve(len(taken.started) + len(taken.buffered) + len(taken.riding))
-        attempt_at = self._attempts_at(taken.work.now_ms)
+        self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
+        attempt_at = self._attempts_at(claim.work.now_ms)
         self.dispatcher.accept(
-            [attempt_at(ready, False) for ready in taken.started],
-            [attempt_at(ready, True) for ready in taken.buffered],
-            [attempt_at(ready, ready.bufferable) for ready in taken.riding],
+            [attempt_at(ready, False) for ready in claim.started],
+            [attempt_at(ready, True) for ready in claim.buffered],
+            [attempt_at(ready, ready.bufferable) for ready in claim.joining],
         )
 
     def unreadable(self, unreadable: Sequence[Unreadable], now_ms: int) -> list[Attempt]:
@@ -99,11 +99,11 @@ class Claims:
         """Whether there is an offer, and room for it."""
         return bool(self._offers) and sum(self.room.free()) > 0
 
-    def note_offers(self, appetite: Appetite, taken: Taken) -> None:
-        """A round has used the offers of `appetite`."""
+    def note_offers(self, demand: Demand, claim: Claim) -> None:
+        """A round has used the offers of `demand`."""
         if self._offers is self._asked_offers:
-            self._offers = self._offers[len(appetite.offers) :]
-        self._passed_over = [*self._passed_over, *taken.passed_over]
+            self._offers = self._offers[len(demand.offers) :]
+        self._passed_over = [*self._passed_over, *claim.passed_over]
 
     def offer_again(self) -> None:
         """An attempt that ended may have made room for offers that were passed over."""

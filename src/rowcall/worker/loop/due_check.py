@@ -36,13 +36,13 @@ class Checks:
         self.known.note_check(work)
         if not work.registered:
             self.ownership.lost = True
-        appetite = self.claims.appetite()
-        wanted = wanted_types(appetite, work)
-        limits = appetite.queues or {}
+        demand = self.claims.demand()
+        wanted = wanted_types(demand, work)
+        limits = demand.queues or {}
         self.known.maybe_any = self.claims.any_offer or any(
             limits.get(queue) != 0
             and not self.known.is_fruitless(queue, task)
-            and (appetite.room > 0 or appetite.rides.get(task, 0) > 0)
+            and (demand.room > 0 or demand.batch_room.get(task, 0) > 0)
             for queue in wanted
             for task in wanted[queue]
         )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from rowcall.base.clock import Clock, jittered
-from rowcall.store.jobs.claim import Taken
+from rowcall.store.jobs.claim import Claim
 from rowcall.store.jobs.queries import Work
 
 LONGEST_WAIT_SECONDS = 5.0
@@ -34,14 +34,14 @@ class KnownWork:
     def note_check(self, work: Work) -> None:
         self._work, self._checked_at = work, self._timer()
 
-    def note_round(self, taken: Taken) -> None:
+    def note_round(self, claim: Claim) -> None:
         self.is_checked = False
-        self.note_check(taken.work)
+        self.note_check(claim.work)
         self._swept_at = self._timer()
-        self._stuck_seconds = _backed_off(self._stuck_seconds, FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS, taken.stuck)
+        self._stuck_seconds = _backed_off(self._stuck_seconds, FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS, claim.stuck)
         # another claimer had the limit of some jobs: that is over in a moment
-        self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, taken.left)
-        self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if taken.left else math.inf
+        self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
+        self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
 
     def note_fruitless(self, ready: Iterable[tuple[str, str]]) -> None:
         """Remember what is ready and could not be claimed, such as a name that is not valid: no reason to hurry."""

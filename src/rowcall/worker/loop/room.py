@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.base.clock import Clock
-from rowcall.store.jobs.claim import Appetite, Taken
+from rowcall.store.jobs.claim import Claim, Demand
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED, Pace
 
@@ -36,7 +36,7 @@ class Room:
 
     @property
     def any(self) -> bool:
-        return not self.stopping and sum(self.free()) + sum(self._dispatcher.rides().values()) > 0
+        return not self.stopping and sum(self.free()) + sum(self._dispatcher.batch_room().values()) > 0
 
     @property
     def enough_to_do(self) -> bool:
@@ -62,13 +62,13 @@ class Room:
             self._pace.observe(finished=attempts, busy_seconds=now - self._busy_since)
             self._busy_since = now if self._dispatcher.busy else None
 
-    def note_claimed(self, appetite: Appetite, taken: Taken) -> None:
-        if appetite.room > 0:
-            self.slot_wanted = taken.slot_wanted
+    def note_claimed(self, demand: Demand, claim: Claim) -> None:
+        if demand.room > 0:
+            self.slot_wanted = claim.slot_wanted
             # where the buffer ends early, do not read far beyond its end
-            near = max(LEAST_REACH, 2 * len(taken.buffered))
-            self._reach = near if taken.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
-        if taken.started or taken.buffered or taken.riding:
-            self._pace.observe_payloads([len(ready.payload) for ready in (*taken.started, *taken.buffered)])
+            near = max(LEAST_REACH, 2 * len(claim.buffered))
+            self._reach = near if claim.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
+        if claim.started or claim.buffered or claim.joining:
+            self._pace.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
             if self._busy_since is None:
                 self._busy_since = self._timer()

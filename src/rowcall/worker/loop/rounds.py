@@ -9,7 +9,7 @@ from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallEr
 from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Appetite, Taken, round_of_work
+from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -20,7 +20,7 @@ from rowcall.worker.loop.known_work import KnownWork
 from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
 from rowcall.worker.loop.room import Room
-from rowcall.worker.loop.settlements import account_of, settlement_of
+from rowcall.worker.loop.settlements import settlement_of, tallies_of
 from rowcall.worker.loop.settler import Settler
 from rowcall.worker.loop.start_marks import StartMarks
 from rowcall.worker.loop.waiting import Waiting
@@ -185,48 +185,48 @@ class Loop:
         self._room.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts))
         if attempts or late:
             self._claims.offer_again()
-        appetite = self._claims.appetite()
-        taken = self._connection.write(
+        demand = self._claims.demand()
+        claim = self._connection.write(
             round_of_work(
                 self._queue.dialect,
                 [settlement_of(attempt, now) for attempt in attempts],
-                account_of(attempts) if attempts else None,
-                appetite,
+                tallies_of(attempts) if attempts else None,
+                demand,
                 self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
             )
         )
         self._trouble.round_succeeded()
-        self._settler.settled(attempts, taken.settled, taken.cancelled, len(late))
+        self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
-        self._note(appetite, taken)
-        if taken.started or taken.buffered or taken.riding:
-            self._accept(taken)
+        self._note(demand, claim)
+        if claim.started or claim.buffered or claim.joining:
+            self._accept(claim)
             self._waiter.mark_busy()
         elif self._waiting.is_notified:
             self._waiter.note_wakeup(useful=False)
         self._waiting.is_notified = False
-        if appetite.wants_any:
-            self._claims.unknown.note(taken.work)
+        if demand.wants_any:
+            self._claims.unknown.note(claim.work)
 
-    def _note(self, appetite: Appetite, taken: Taken) -> None:
+    def _note(self, demand: Demand, claim: Claim) -> None:
         """Remember what the round has found."""
-        self._known.note_round(taken)
-        self._claims.note_offers(appetite, taken)
-        self._known.maybe_any = taken.more or self._claims.any_offer
-        if taken.unread:
-            failed = self._claims.unreadable(taken.unread, taken.work.now_ms)
+        self._known.note_round(claim)
+        self._claims.note_offers(demand, claim)
+        self._known.maybe_any = claim.more or self._claims.any_offer
+        if claim.unread:
+            failed = self._claims.unreadable(claim.unread, claim.work.now_ms)
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})
-        any_claimed = bool(taken.started or taken.buffered or taken.riding or taken.unread)
-        self._known.note_fruitless(taken.work.ready if appetite.wants_any and not any_claimed else ())
-        self._room.note_claimed(appetite, taken)
-        if not taken.work.registered:
+        any_claimed = bool(claim.started or claim.buffered or claim.joining or claim.unread)
+        self._known.note_fruitless(claim.work.ready if demand.wants_any and not any_claimed else ())
+        self._room.note_claimed(demand, claim)
+        if not claim.work.registered:
             self._ownership.lost = True
 
-    def _accept(self, taken: Taken) -> None:
+    def _accept(self, claim: Claim) -> None:
         try:
-            self._claims.accept(taken)
+            self._claims.accept(claim)
         except StoreUnavailable:
             self._ownership.release_unknown()  # at once, so that other workers can claim them
             raise

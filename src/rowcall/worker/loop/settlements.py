@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS
 from rowcall.store.counts.queries import Tally
-from rowcall.store.counts.tallies import Books
+from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.queries import Success
-from rowcall.store.jobs.settle import Account, Ended
+from rowcall.store.jobs.settle import Ended, MakeTallies
 from rowcall.worker.attempt import Attempt
 
 
@@ -30,27 +30,27 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
     return Ended(attempt.ready.id, attempt.ready.lease, attempt.transition, started_ms, finished_ms, attempt.then)
 
 
-def account_of(attempts: Sequence[Attempt]) -> Account:
+def tallies_of(attempts: Sequence[Attempt]) -> MakeTallies:
     """Return a function that makes the tallies of a group from the ids that were settled."""
 
-    def tallies(settled: set[int]) -> list[Tally]:
+    def make(settled: set[int]) -> list[Tally]:
         counted = attempts
         if len(settled) < len(attempts):  # some were not ours; of a job that is there twice, the last attempt was
             by_lease = sorted(attempts, key=lambda attempt: attempt.ready.lease)
             latest = {attempt.ready.id: attempt for attempt in by_lease}
             counted = [attempt for job_id, attempt in latest.items() if job_id in settled]
-        books = Books()
-        _enter_successes(books, counted)
+        tallies = Tallies()
+        _count_successes(tallies, counted)
         for attempt in counted:
             transition, ready = attempt.transition, attempt.ready
             if transition is not None and transition.move is not Move.SUCCEED:
-                books.enter(ready.queue, ready.type, ready.attempt, transition, attempt.waited_ms, attempt.ran_ms)
-        return books.tallies()
+                tallies.enter(ready.queue, ready.type, ready.attempt, transition, attempt.waited_ms, attempt.ran_ms)
+        return tallies.rows()
 
-    return tallies
+    return make
 
 
-def _enter_successes(books: Books, attempts: Sequence[Attempt]) -> None:
+def _count_successes(tallies: Tallies, attempts: Sequence[Attempt]) -> None:
     """Count attempts that are alike first: this costs a third of entering each one."""
     alike = Counter(
         [
@@ -70,4 +70,4 @@ def _enter_successes(books: Books, attempts: Sequence[Attempt]) -> None:
         ]
     )
     for (queue, kind, number, waited_ms, ran_ms), jobs in alike.items():
-        books.enter(queue, kind, number, SUCCESS, waited_ms, ran_ms, jobs)
+        tallies.enter(queue, kind, number, SUCCESS, waited_ms, ran_ms, jobs)

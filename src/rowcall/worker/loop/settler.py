@@ -17,7 +17,7 @@ from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_dropped
 from rowcall.worker.loop.report import Report
-from rowcall.worker.loop.settlements import account_of, settlement_of
+from rowcall.worker.loop.settlements import settlement_of, tallies_of
 from rowcall.worker.loop.undecided_attempts import CompletedAttempts
 
 MOST_SETTLED = 1000
@@ -134,5 +134,5 @@ class Settler:
         now = self._queue.clock.monotonic()
         ended = [settlement_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        plan = settle(self._queue.dialect, ended, account_of(attempts), self._queue.now_ms(), freed)
+        plan = settle(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), freed)
         return self._connection.write(plan)

@@ -12,7 +12,7 @@ from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_left_open
 from rowcall.worker.loop.report import Report
-from rowcall.worker.loop.settlements import account_of, ended_of
+from rowcall.worker.loop.settlements import ended_of, tallies_of
 
 ASK_AGAIN_SECONDS = 0.05
 LONGEST_UNDECIDED_SECONDS = 5.0
@@ -76,7 +76,7 @@ class CompletedAttempts:
     def _decided(self, attempts: list[Attempt], now: float) -> Completions:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
-        plan = settle_completed(self._queue.dialect, ended, account_of(attempts), self._queue.now_ms(), abandoned)
+        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), abandoned)
         return self._connection.write(plan)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:

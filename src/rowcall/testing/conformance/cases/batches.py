@@ -11,7 +11,7 @@ import pytest
 from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
@@ -194,7 +194,7 @@ class TestBatches:
         def take(items: list[int]) -> None: ...
 
         take.enqueue(1)
-        appetite = Appetite(
+        demand = Demand(
             worker="hand",
             slots=0,
             buffer=10,
@@ -202,10 +202,10 @@ class TestBatches:
             limits=queue_of(jobs).limits.declared,
             lease_ms=1000,
         )
-        taken = queue_of(jobs).run(
-            Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, queue_of(jobs).now_ms()))
+        claim = queue_of(jobs).run(
+            Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, queue_of(jobs).now_ms()))
         )
-        assert (taken.started, taken.buffered, taken.riding) == ([], [], [])
+        assert (claim.started, claim.buffered, claim.joining) == ([], [], [])
         assert store.execute("select * from rowcall_slot") == []
 
     def test_a_timeout_is_for_the_whole_call(self, open_queue: OpenQueue) -> None:

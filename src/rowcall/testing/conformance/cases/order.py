@@ -11,7 +11,7 @@ import pytest
 from rowcall import Job, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.jobs.claim import Appetite, claim_by_hand
+from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.conformance.worker_parts import StoreWorker
@@ -119,12 +119,12 @@ class TestOrder:
 
         plain, last, behind = enqueue(3), enqueue(1, max_attempts=1), enqueue(3)
         worker = StoreWorker(jobs, "one")
-        taken = worker.claim(slots=1, buffer=10)
-        assert (ids(taken.started), ids(taken.buffered), taken.slot_wanted) == (plain[:1], plain[1:], True)
-        taken = worker.claim(slots=0, buffer=10)
-        assert (ids(taken.started), ids(taken.buffered), taken.slot_wanted, taken.more) == ([], [], True, False)
-        taken = worker.claim(slots=1, buffer=10)
-        assert (ids(taken.started), ids(taken.buffered), taken.slot_wanted) == (last, behind, False)
+        claim = worker.claim(slots=1, buffer=10)
+        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted) == (plain[:1], plain[1:], True)
+        claim = worker.claim(slots=0, buffer=10)
+        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted, claim.more) == ([], [], True, False)
+        claim = worker.claim(slots=1, buffer=10)
+        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted) == (last, behind, False)
 
     def test_a_claim_by_hand_takes_what_cannot_be_buffered_in_order(self, jobs: Rowcall) -> None:
         plain = [jobs.enqueue("send").id for _ in range(3)]
@@ -141,11 +141,11 @@ class TestOrder:
         behind = [jobs.enqueue("send").id for _ in range(3)]
 
         def claim(slots: int, buffer: int) -> tuple[list[int], list[int], bool]:
-            appetite = Appetite(worker="w", slots=slots, buffer=buffer, batches={"take": 10}, lease_ms=60_000)
-            taken = queue_of(jobs).run(
-                Write(lambda: claim_by_hand(queue_of(jobs).dialect, appetite, queue_of(jobs).now_ms()))
+            demand = Demand(worker="w", slots=slots, buffer=buffer, batches={"take": 10}, lease_ms=60_000)
+            claim = queue_of(jobs).run(
+                Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, queue_of(jobs).now_ms()))
             )
-            return ids(taken.started), ids(taken.buffered), taken.slot_wanted
+            return ids(claim.started), ids(claim.buffered), claim.slot_wanted
 
         assert claim(slots=0, buffer=10) == ([], [first], True)
         assert claim(slots=1, buffer=10) == ([of_batch], behind, False)
