@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 PROLOGUE = """
 import os, sys, threading
@@ -107,7 +107,7 @@ if __name__ == "__main__":
 def test_parent_and_child_go_on(tmp_path: Path, program: str) -> None:
     path = tmp_path / "app.db"
     arguments = ("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, str(path))
-    with PythonProcess(*arguments) as process:
+    with ForkedProcess(*arguments) as process:
         assert process.wait(within=20) == 0, process.output
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

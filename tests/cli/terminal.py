@@ -8,13 +8,11 @@ import os
 import re
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import threading
 from types import TracebackType
 
-from rowcall.testing.process import default_signals
+from rowcall.testing.process import fork_program
 from tests.support import eventually
 
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -29,14 +27,11 @@ class Terminal:
         self.resize(columns, lines)
         inherited = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
         kept = {name: value for name, value in os.environ.items() if name not in inherited}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rowcall", *words],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            env={**kept, "TERM": "xterm-256color", **environment},
-            preexec_fn=default_signals(),
+        self.process = fork_program(
+            ("-m", "rowcall", *words),
+            (slave, slave, slave),
+            {**kept, "TERM": "xterm-256color", **environment},
+            new_session=True,
         )
         os.close(slave)
         self.drawn = ""
@@ -49,7 +44,7 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self._reader.join()
         os.close(self._master)

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from rowcall import Rowcall
 from rowcall.cli.main import COMMANDS
+from rowcall.testing.process import fork_program
 from tests.cli.conftest import Run
 
 
@@ -132,4 +134,9 @@ def test_help_in_ascii(words: tuple[str, ...]) -> None:
 
 def in_ascii(*words: str) -> subprocess.CompletedProcess[bytes]:
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    return subprocess.run([sys.executable, "-m", "rowcall", *words], env=env, capture_output=True, timeout=30)
+    with open(os.devnull) as nothing, TemporaryFile() as output, TemporaryFile() as errors:
+        files = (nothing.fileno(), output.fileno(), errors.fileno())
+        code = fork_program(("-m", "rowcall", *words), files, env).wait(30)
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(words, code, output.read(), errors.read())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall.drivers import forking
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 pytestmark = pytest.mark.concurrency
 
@@ -251,7 +251,7 @@ def test_parent_and_child_continue(
 ) -> None:
     path = tmp_path / "app.db"
     url = f"sqlite:///{path}" if database == "sqlite" else request.getfixturevalue("postgres_url")
-    with PythonProcess("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, url, forks) as process:
+    with ForkedProcess("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, url, forks) as process:
         assert process.wait(within=60) == 0, process.output
         assert "Traceback" not in process.output
     if database == "sqlite":

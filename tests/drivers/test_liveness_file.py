@@ -14,7 +14,7 @@ from rowcall import Rowcall, StoreUnavailable
 from rowcall.drivers import liveness_file
 from rowcall.drivers.liveness_file import NO_SLOT, PAIRS, LivenessFile, cannot_create
 from rowcall.testing import eventually
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess
 
 HOLD = """
 import signal, sys
@@ -82,7 +82,7 @@ def test_a_living_owner_is_not_dead(tmp_path: Path) -> None:
 
 def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
     path = str(tmp_path / "worker-x")
-    with PythonProcess("-c", HOLD, str(tmp_path)) as process:
+    with ForkedProcess("-c", HOLD, str(tmp_path)) as process:
         process.wait_for("held")
         assert not liveness_file.is_dead(path)
         process.send(signal.SIGSTOP)
@@ -141,13 +141,13 @@ def test_a_thread_that_writes_while_the_file_grows_is_heard(tmp_path: Path) -> N
 
 def test_a_child_that_is_forked_during_the_check_does_not_keep_the_lock(tmp_path: Path) -> None:
     (tmp_path / "worker-x").touch()
-    with PythonProcess("-c", FORK_DURING_THE_CHECK, str(tmp_path / "worker-x")) as process:
+    with ForkedProcess("-c", FORK_DURING_THE_CHECK, str(tmp_path / "worker-x")) as process:
         process.wait_for("checked True")
         process.wait_for("after the fork True")
 
 
 def test_a_child_that_is_forked_while_the_file_grows_does_not_keep_the_lock(tmp_path: Path) -> None:
-    with PythonProcess("-c", FORK, str(tmp_path)) as process:
+    with ForkedProcess("-c", FORK, str(tmp_path)) as process:
         process.wait_for("forked")
         process.kill()
         assert liveness_file.is_dead(str(tmp_path / "worker-x"))

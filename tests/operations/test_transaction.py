@@ -15,7 +15,7 @@ from rowcall.app import queue_of
 from rowcall.drivers import transaction_block
 from rowcall.store.statement import Statement, execute, no_row
 from tests.connected import connected
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 CUT = """
 select pg_terminate_backend(pid) from pg_stat_activity
@@ -201,7 +201,7 @@ def test_a_block_that_cannot_begin_says_why(jobs: Rowcall, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_a_block_belongs_to_the_process_that_opened_it(tmp_path: Path, postgres_url: str) -> None:
     for url in (f"sqlite:///{tmp_path / 'fork.db'}", postgres_url):
-        with PythonProcess("-W", "ignore::DeprecationWarning", "-c", FORK_IN_A_BLOCK, url) as process:
+        with ForkedProcess("-W", "ignore::DeprecationWarning", "-c", FORK_IN_A_BLOCK, url) as process:
             assert process.wait() == 0, process.output
             said = process.output.splitlines()
         assert said == [

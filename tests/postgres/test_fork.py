@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess
 from tests.postgres.support import ask
 
 pytestmark = pytest.mark.concurrency
@@ -141,7 +141,7 @@ while jobs.get(1).status != "succeeded":
 
 
 def run(program: str, url: str, *, ends_with: int = 0) -> str:
-    with PythonProcess("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, url) as process:
+    with ForkedProcess("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, url) as process:
         assert process.wait(within=20) == ends_with, process.output
         return process.output
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import functools
 import gc
 import importlib.abc
 import importlib.util
+import io
 import json
 import os
 import select
@@ -17,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType, TracebackType
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from rowcall.testing.waiting import eventually
 
@@ -145,12 +148,31 @@ class PythonProcess:
 class ForkedProcess(PythonProcess):
     """A `PythonProcess` that starts quickly: a fork of a process which has imported Rowcall already.
 
-    Takes `-m module` or `-c code`, and no options of the interpreter. For programs that import Rowcall anyway, and do
-    not depend on what else is imported.
+    Takes `-m module` or `-c code`; of the interpreter's options, `-W action` and `-W action::category`. Use it for
+    programs that import Rowcall and do not depend on what else is imported.
     """
 
     def _start(self, arguments: tuple[str, ...], env: dict[str, str] | None, cwd: str | None) -> Started:
-        return _fork_server(os.getpid()).start(arguments, env, cwd, self._output.fileno())
+        with open(os.devnull) as nothing:
+            return fork_program(arguments, (nothing.fileno(), self._output.fileno(), self._output.fileno()), env, cwd)
+
+
+def fork_program(
+    arguments: tuple[str, ...],
+    files: tuple[int, int, int],
+    env: dict[str, str] | None = None,
+    cwd: str | None = None,
+    *,
+    new_session: bool = False,
+) -> Started:
+    """Fork a program, as `ForkedProcess` does, with these files as standard input, output and error."""
+    request = {
+        "arguments": arguments,
+        "env": dict(os.environ) if env is None else env,
+        "cwd": cwd or os.getcwd(),
+        "new_session": new_session,
+    }
+    return _fork_server(os.getpid()).start(json.dumps(request).encode(), files)
 
 
 class _ForkServer:
@@ -168,14 +190,13 @@ class _ForkServer:
             )
         atexit.register(self._close)
 
-    def start(self, arguments: tuple[str, ...], env: dict[str, str] | None, cwd: str | None, output: int) -> _Forked:
+    def start(self, request: bytes, files: tuple[int, int, int]) -> _Forked:
         reports, theirs = socket.socketpair()
-        request = {"arguments": arguments, "env": env or dict(os.environ), "cwd": cwd or os.getcwd()}
-        data = json.dumps(request).encode() + b"\n"
+        request += b"\n"
         with reports, self._lock:
             with theirs:
-                sent = socket.send_fds(self._requests, [data], [output, theirs.fileno()])
-            self._requests.sendall(data[sent:])
+                sent = socket.send_fds(self._requests, [request], [theirs.fileno(), *files])
+            self._requests.sendall(request[sent:])
             return _Forked(reports)  # returns when the server has read the request
 
     def _close(self) -> None:
@@ -237,17 +258,18 @@ def _serve() -> list[str]:
                     _report(children.pop(pid), os.waitstatus_to_exitcode(status))
         if requests not in ready:
             continue
-        request, handed, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 2)
+        request, handed, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 4)
         while request and not request.endswith(b"\n"):
             request += requests.recv(REQUEST_BYTES)
         if not request:
             for pid in children:
                 os.kill(pid, signal.SIGKILL)
             sys.exit()
-        output, reports = handed[0], socket.socket(fileno=handed[1])
+        reports, files = socket.socket(fileno=handed[0]), handed[1:]
         pid = os.fork()
         if pid:
-            os.close(output)
+            for file in files:
+                os.close(file)
             children[pid] = reports
             with contextlib.suppress(OSError):
                 reports.sendall(f"{pid}\n".encode())
@@ -257,7 +279,7 @@ def _serve() -> list[str]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for descriptor in (requests, wake_up, woken, reports, *children.values()):
             descriptor.close()
-        return _become(json.loads(request), output)
+        return _become(files, **json.loads(request))
 
 
 def _report(reports: socket.socket, exit_code: int) -> None:
@@ -265,21 +287,34 @@ def _report(reports: socket.socket, exit_code: int) -> None:
         reports.sendall(f"{exit_code}\n".encode())
 
 
-def _become(request: dict[str, object], output: int) -> list[str]:
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
+def _become(files: list[int], *, arguments: list[str], env: dict[str, str], cwd: str, new_session: bool) -> list[str]:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    if new_session:
+        os.setsid()
     os.environ.clear()
-    os.environ.update(cast(dict[str, str], request["env"]))
-    os.chdir(cast(str, request["cwd"]))
-    return cast(list[str], request["arguments"])
+    os.environ.update(env)
+    sys.path[1:1] = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
+    os.chdir(cwd)
+    encoding, _, errors = env.get("PYTHONIOENCODING", "").partition(":")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        if encoding:
+            stream.reconfigure(
+                encoding=encoding, errors="backslashreplace" if stream is sys.stderr else errors or "strict"
+            )
+    cast(io.TextIOWrapper, sys.stdout).reconfigure(line_buffering=os.isatty(1))
+    return arguments
 
 
 def _run(arguments: list[str]) -> None:
     """Run as the interpreter would with these arguments."""
     sys.orig_argv = [sys.executable, *arguments]
+    while arguments[0] == "-W":
+        action, _, category = arguments[1].partition("::")
+        warnings.simplefilter(cast(Literal["error", "ignore"], action), getattr(builtins, category or "Warning"))
+        arguments = arguments[2:]
     option, program, *rest = arguments
     main = sys.modules["__main__"] = ModuleType("__main__")
     if option == "-c":

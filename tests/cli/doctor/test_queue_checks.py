@@ -13,7 +13,7 @@ from rowcall import Limit, Rowcall
 from rowcall.cli.doctor import sqlite_tables
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from tests.cli.conftest import Examine, Run, change
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 
 def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examine) -> None:
@@ -92,7 +92,7 @@ def test_tasks_that_the_app_does_not_declare(queue: Rowcall, folder: Path, exami
 
 
 def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> None:
-    with PythonProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
+    with ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(folder)) as process:
         [worker] = eventually(queue.workers)
         process.send(signal.SIGKILL)
         process.wait()

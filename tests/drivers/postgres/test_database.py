@@ -20,7 +20,7 @@ from rowcall.drivers.postgres.database import MOST_TRIES
 from rowcall.operations.steps import Write
 from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
 from rowcall.testing.postgres_database import database_of, terminate_connections
-from rowcall.testing.process import PythonProcess
+from rowcall.testing.process import ForkedProcess, PythonProcess
 from tests.connected import Connection, connected
 from tests.descriptors import many_descriptors, open_descriptors
 from tests.drivers.postgres.support import MANY, database_of_queue
@@ -454,7 +454,7 @@ def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
 @pytest.mark.concurrency
 @pytest.mark.parametrize("program", [FORK_AFTER_OPENING, FORK_AND_ASYNC, FORK_WHILE_OTHERS_WRITE])
 def test_a_fork_after_opening_harms_neither_side(url: str, mine: Connection, program: str) -> None:
-    with PythonProcess("-W", "ignore::DeprecationWarning", "-c", program, url) as process:
+    with ForkedProcess("-W", "ignore::DeprecationWarning", "-c", program, url) as process:
         assert process.wait() == 0, process.output
         assert process.output.endswith("done\n")
         assert "Traceback" not in process.output

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PythonProcess
+from tests.support import ForkedProcess
 
 FORK_AFTER_OPENING = """
 import os, sys
@@ -64,7 +64,7 @@ def types_in(path: Path) -> dict[str, int]:
 @pytest.mark.parametrize("program", [FORK_AFTER_OPENING, FORK_AND_ASYNC])
 def test_a_fork_after_opening_harms_neither_side(tmp_path: Path, program: str) -> None:
     path = tmp_path / "app.db"
-    with PythonProcess("-W", "ignore::DeprecationWarning", "-c", program, str(path)) as process:
+    with ForkedProcess("-W", "ignore::DeprecationWarning", "-c", program, str(path)) as process:
         assert process.wait() == 0, process.output
         assert "done\n" in process.output
     each = 50 if program is FORK_AFTER_OPENING else 1

@@ -16,7 +16,7 @@ from rowcall.domain.config import Config
 from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.operations.enqueue import enqueue_by_name
 from rowcall.queue import Queue
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, eventually
 
 PATIENT = 20.0
 
@@ -126,7 +126,7 @@ def test_no_writer_enters_twice_before_one_that_waits(gates: list[WriteGate], fo
     with (
         counter.open("r+b") as file,
         mmap.mmap(file.fileno(), 8) as turns,
-        PythonProcess("-c", GO_AGAIN_AND_AGAIN, str(folder), str(counter)) as greedy,
+        ForkedProcess("-c", GO_AGAIN_AND_AGAIN, str(folder), str(counter)) as greedy,
     ):
         greedy.wait_for("going")
         for _ in range(30):
@@ -141,7 +141,7 @@ def test_no_writer_enters_twice_before_one_that_waits(gates: list[WriteGate], fo
 @pytest.mark.concurrency
 def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again_once_it_is_gone(folder: Path) -> None:
     gate, other = WriteGate(str(folder), 0.2), WriteGate(str(folder), PATIENT)
-    with PythonProcess("-c", HOLD, str(folder)) as holder:
+    with ForkedProcess("-c", HOLD, str(folder)) as holder:
         holder.wait_for("inside")
         holder.send(signal.SIGSTOP)
         began = time.monotonic()
@@ -169,7 +169,7 @@ def test_a_stopped_holder_is_passed_by_after_the_time_limit_and_waited_for_again
 
 @pytest.mark.crash
 def test_the_kernel_frees_the_gate_of_a_killed_holder(gates: list[WriteGate], folder: Path) -> None:
-    with PythonProcess("-c", HOLD, str(folder)) as holder:
+    with ForkedProcess("-c", HOLD, str(folder)) as holder:
         holder.wait_for("inside")
         entered = enter_in_a_thread(gates[0])
         assert not entered.wait(0.05)
@@ -185,7 +185,7 @@ def test_a_stopped_holder_does_not_stop_the_world(tmp_path: Path) -> None:
         return queue.run(enqueue_by_name(queue, name, None, {})).id
 
     enqueued("before")
-    with PythonProcess("-c", HOLD, queue.database.side_folder) as holder:
+    with ForkedProcess("-c", HOLD, queue.database.side_folder) as holder:
         holder.wait_for("inside")
         holder.send(signal.SIGSTOP)
         assert [enqueued("during") for _ in range(20)] == list(range(2, 22))

@@ -16,7 +16,7 @@ from rowcall import Rowcall
 from rowcall.testing.process import default_signals
 from rowcall.worker.process import signals
 from rowcall.worker.process.supervisor import pause_seconds, quick_deaths
-from tests.support import PythonProcess, eventually
+from tests.support import ForkedProcess, PythonProcess, eventually
 
 APP = """
 import os, sys, threading
@@ -50,7 +50,7 @@ def queue(tmp_path: Path) -> Iterator[Rowcall]:
 
 def supervised(folder: Path, *options: str, **env: str) -> PythonProcess:
     arguments = ("-m", "rowcall", "work", "app:jobs", "--processes=2", *options)
-    return PythonProcess(*arguments, cwd=str(folder), env={**os.environ, **env})
+    return ForkedProcess(*arguments, cwd=str(folder), env={**os.environ, **env})
 
 
 def two_workers(queue: Rowcall) -> dict[int, str]:
@@ -194,7 +194,7 @@ def test_a_child_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         "deaf = [sys.executable, '-c', 'print(\"deaf\", flush=True); import threading; threading.Event().wait()'];"
         "sys.exit(3 if not supervisor.Supervisor(deaf, 2, 0.1, SystemClock()).run() else 0)"
     )
-    with PythonProcess("-c", program) as process:
+    with ForkedProcess("-c", program) as process:
         eventually(lambda: process.output.count("deaf") == 2)
         process.send(signal.SIGTERM)
         assert process.wait() == 3
@@ -206,7 +206,7 @@ def test_a_program_that_cannot_be_started_is_tried_again() -> None:
         "from rowcall.worker.process.supervisor import Supervisor;"
         "sys.exit(0 if Supervisor(['/no/such/program'], 1, 1.0, SystemClock()).run() else 3)"
     )
-    with PythonProcess("-c", program) as process:
+    with ForkedProcess("-c", program) as process:
         process.wait_for("could not start worker process 1: ")
         process.wait_for("the next one starts in 2 s")
         process.send(signal.SIGTERM)
