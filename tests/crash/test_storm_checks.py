@@ -495,7 +495,7 @@ SPOILT = {
     "attempts of deleted jobs": """insert into rowcall_attempt (job_id, attempt, status, claimed_at)
         values (99, 1, 'lost', 0)""",
     "events of deleted jobs": "insert into rowcall_event (job_id, at, event) values (99, 0, 'X')",
-    "references of deleted jobs": "insert into rowcall_blob_ref values ('d', 99)",
+    "references of deleted jobs": "insert into rowcall_blob_ref (digest, job_id) values ('d', 99)",
     "noted and not needed": "delete from rowcall_blob_ref",
     "are not needed, or not there": "update rowcall_job set result = null",
     "not what a slow count says": "update rowcall_job set status = 'cancelled' where id = 2",

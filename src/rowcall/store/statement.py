@@ -82,6 +82,11 @@ def always_notify(rows: list[Row]) -> bool:
     return True
 
 
+def row_as(kind: Callable[..., T]) -> Callable[[Row], T]:
+    """Return the maker of a value whose fields are the columns, in their order."""
+    return lambda row: kind(*row)
+
+
 def number_from_row(row: Row) -> int:
     return int(cast("int", row[0]))  # a sum comes as Decimal from PostgreSQL
 

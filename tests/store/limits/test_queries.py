@@ -21,8 +21,10 @@ def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if request.param != "empty":
             fill(connection)
             connection.execute("update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'")
-            connection.execute("insert into rowcall_slot select 'k' || (id % 100), id, 1, null from rowcall_job")
-            connection.execute("insert into rowcall_start select 'k' || (id % 100), id, id, id from rowcall_job")
+            connection.execute(
+                "insert into rowcall_slot (limit_key, job_id, lease) select 'k' || (id % 100), id, 1 from rowcall_job"
+            )
+            connection.execute("insert into rowcall_start select id, id, id, 'k' || (id % 100) from rowcall_job")
             connection.execute("insert into rowcall_opening select 'k' || id, id from rowcall_job where id < 100")
             connection.execute("analyze")
         texts = catalogue("rowcall_").texts()

@@ -20,7 +20,7 @@ from rowcall.base.histogram import Histogram, from_json
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
-from rowcall.store.statement import Change, Int, Json, Ms, Now, Query, Row, Text, number_from_row
+from rowcall.store.statement import Change, Int, Json, Ms, Now, Query, Row, Text, number_from_row, row_as
 
 MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
 MOST_SUMMED = 2**53
@@ -146,17 +146,9 @@ def total_from_row(row: Row) -> Total:
     return Total(str(status), str(queue), str(kind), str(error_code), cast("int", attempt), int(cast("int", jobs)))
 
 
-def unfinished_from_row(row: Row) -> Unfinished:
-    return Unfinished(*cast("tuple[str, str, str, int, int | None]", row))
-
-
 def attempts_from_row(row: Row) -> tuple[str, int, int]:
     kind, attempt, jobs = cast("tuple[str, int, int]", row)
     return kind, attempt, int(jobs)
-
-
-def arrived_from_row(row: Row) -> Arrived:
-    return Arrived(*cast("tuple[str, str, int, int, int | None]", row))
 
 
 def past_from_row(row: Row) -> Past:
@@ -216,10 +208,6 @@ def setting_from_row(row: Row) -> tuple[str, str]:
     return str(name), str(value)
 
 
-def health_from_row(row: Row) -> StoreHealth:
-    return StoreHealth(*cast("tuple[int, float, int]", row))
-
-
 def upkeep_from_row(row: Row) -> UpkeepState:
     at_ms, any_tally, settings = cast("tuple[int, int, str]", row)
     return UpkeepState(at_ms, bool(any_tally), msgspec.json.decode(settings, type=dict[str, str]))
@@ -229,78 +217,55 @@ NOW = Query("now", (Now,), number_from_row, text="select <ms:(select <now>)>")
 
 # Tallies are written in the same transaction as what they count. It returns rows because a statement on a caller's
 # connection has to.
-TALLY = Query(
-    "tally",
-    (Now, Json),
-    text="""
-        insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
-        select moment.now, <fields:text text text text text int bigint text text>
-        from (select <now> as now) as moment, <rows:2> where true returning id""",
-)
-TOTALS = Query(  # of finished jobs, and exact
-    "totals",
-    (),
-    total_from_row,
-    text="""
-        select status, queue, type, error_code, attempt, sum(jobs) from (
-          select status, queue, type, error_code, attempt, jobs from <total>
-          union all
-          select status, queue, type, error_code, attempt, jobs from <tally> where status is not null) as counted
-        group by 1, 2, 3, 4, 5 having sum(jobs) <> 0""",
-)
-UNFINISHED = Query("unfinished", (), unfinished_from_row)
+_TALLY = """
+    insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
+    select moment.now, <fields:text text text text text int bigint text text>
+    from (select <now> as now) as moment, <rows:2> where true returning id"""
+TALLY = Query("tally", (Now, Json), text=_TALLY)
+# of finished jobs, and exact
+_TOTALS = """
+    select status, queue, type, error_code, attempt, sum(jobs) from (
+      select status, queue, type, error_code, attempt, jobs from <total>
+      union all
+      select status, queue, type, error_code, attempt, jobs from <tally> where status is not null) as counted
+    group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
+TOTALS = Query("totals", (), total_from_row, text=_TOTALS)
+UNFINISHED = Query("unfinished", (), row_as(Unfinished))
 UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
-NEWEST_ID = Query(
-    "newest_id",
-    (),
-    number_from_row,
-    text="select coalesce((select id from <job> order by id desc limit 1), 0)",
-)
-ARRIVALS = Query(  # of jobs with at least this id, between two times
-    "arrivals",
-    (Int, Ms, Ms),
-    arrived_from_row,
-    text="""
-        select queue, type, count(*) filter (where created_at between <time:2> and <time:3>),
-               count(*) filter (where created_at < <time:2>),
-               <ms:min(created_at) filter (where created_at between <time:2> and <time:3>)>
-        from <job> where id >= <bigint:1> group by queue, type""",
-)
-PAST = Query(
-    "past",
-    (Ms, Ms),
-    past_from_row,
-    text=f"""
-        select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from <history>
-        where at between (select <time:1>) and (select <time:2>)
-        union all
-        select <ms:at>, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
-        where outcome is not null and at between (select <time:1>) and (select <time:2>)""",
-)
+_NEWEST_ID = "select coalesce((select id from <job> order by id desc limit 1), 0)"
+NEWEST_ID = Query("newest_id", (), number_from_row, text=_NEWEST_ID)
+# of jobs with at least this id, between two times
+_ARRIVALS = """
+    select queue, type, count(*) filter (where created_at between <time:2> and <time:3>),
+           count(*) filter (where created_at < <time:2>),
+           <ms:min(created_at) filter (where created_at between <time:2> and <time:3>)>
+    from <job> where id >= <bigint:1> group by queue, type"""
+ARRIVALS = Query("arrivals", (Int, Ms, Ms), row_as(Arrived), text=_ARRIVALS)
+_PAST = f"""
+    select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from <history>
+    where at between (select <time:1>) and (select <time:2>)
+    union all
+    select <ms:at>, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
+    where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
+PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
 RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
 
 # Folding removes what it returns. Rows that another transaction has locked are left to it.
 TAKE_TALLIES = Query("take_tallies", (Ms, Int), tally_from_row)
 TAKE_MINUTES = Query("take_minutes", (Ms, Int), past_from_row)
-ADD_TOTALS = Query(
-    "add_totals",
-    (Json,),
-    # in one order, so that no two transactions wait for each other
-    text=f"""
-        insert into <total> as total (status, queue, type, error_code, attempt, jobs)
-        select <fields:text text text text int bigint> from <rows:1> where true order by 1, 2, 3, 4, 5
-        on conflict (status, queue, type, error_code, attempt) do update
-          set jobs = <greatest:-{MOST_SUMMED}, <least:{MOST_SUMMED}, total.jobs + excluded.jobs>>""",
-)
+# in one order, so that no two transactions wait for each other
+_ADD_TOTALS = f"""
+    insert into <total> as total (status, queue, type, error_code, attempt, jobs)
+    select <fields:text text text text int bigint> from <rows:1> where true order by 1, 2, 3, 4, 5
+    on conflict (status, queue, type, error_code, attempt) do update
+      set jobs = <greatest:-{MOST_SUMMED}, <least:{MOST_SUMMED}, total.jobs + excluded.jobs>>"""
+ADD_TOTALS = Query("add_totals", (Json,), text=_ADD_TOTALS)
 DROP_EMPTY_TOTALS = Query("drop_empty_totals")
-ADD_PAST = Query(
-    "add_past",
-    (Json,),
-    text="""
-        insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)
-        select <fields:time bigint text text text bigint text text> from <rows:1>""",
-)
+_ADD_PAST = """
+    insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)
+    select <fields:time bigint text text text bigint text text> from <rows:1>"""
+ADD_PAST = Query("add_past", (Json,), text=_ADD_PAST)
 PRUNE_PAST = Change("prune_past", (Ms, Int))
 PRUNE_FUTURE = Change("prune_future", (Ms, Int))
 
@@ -310,35 +275,28 @@ PRUNE = Change("prune", (Text, Text, Text, Ms, Int))
 # how many of a group finished before a time (None: not asked), and when the oldest did
 PRUNABLE = Query("prunable", (Text, Text, Text, Ms), prunable_from_row)
 SIZE_BYTES = Query("size_bytes", (), number_from_row)
-HEALTH = Query("health", (), health_from_row, only=("postgres",))
+HEALTH = Query("health", (), row_as(StoreHealth), only=("postgres",))
 
 # Counting all finished jobs again. PostgreSQL first waits for every transaction that has written a tally; later
 # writers wait until this one is over.
 LOCK_TALLIES = Query("lock_tallies", only=("postgres",))
-FINISH_FINISHED = Query(
-    "finish_finished",
-    text="update <job> set finished_at = created_at where status in <finished> and finished_at is null",
-)
+_FINISH_FINISHED = "update <job> set finished_at = created_at where status in <finished> and finished_at is null"
+FINISH_FINISHED = Query("finish_finished", text=_FINISH_FINISHED)
 DROP_TOTALS = Query("drop_totals", text="delete from <total>")
 VOID_TALLIES = Query("void_tallies", text="update <tally> set status = null where status is not null")
-COUNT_FINISHED = Query(
-    "count_finished",
-    text=f"""
-        insert into <total> (status, queue, type, error_code, attempt, jobs)
-        select status, queue, type, coalesce(cast(error_code as text), ''), <least:attempt, {MOST_ATTEMPTS_COUNTED}>,
-               count(*)
-        from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5""",
-)
+_COUNT_FINISHED = f"""
+    insert into <total> (status, queue, type, error_code, attempt, jobs)
+    select status, queue, type, coalesce(cast(error_code as text), ''), <least:attempt, {MOST_ATTEMPTS_COUNTED}>,
+           count(*)
+    from <job> where finished_at is not null and status in <finished> group by 1, 2, 3, 4, 5"""
+COUNT_FINISHED = Query("count_finished", text=_COUNT_FINISHED)
 
 # settings that all processes share
 SETTINGS = Query("settings", (), setting_from_row, text="select name, value from <setting>")
-PUT_SETTING = Query(
-    "put_setting",
-    (Text, Text),
-    text="""
-        insert into <setting> (name, value) values (<text:1>, <text:2>)
-        on conflict (name) do update set value = excluded.value""",
-)
+_PUT_SETTING = """
+    insert into <setting> (name, value) values (<text:1>, <text:2>)
+    on conflict (name) do update set value = excluded.value"""
+PUT_SETTING = Query("put_setting", (Text, Text), text=_PUT_SETTING)
 DROP_SETTING = Query("drop_setting", (Text,), text="delete from <setting> where name = <text:1>")
 UPKEEP_STATE = Query("upkeep_state", (Now,), upkeep_from_row)
 ONCE_EVERY = Query("once_every", (Now, Text, Int))  # returns a row to one caller in each period

@@ -40,6 +40,7 @@ from rowcall.store.statement import (
     Text,
     json_from_row,
     number_from_row,
+    row_as,
     text_from_row,
 )
 
@@ -175,14 +176,6 @@ def standing_from_row(row: Row) -> dict[Blocker, Standing]:
     return {Blocker(job_id, bool(of_chain)): Standing(status, kind, at) for job_id, of_chain, status, kind, at in found}
 
 
-def touched_from_row(row: Row) -> Touched:
-    return Touched(*cast("tuple[int, str, str, int]", row))
-
-
-def unsure_from_row(row: Row) -> UnsureEdge:
-    return UnsureEdge(*cast("tuple[int, int, int, str]", row))
-
-
 def pair_from_row(row: Row) -> tuple[int, int]:
     return cast("tuple[int, int]", row)
 
@@ -270,29 +263,25 @@ ENDS_OF = Query("ends_of", (Json,), json_from_row(list[EndedEdge]))
 ENDED_EDGES = Query("ended_edges", (Ids,), json_from_row(list[EndedEdge]))
 LOCK_BLOCKED = Query("lock_blocked", (Ids,), only=_SERVER)
 # ends by job id
-END_BLOCKED = Query("end_blocked", (Now, Json), touched_from_row)
+END_BLOCKED = Query("end_blocked", (Now, Json), row_as(Touched))
 # jobs without an open edge become ready, behind all that are
 UNBLOCK = Query("unblock", (Now, Ids), number_from_row, hint=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
-DEPENDANTS = Query("dependants", (Ids,), touched_from_row)
-BLOCKER_RESULTS = Query(
-    "blocker_results",
-    (Int,),
-    blocker_result_from_row,
-    text=f"""
+DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
+_BLOCKER_RESULTS = f"""
     select edge.position,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else <text_of:head.status> end,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
                 else <text_of:head.result> end,
            edge.blocker_id, edge.of_chain, edge.state
     from <edge> as edge left join <job> as head on head.id = edge.blocker_id
-    where edge.job_id = <bigint:1> order by edge.position""",
-)
+    where edge.job_id = <bigint:1> order by edge.position"""
+BLOCKER_RESULTS = Query("blocker_results", (Int,), blocker_result_from_row, text=_BLOCKER_RESULTS)
 
 # unsure edges: edges of a job that ends on a caller's connection, or that were written beside a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
-UNSURE_EDGES = Query("unsure_edges", (Int,), unsure_from_row, only=_SERVER)
+UNSURE_EDGES = Query("unsure_edges", (Int,), row_as(UnsureEdge), only=_SERVER)
 LAST_STEPS = Query("last_steps", (Ids,), pair_from_row, only=_SERVER)
 # status and error code of blockers that no other transaction has locked, locked until this one ends
 LOCK_BLOCKERS = Query("lock_blockers", (Ids,), ended_from_row, only=_SERVER)
@@ -303,11 +292,9 @@ FORGOTTEN_EDGES = Query("forgotten_edges", (Text, Int), json_from_row(list[Ended
 
 # a retry of jobs that fell with their blockers
 REOPEN_EDGES = Query("reopen_edges", (Ids,))
-FORGIVE_EDGES = Query(
-    "forgive_edges",
-    (Now, Ids),
-    text="update <edge> set state = <succeeded>, resolved_at = <now> where job_id <in_ids:2> and state = <failed>",
-)
+_FORGIVE_EDGES = """
+    update <edge> set state = <succeeded>, resolved_at = <now> where job_id <in_ids:2> and state = <failed>"""
+FORGIVE_EDGES = Query("forgive_edges", (Now, Ids), text=_FORGIVE_EDGES)
 REBLOCK = Query("reblock", (Ids,))
 
 # keys
@@ -319,42 +306,24 @@ GET_ALL = Query("get_all", (Ids,), job_from_row, text="select <job_columns> from
 
 # chains
 CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bigint:1>"))
-LIST_CHAINS = Query(
-    "list_chains",
-    (Int, Text, Text, Int),
-    chain_from_row,
-    text=_CHAIN.format("head.id < <bigint:1> and (<text:2> is null or head.type = <text:2>)")
-    + " where <text:3> is null or status = <text:3> limit <int:4>",
-)
-CHAIN_STEPS = Query(
-    "chain_steps",
-    (Int,),
-    job_from_row,
-    text="select <job_columns> from <job> as job where chain_id = <bigint:1> order by chain_index",
-)
+_LIST_CHAINS = f"""{_CHAIN.format("head.id < <bigint:1> and (<text:2> is null or head.type = <text:2>)")}
+    where <text:3> is null or status = <text:3> limit <int:4>"""
+LIST_CHAINS = Query("list_chains", (Int, Text, Text, Int), chain_from_row, text=_LIST_CHAINS)
+_CHAIN_STEPS = "select <job_columns> from <job> as job where chain_id = <bigint:1> order by chain_index"
+CHAIN_STEPS = Query("chain_steps", (Int,), job_from_row, text=_CHAIN_STEPS)
 # takes steps (chain and index); returns the ones that exist
 TAKEN_STEPS = Query("taken_steps", (Json,), pair_from_row)
 # a subquery: PostgreSQL would read the whole index of first steps if it saw that they may be meant
-PREVIOUS_RESULT = Query(
-    "previous_result",
-    (Int, Int),
-    result_from_row,
-    text="""
-    select <text_of:result> from <job> where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)""",
-)
-COMPLETE_BY_HAND = Query(
-    "complete_by_hand",
-    (Now, Int, Text),
-    text="""
+_PREVIOUS_RESULT = """
+    select <text_of:result> from <job> where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)"""
+PREVIOUS_RESULT = Query("previous_result", (Int, Int), result_from_row, text=_PREVIOUS_RESULT)
+_COMPLETE_BY_HAND = """
     update <job> set status = <to:complete>, lease = <next:lease>, lease_until = null, held = null,
       result = <json:3>, finished_at = <now>, error_code = null, error_detail = null, traceback = null
-    where id = <bigint:2>""",
-)
-SKIP_STEPS = Query(
-    "skip_steps",
-    (Now, Ids, Text, Text),
-    text="""
+    where id = <bigint:2>"""
+COMPLETE_BY_HAND = Query("complete_by_hand", (Now, Int, Text), text=_COMPLETE_BY_HAND)
+_SKIP_STEPS = """
     update <job> set status = <to:cancel>, lease = <next:lease>, lease_until = null, held = null,
       finished_at = <now>, error_code = <text:3>, error_detail = <text:4>
-    where id <in_ids:2>""",
-)
+    where id <in_ids:2>"""
+SKIP_STEPS = Query("skip_steps", (Now, Ids, Text, Text), text=_SKIP_STEPS)

@@ -35,6 +35,7 @@ from rowcall.store.statement import (
     Text,
     always_notify,
     number_from_row,
+    row_as,
     text_from_row,
 )
 
@@ -318,10 +319,6 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
     return job_id, (lease, status)
 
 
-def touched_from_row(row: Row) -> Touched:
-    return Touched(*cast("tuple[int, str, str, int]", row))
-
-
 def survey_from_row(row: Row) -> Survey:
     peers, any_lease_expired, any_orphan = cast("tuple[str, int, int]", row)
     return Survey([Peer(*peer) for peer in _peers.decode(peers)], bool(any_lease_expired), bool(any_orphan))
@@ -352,7 +349,7 @@ FIND_WORK = Query("find_work", (Now, Text), work_from_row)
 FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
 PEEK = Query("peek", (Now,), peek_from_row)
 STAGE = Change("stage", (Now, Int))
-EXPIRE = Query("expire", (Now, Int), touched_from_row)
+EXPIRE = Query("expire", (Now, Int), row_as(Touched))
 READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SERVER)
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
@@ -369,24 +366,16 @@ MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
 OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
 UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
 EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int))
-FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), touched_from_row)
+FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched))
 # queue, task, how many milliseconds a job must have been due, how many jobs to look at, and the detail of the error
-FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), touched_from_row)
+FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), row_as(Touched))
 # null if a worker may know any task
-TASKS_OF_WORKERS = Query(
-    "tasks_of_workers",
-    (),
-    lambda row: cast("str | None", row[0]),
-    text="select tasks from <worker> where concurrency > 0",
-)
-TASKS_BY_HAND = Query(
-    "tasks_by_hand",
-    (),
-    text_from_row,
-    text="""
-        select distinct <text_of:type> from <job> <indexed:job_leased>
-        where status = <running> and lease_until is not null""",
-)
+_TASKS_OF_WORKERS = "select tasks from <worker> where concurrency > 0"
+TASKS_OF_WORKERS = Query("tasks_of_workers", (), lambda row: cast("str | None", row[0]), text=_TASKS_OF_WORKERS)
+_TASKS_BY_HAND = """
+    select distinct <text_of:type> from <job> <indexed:job_leased>
+    where status = <running> and lease_until is not null"""
+TASKS_BY_HAND = Query("tasks_by_hand", (), text_from_row, text=_TASKS_BY_HAND)
 
 # settle
 SETTLE_PACKED = Query("settle_packed", (Now, Json), only=_FILE)
@@ -404,20 +393,13 @@ SETTLE_OTHERS = Query("settle_others", (Now, Ids, Json))
 SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), hint=always_notify)
 # one plain statement: it may run in the caller's transaction
 COMPLETE = Query("complete", (Now, Int, Int, Text, Int), completed_from_row)
-HEARTBEAT = Query(
-    "heartbeat",
-    (Now, Int, Int),
-    text="""
-        update <job> as job set heartbeat_at = moment.now, lease_until = moment.now + <span:lease_ms>
-        from (select <now> as now) as moment where id = <bigint:2> and lease = <bigint:3> returning id""",
-)
+_HEARTBEAT = """
+    update <job> as job set heartbeat_at = moment.now, lease_until = moment.now + <span:lease_ms>
+    from (select <now> as now) as moment where id = <bigint:2> and lease = <bigint:3> returning id"""
+HEARTBEAT = Query("heartbeat", (Now, Int, Int), text=_HEARTBEAT)
 EXISTING = Query("existing", (Ids,), number_from_row, text="select id from <job> where id <in_ids:1>")
-LOCK_LEASES = Query(
-    "lock_leases",
-    (Ids,),
-    lease_from_row,
-    text="select id, lease, status from <job> where id <in_ids:1> <for_update> <skip_locked>",
-)
+_LOCK_LEASES = "select id, lease, status from <job> where id <in_ids:1> <for_update> <skip_locked>"
+LOCK_LEASES = Query("lock_leases", (Ids,), lease_from_row, text=_LOCK_LEASES)
 IN_USE = Query("in_use", (), in_use_from_row)
 
 # the status that is kept with the tags of a job; PostgreSQL has a trigger for that
@@ -433,29 +415,21 @@ SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
 SERVE_NOTHING = Query("serve_nothing", (Now, Text))
 SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <text:2> where name = <text:1>")
 REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
-REMOVE_IDLE_WORKER = Query(  # unless it owns jobs; returns a row if it is gone now
-    "remove_idle_worker",
-    (Text,),
-    text="""
-        delete from <worker> where name = <text:1> and not exists (
-          select 1 from <job> <indexed:job_owned>
-          where status = <running> and lease_until is null and worker = <text:1>)
-        returning name""",
-)
-HEARTBEAT_OF_WORKER = Query(
-    "heartbeat_of_worker",
-    (Now, Text),
-    text="update <worker> set beat = beat + 1, beat_at = <now> where name = <text:2> returning beat",
-)
+# unless it owns jobs; returns a row if it is gone now
+_REMOVE_IDLE_WORKER = """
+    delete from <worker> where name = <text:1> and not exists (
+      select 1 from <job> <indexed:job_owned>
+      where status = <running> and lease_until is null and worker = <text:1>)
+    returning name"""
+REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
+_HEARTBEAT_OF_WORKER = "update <worker> set beat = beat + 1, beat_at = <now> where name = <text:2> returning beat"
+HEARTBEAT_OF_WORKER = Query("heartbeat_of_worker", (Now, Text), text=_HEARTBEAT_OF_WORKER)
 # keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
 # heartbeat has changed
-LOCK_WORKER = Query(
-    "lock_worker",
-    (Text, Int),
-    text="""
-        select 1 from <worker> where name = <text:1> and (<bigint:2> is null or beat = <bigint:2>)
-        <for_update> <skip_locked>""",
-)
+_LOCK_WORKER = """
+    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or beat = <bigint:2>)
+    <for_update> <skip_locked>"""
+LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
 SURVEY = Query("survey", (Now,), survey_from_row)
 OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
 RUNNING_OF = Packed("running_of", (Text, Int), Owned)  # as far as is committed, without a lock
@@ -473,34 +447,21 @@ IDENTITY = Query("identity", only=_SERVER)
 
 # inspect
 GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <job> as job where id = <bigint:1>")
-LOCK = Query(
-    "lock", (Int,), job_from_row, text="select <job_columns> from <job> as job where id = <bigint:1> <for_update>"
-)
-ATTEMPTS = Query(
-    "attempts",
-    (Int,),
-    attempt_from_row,
-    text="""
-        select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
-               worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
-        from <prefix>attempts where job_id = <bigint:1> order by seq""",
-)
-TIMELINE = Query(
-    "timeline",
-    (Int,),
-    event_from_row,
-    text="""
-        select <ms_or_null:at>, event, actor, detail
-        from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank""",
-)
-WORKERS = Query(
-    "workers",
-    (),
-    worker_from_row,
-    text="""
-        select name, host, pid, queues, concurrency, version, <ms:started_at>, beat, <ms:beat_at>, lease_ms, lock_path,
-               (select count(*) from <job> <indexed:job_owned>
-                where status = <running> and lease_until is null and worker = name)
-        from <worker> order by started_at, name""",
-)
+_LOCK = "select <job_columns> from <job> as job where id = <bigint:1> <for_update>"
+LOCK = Query("lock", (Int,), job_from_row, text=_LOCK)
+_ATTEMPTS = """
+    select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
+           worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
+    from <prefix>attempts where job_id = <bigint:1> order by seq"""
+ATTEMPTS = Query("attempts", (Int,), attempt_from_row, text=_ATTEMPTS)
+_TIMELINE = """
+    select <ms_or_null:at>, event, actor, detail
+    from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank"""
+TIMELINE = Query("timeline", (Int,), event_from_row, text=_TIMELINE)
+_WORKERS = """
+    select name, host, pid, queues, concurrency, version, <ms:started_at>, beat, <ms:beat_at>, lease_ms, lock_path,
+           (select count(*) from <job> <indexed:job_owned>
+            where status = <running> and lease_until is null and worker = name)
+    from <worker> order by started_at, name"""
+WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
 DELETE = Query("delete", (Int,), text="delete from <job> where id = <bigint:1>")

@@ -98,17 +98,13 @@ LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("pos
 KEY_STATES = Query("key_states", (Now, Json), states_from_row)
 STEADY_SLOTS = Query("steady_slots", (Json, Ids), json_from_row(list[str]), only=("postgres",))
 # keys, ids and leases; the worker is null for jobs that are claimed by hand
-TAKE_SLOTS = Query(
-    "take_slots",
-    (Json, Text),
-    text="""
+_TAKE_SLOTS = """
     insert into <slot> (limit_key, job_id, lease, worker)
     select <fields:text bigint bigint>, <text:2> from <rows:1> where true
-    on conflict (limit_key, job_id, lease) do update set worker = excluded.worker""",
-)
-SLOTS_OF_WORKER = Query(
-    "slots_of_worker", (Text,), attempt_from_row, text="select job_id, lease from <slot> where worker = <text:1>"
-)
+    on conflict (limit_key, job_id, lease) do update set worker = excluded.worker"""
+TAKE_SLOTS = Query("take_slots", (Json, Text), text=_TAKE_SLOTS)
+_SLOTS_OF_WORKER = "select job_id, lease from <slot> where worker = <text:1>"
+SLOTS_OF_WORKER = Query("slots_of_worker", (Text,), attempt_from_row, text=_SLOTS_OF_WORKER)
 STALE_KEYS = Query("stale_keys", (Int,), text_from_row)
 DROP_STALE = Change("drop_stale", (Json,))
 # `free_slots` of the dialect
@@ -129,46 +125,30 @@ UNHOLD = Change("unhold", (Json,), only=("postgres",), hint=any_changed)
 # starts: a key, its rate, and how many more are asked for
 RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)
 # keys, numbers, times, and until when to keep them
-RECORD_STARTS = Query(
-    "record_starts",
-    (Json,),
-    text="""
-    insert into <start> (limit_key, number, at, until) select <fields:text bigint time time> from <rows:1>""",
-)
+_RECORD_STARTS = """
+    insert into <start> (limit_key, number, at, until) select <fields:text bigint time time> from <rows:1>"""
+RECORD_STARTS = Query("record_starts", (Json,), text=_RECORD_STARTS)
 # those of each key up to a number
 DROP_STARTS = Query("drop_starts", (Json,))
 # the clock was set back: starts of the future become starts of now
-REWIND_STARTS = Query(
-    "rewind_starts",
-    (Text, Ms),
-    text="update <start> set at = <time:2> where limit_key = <text:1> and at > <time:2>",
-)
+_REWIND_STARTS = "update <start> set at = <time:2> where limit_key = <text:1> and at > <time:2>"
+REWIND_STARTS = Query("rewind_starts", (Text, Ms), text=_REWIND_STARTS)
 PRUNE_STARTS = Change("prune_starts", (Now, Int))
 
-PUT_OPENINGS = Query(
-    "put_openings",
-    (Json,),
-    text="""
+_PUT_OPENINGS = """
     insert into <opening> (limit_key, opens_at) select <fields:text time> from <rows:1> where true
-    on conflict (limit_key) do update set opens_at = excluded.opens_at""",
-)
+    on conflict (limit_key) do update set opens_at = excluded.opens_at"""
+PUT_OPENINGS = Query("put_openings", (Json,), text=_PUT_OPENINGS)
 DROP_OPENINGS = Query("drop_openings", (Json,), text="delete from <opening> where limit_key <in_texts:1>")
 DROP_UNSPELLED_OPENINGS = Query("drop_unspelled_openings", only=("sqlite",))
-DUE_OPENINGS = Query(
-    "due_openings",
-    (Now, Int),
-    text_from_row,
-    text="""
+_DUE_OPENINGS = """
     select limit_key from <opening> <indexed:opening_at> where opens_at <= (select <now>) order by opens_at
-    limit <int:2>""",
-)
+    limit <int:2>"""
+DUE_OPENINGS = Query("due_openings", (Now, Int), text_from_row, text=_DUE_OPENINGS)
 
 QUOTAS = Query("quotas", (), quota_from_row, text="select name, concurrency, rate, per_ms from <quota>")
-PUT_QUOTAS = Query(
-    "put_quotas",
-    (Json,),
-    text="""
+_PUT_QUOTAS = """
     insert into <quota> (name, concurrency, rate, per_ms) select <fields:text int int bigint> from <rows:1> where true
     on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate,
-      per_ms = excluded.per_ms""",
-)
+      per_ms = excluded.per_ms"""
+PUT_QUOTAS = Query("put_quotas", (Json,), text=_PUT_QUOTAS)

@@ -72,28 +72,18 @@ _SELECT = """
 SCHEDULES = Query("schedules", (), schedule_from_row, text=f"{_SELECT} order by name")
 LOCK_SCHEDULE = Query("lock_schedule", (Text,), schedule_from_row, text=f"{_SELECT} where name = <text:1> <for_update>")
 # now, at most how many, and whether cron lines can be read
-DUE_SCHEDULES = Query(
-    "due_schedules",
-    (Now, Int, Int),
-    schedule_from_row,
-    text=f"""{_SELECT} <indexed:schedule_due>
+_DUE_SCHEDULES = f"""{_SELECT} <indexed:schedule_due>
     where paused = 0 and next_run_at is not null and next_run_at <= (select <now>) and (cron is null or <int:3> <> 0)
-    order by next_run_at limit <int:2> <for_update> <skip_locked>""",
-)
+    order by next_run_at limit <int:2> <for_update> <skip_locked>"""
+DUE_SCHEDULES = Query("due_schedules", (Now, Int, Int), schedule_from_row, text=_DUE_SCHEDULES)
 # name, next tick, and the last tick and its job unless they are null
-MOVE_ON = Query(
-    "move_on",
-    (Text, Ms, Ms, Int),
-    text="""
+_MOVE_ON = """
     update <schedule> set next_run_at = <time:2>, last_run_at = coalesce(<time:3>, last_run_at),
       last_job_id = coalesce(<bigint:4>, last_job_id)
-    where name = <text:1>""",
-)
-STOP_SCHEDULE = Query(
-    "stop_schedule",
-    (Text, Text),
-    text="update <schedule> set next_run_at = null, problem = <text:2> where name = <text:1>",
-)
+    where name = <text:1>"""
+MOVE_ON = Query("move_on", (Text, Ms, Ms, Int), text=_MOVE_ON)
+_STOP_SCHEDULE = "update <schedule> set next_run_at = null, problem = <text:2> where name = <text:1>"
+STOP_SCHEDULE = Query("stop_schedule", (Text, Text), text=_STOP_SCHEDULE)
 # waiting workers may have to wake sooner than they planned
 PUT_SCHEDULE = Query(
     "put_schedule",
@@ -111,15 +101,10 @@ PUT_SCHEDULE = Query(
         then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end""",
     hint=always_notify,
 )
-PAUSE_SCHEDULE = Query(
-    "pause_schedule", (Text, Text), text="update <schedule> set paused = 1, actor = <text:2> where name = <text:1>"
-)
-RESUME_SCHEDULE = Query(
-    "resume_schedule",
-    (Text, Ms, Text),
-    text="""
+_PAUSE_SCHEDULE = "update <schedule> set paused = 1, actor = <text:2> where name = <text:1>"
+PAUSE_SCHEDULE = Query("pause_schedule", (Text, Text), text=_PAUSE_SCHEDULE)
+_RESUME_SCHEDULE = """
     update <schedule> set paused = 0, actor = <text:3>, next_run_at = <time:2>, problem = null
-    where name = <text:1>""",
-    hint=always_notify,
-)
+    where name = <text:1>"""
+RESUME_SCHEDULE = Query("resume_schedule", (Text, Ms, Text), hint=always_notify, text=_RESUME_SCHEDULE)
 REMOVE_SCHEDULE = Query("remove_schedule", (Text,), text="delete from <schedule> where name = <text:1> returning name")
