@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 
@@ -16,7 +17,6 @@ from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
 from rowcall.overview.formats import counted
-from rowcall.queue import Queue
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
@@ -70,17 +70,7 @@ MOST_PROCESSES = 256
 )
 @click.option("--leash", type=int, hidden=True)
 def work_command(
-    app: str,
-    concurrency: int,
-    queues: str | None,
-    processes: int,
-    grace: float,
-    lease: float,
-    log_level: str,
-    log_format: str | None,
-    metrics_port: int | None,
-    metrics_host: str,
-    leash: int | None,
+    app: str, processes: int, log_level: str, log_format: str | None, leash: int | None, **settings: Any
 ) -> None:
     """Run the jobs of APP until SIGINT or SIGTERM.
 
@@ -94,26 +84,18 @@ def work_command(
     queue.app_module = app.partition(":")[0]
     # after the import, so that an app can set up logging itself
     log.set_up(log_level, log_format)
-    worker = jobs.worker(
-        concurrency=concurrency,
-        queues=queues,
-        grace=grace,
-        lease=lease,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-    )
+    worker = jobs.worker(**settings)
     if processes > 1 and queue.config.in_memory:
         raise click.UsageError("--processes: a queue in memory cannot be shared by several processes")
     if processes > 1:
         with _migration_named(app):
             worker.check_folder()  # report problems of the database and its folder once, here
         jobs.close()
-        command = [sys.executable, "-m", "rowcall", "work", app, f"--log-level={log_level}"]
-        command += [f"--concurrency={concurrency}", f"--grace={grace}", f"--lease={lease}"]
-        command += [] if queues is None else [f"--queues={queues}"]
-        command += [] if log_format is None else [f"--log-format={log_format}"]
-        more = _with_metrics(metrics_host, metrics_port, processes)
-        supervisor = Supervisor(command, processes, grace, SystemClock(), more)
+        more = _with_metrics(settings.pop("metrics_host"), settings.pop("metrics_port"), processes)
+        given = {**settings, "log-level": log_level, "log-format": log_format}
+        options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        command = [sys.executable, "-m", "rowcall", "work", app, *options]
+        supervisor = Supervisor(command, processes, settings["grace"], SystemClock(), more)
         if leash is not None:
             supervisor.obey(leash)
         if not supervisor.run():
@@ -123,7 +105,10 @@ def work_command(
         obey(leash, worker)
 
     def log_start() -> None:
-        logger.info("working on %s: %s", queue.database.name, _described(queue, queues, concurrency))
+        served = "all queues" if settings["queues"] is None else f"queues {settings['queues']}"
+        tasks = counted(len(queue.tasks) - len(queue.aliases), "task")
+        at_a_time = settings["concurrency"]
+        logger.info("working on %s: %s, %s, %s at a time", queue.database.name, tasks, served, at_a_time)
         if not queue.tasks:
             logger.warning("%s declares no task: this worker has nothing to run", app)
 
@@ -154,9 +139,3 @@ def _with_metrics(host: str, port: int | None, processes: int) -> Callable[[int]
         )
     require_free(host, range(port, port + processes))
     return lambda number: [f"--metrics-port={port + number - 1}", f"--metrics-host={host}"]
-
-
-def _described(queue: Queue, queues: str | None, concurrency: int) -> str:
-    tasks = len(queue.tasks) - len(queue.aliases)
-    served = "all queues" if queues is None else f"queues {queues}"
-    return f"{counted(tasks, 'task')}, {served}, {concurrency} at a time"
