@@ -194,7 +194,7 @@ def test_a_name_is_not_an_option_of_an_enqueue(ways: Ways) -> None:
         ({"tags": [""]}, "tags", "must have 1 to 200 characters"),
         ({"tags": ["a\0b"]}, "tags", "NUL"),
         ({"tags": ["\ud800"]}, "tags", "surrogate"),
-        ({"tags": [str(number) for number in range(51)]}, "tags", "must be at most 50, got 51"),
+        ({"tags": [str(number) for number in range(51)]}, "tags", "must have at most 50 entries, got 51"),
         ({"delay": 1, "run_at": NOON}, "run_at", "cannot be combined with delay"),
         ({"expires_in": 1, "expires_at": NOON}, "expires_at", "cannot be combined with expires_in"),
     ],

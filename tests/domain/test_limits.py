@@ -57,7 +57,7 @@ def test_a_wrong_limit_is_refused(given: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * (LONGEST_NAME + 1), "a\0b", "\ud800", 5, None])
 def test_a_wrong_name_is_refused(name: str) -> None:
-    with pytest.raises(InvalidOption, match="limit: its name"):
+    with pytest.raises(InvalidOption, match="limit: the name"):
         Limit(name, concurrency=1)
 
 

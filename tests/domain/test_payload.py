@@ -180,6 +180,14 @@ def test_an_escaped_backslash_before_u0000_is_not_a_nul() -> None:
     assert call(send, "\\u0000") == ([], {"to": "\\u0000"})
 
 
+def test_nan_for_an_annotated_number_is_named_and_not_called_null() -> None:
+    def scale(factor: float) -> None: ...
+
+    for args, kwargs in (((float("nan"),), {}), ((), {"factor": float("nan")})):
+        with pytest.raises(InvalidArguments, match="argument 'factor' is NaN or infinity, which is not JSON"):
+            Arguments("scale", scale, skip_first=False).to_json(args, kwargs)
+
+
 def test_a_null_beside_numbers_is_not_taken_for_nan() -> None:
     assert call(unannotated, [None, 1.5, "null"]) == ([], {"a": [None, 1.5, "null"]})
 

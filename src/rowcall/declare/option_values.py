@@ -36,7 +36,7 @@ def aliases(option: str, value: object) -> tuple[str, ...]:
 def tags(option: str, value: object) -> tuple[str, ...]:
     names = _names(option, value)
     if len(names) > MOST_TAGS:
-        raise InvalidOption(option, f"must be at most {MOST_TAGS}, got {len(names)}")
+        raise InvalidOption(option, f"must have at most {MOST_TAGS} entries, got {len(names)}")
     return names
 
 

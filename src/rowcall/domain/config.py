@@ -234,8 +234,10 @@ def database_of(url: str | Path | None) -> str | Server:
     if mark and scheme.startswith(("postgresql+", "postgres+")):
         raise InvalidOption("url", f"{scheme}:// names a driver, as in SQLAlchemy; write postgresql://")
     if mark:
-        advice = "sqlite URLs have three slashes" if scheme == "sqlite" else "use sqlite or postgresql"
-        raise InvalidOption("url", f"unknown database {scheme}:// ({advice}), such as sqlite:///app.db")
+        if scheme == "sqlite":
+            raise InvalidOption("url", "must have three slashes after sqlite:, such as sqlite:///app.db")
+        advice = "write sqlite:///app.db or postgresql://user@host/database"
+        raise InvalidOption("url", f"unknown database {scheme}://; {advice}")
     if not _FILE.fullmatch(url):  # perhaps a server's with a password, so it is not shown
         raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")

@@ -42,7 +42,7 @@ class Limit(Value, frozen=True):
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name, LONGEST_NAME):
-            raise InvalidOption("limit", f"its name {problem}")
+            raise InvalidOption("limit", f"the name {problem}")
         if self.by is not None and (not isinstance(self.by, str) or not self.by.isidentifier()):
             raise InvalidOption("limit", f"{self.name!r}: by must be the name of an argument, got {self.by!r}")
         try:

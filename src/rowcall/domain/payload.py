@@ -98,7 +98,9 @@ class Arguments:
             self._decoder.decode(raw)
             problem = problem_in(raw, args if by_position else source)
         except msgspec.ValidationError as error:
-            raise InvalidArguments(self._task, self.explain(error)) from error
+            found = any(map(_not_finite, _walk(args if by_position else source)))  # it was written as null
+            said = blame(self._bind(args, kwargs), _NOT_FINITE) if found else self.explain(error)
+            raise InvalidArguments(self._task, said) from error
         except _NOT_ENCODABLE as error:
             raise InvalidArguments(self._task, blame(self._bind(args, kwargs), explain(error))) from error
         if problem is not None:

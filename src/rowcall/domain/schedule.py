@@ -17,6 +17,7 @@ import msgspec
 
 from rowcall.base.text import did_you_mean
 from rowcall.base.times import milliseconds_of, time_of
+from rowcall.domain.checks import one_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 
 CatchUp = Literal["skip", "one", "all"]
@@ -31,6 +32,7 @@ _BACK_AT_MOST = timedelta(hours=3)
 _MINUTE = timedelta(minutes=1)
 _SOME_DAY = datetime(2000, 1, 1)
 _ALL = ("*",) * 5
+_catch_up = one_of(*get_args(CatchUp))
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -85,7 +87,7 @@ def timing_of(cron: object, every: object, tz: object, catch_up: object) -> Timi
     rowcall.InvalidOption: cron: '0 25 * * *': field 2 (hour) cannot be '25'; allowed: 0-23, \
 *, lists such as 1,2, ranges such as 1-5, and steps such as */5 (at most 24)
     """
-    _check_catch_up(catch_up)
+    _catch_up("catch_up", catch_up)
     if (cron is None) == (every is None):
         raise InvalidOption("cron", "pass either a cron line or every=…")
     if every is not None:
@@ -98,17 +100,12 @@ def timing_of(cron: object, every: object, tz: object, catch_up: object) -> Timi
 
 def check_timing(timing: Timing) -> None:
     """Raise `InvalidOption` if plain SQL wrote a wrong timing."""
-    _check_catch_up(timing.catch_up)
+    _catch_up("catch_up", timing.catch_up)
     if timing.every_ms is None:
         _checked_line(timing.cron)
         _zone(timing.zone)
     elif timing.every_ms < 1:
         raise InvalidOption("every", f"must be at least 1 ms, got {timing.every_ms}")
-
-
-def _check_catch_up(catch_up: object) -> None:
-    if catch_up not in get_args(CatchUp):
-        raise InvalidOption("catch_up", f'must be "skip", "one" or "all", got {catch_up!r}')
 
 
 def next_tick(timing: Timing, after_ms: int) -> int | None:
@@ -165,7 +162,7 @@ def _checked_line(line: object) -> str:
     if len(fields) != len(_FIELDS):
         wanted = ", ".join(field.name for field in _FIELDS)
         more = "; for periods below a minute use every=…" if len(fields) == 6 else ""
-        raise InvalidOption("cron", f"{line!r} has {len(fields)} fields, and must have 5: {wanted}{more}")
+        raise InvalidOption("cron", f"{line!r} must have 5 fields ({wanted}), got {len(fields)}{more}")
     for index, text in enumerate(fields):
         for term in text.split(","):
             if not _is_well_formed(term, index):
