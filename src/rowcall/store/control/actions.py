@@ -9,18 +9,8 @@ from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, Wrong
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
-from rowcall.store.control.queries import (
-    CANCEL_WAITING,
-    OBSTACLES,
-    RECORD_ENDS,
-    RECORD_EVENTS,
-    RECORD_LAST_ATTEMPTS,
-    REQUEST_CANCEL,
-    RERUN,
-    RESCHEDULE,
-    SET_PRIORITY,
-    Rerun,
-)
+from rowcall.store.control import queries
+from rowcall.store.control.queries import Rerun
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, revived
 from rowcall.store.dialect import Dialect
@@ -55,7 +45,7 @@ def rerun(
     revivals = [*jobs, *fallen]
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
     yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
+    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
     # what has run has had all that it waited for, and what was completed from outside does without
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
@@ -64,10 +54,10 @@ def rerun(
 
 def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
     ids = [job.id for job in reruns]
-    yield from dialect.ask(RECORD_LAST_ATTEMPTS, ids)
-    yield from dialect.ask(RECORD_ENDS, ids)
+    yield from dialect.ask(queries.RECORD_LAST_ATTEMPTS, ids)
+    yield from dialect.ask(queries.RECORD_ENDS, ids)
     given = {str(job.id): [job.more_attempts, job.run_at_ms] for job in reruns}
-    yield from dialect.ask(RERUN, now_ms, given)
+    yield from dialect.ask(queries.RERUN, now_ms, given)
     yield from retag(dialect, ids)
 
 
@@ -94,7 +84,7 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
         return found
     for kind, keys in sorted(_keys_of(concerned.values()).items()):
         yield from dialect.ask(LOCK_KEYS, kind, sorted(keys))
-    for job_id, kind, other_id in (yield from dialect.ask(OBSTACLES, list(concerned))):
+    for job_id, kind, other_id in (yield from dialect.ask(queries.OBSTACLES, list(concerned))):
         job = concerned[job_id]
         if kind == "key":
             found[job_id] = DuplicateJob(job.type, job.key or "", other_id)
@@ -130,16 +120,16 @@ def cancel_locked(
     running = [job.id for job in jobs if job.status is Status.RUNNING]
     if waiting:
         ids = [job.id for job in waiting]
-        yield from dialect.ask(CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
+        yield from dialect.ask(queries.CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
         yield from retag(dialect, ids)
         yield from dialect.ask(TALLY, now_ms, [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting])
-        yield from dialect.ask(RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
+        yield from dialect.ask(queries.RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
         (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, ids, concerned, now_ms)
-    requested = (yield from dialect.ask(REQUEST_CANCEL, running)) if running else []
+    requested = (yield from dialect.ask(queries.REQUEST_CANCEL, running)) if running else []
     if requested:
-        yield from dialect.ask(RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
+        yield from dialect.ask(queries.RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
     return len(waiting) + len(requested)
 
 
@@ -150,11 +140,11 @@ def reschedule(
     dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
 ) -> Plan[Job]:
     before = yield from _allowed(dialect, job_id, Move.RESCHEDULE, "reschedule")
-    yield from dialect.ask(RESCHEDULE, now_ms, job_id, run_at_ms, delay_ms)
+    yield from dialect.ask(queries.RESCHEDULE, now_ms, job_id, run_at_ms, delay_ms)
     yield from retag(dialect, [job_id])
     job = yield from get(dialect, job_id)
     detail = f"from {_written(before.run_at)} to {_written(job.run_at)}"
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "RESCHEDULED", actor, detail)
+    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "RESCHEDULED", actor, detail)
     return job
 
 
@@ -162,9 +152,9 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
     before = yield from lock(dialect, job_id)
     if before.status not in _UNFINISHED:
         raise WrongState(job_id, before.status, "set the priority of", [str(status) for status in _UNFINISHED])
-    yield from dialect.ask(SET_PRIORITY, job_id, priority)
+    yield from dialect.ask(queries.SET_PRIORITY, job_id, priority)
     detail = f"from {before.priority} to {priority}"
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "PRIORITY_CHANGED", actor, detail)
+    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "PRIORITY_CHANGED", actor, detail)
     return (yield from get(dialect, job_id))
 
 

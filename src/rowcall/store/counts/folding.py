@@ -8,26 +8,8 @@ from __future__ import annotations
 from collections import Counter
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
-from rowcall.store.counts.queries import (
-    ADD_PAST,
-    ADD_TOTALS,
-    COUNT_FINISHED,
-    DROP_EMPTY_TOTALS,
-    DROP_TOTALS,
-    FINISH_FINISHED,
-    HOUR_MS,
-    LOCK_TALLIES,
-    MINUTE_MS,
-    MINUTES_KEPT_MS,
-    NOW,
-    PRUNE_FUTURE,
-    PRUNE_PAST,
-    TAKE_MINUTES,
-    TAKE_TALLIES,
-    VOID_TALLIES,
-    Past,
-    Total,
-)
+from rowcall.store.counts import queries
+from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past, Total
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -37,9 +19,9 @@ PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
     """Move tallies of past minutes (or all of them) into totals and history, and return how many."""
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
-    taken = yield from dialect.ask(TAKE_TALLIES, before_ms, FOLDED_AT_ONCE)
+    taken = yield from dialect.ask(queries.TAKE_TALLIES, before_ms, FOLDED_AT_ONCE)
     totals: Counter[tuple[str, str, str, str, int]] = Counter()
     past = []
     for row in taken:
@@ -48,32 +30,41 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
         if tally.outcome is not None:
             past.append(
-                Past(row.at_ms, MINUTE_MS, tally.queue, tally.type, tally.outcome, tally.jobs, tally.waits, tally.runs)
+                Past(
+                    row.at_ms,
+                    MINUTE_MS,
+                    tally.queue,
+                    tally.type,
+                    tally.outcome,
+                    tally.jobs,
+                    tally.waits,
+                    tally.runs,
+                )
             )
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
-        yield from dialect.ask(ADD_TOTALS, changed)
-        yield from dialect.ask(DROP_EMPTY_TOTALS)
+        yield from dialect.ask(queries.ADD_TOTALS, changed)
+        yield from dialect.ask(queries.DROP_EMPTY_TOTALS)
     if past:
-        yield from dialect.ask(ADD_PAST, merged(past, MINUTE_MS))
+        yield from dialect.ask(queries.ADD_PAST, merged(past, MINUTE_MS))
     return len(taken)
 
 
 def fold_minutes(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Fold minutes that are two days old into hours, and return how many minutes."""
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     # whole hours only: what is taken together becomes one row
-    taken = yield from dialect.ask(TAKE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
+    taken = yield from dialect.ask(queries.TAKE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
     if taken:
-        yield from dialect.ask(ADD_PAST, merged(taken, HOUR_MS))
+        yield from dialect.ask(queries.ADD_PAST, merged(taken, HOUR_MS))
     return len(taken)
 
 
 def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     # a clock that was ahead has left history in the future
-    future = yield from dialect.change(PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
-    return future + (yield from dialect.change(PRUNE_PAST, at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
+    future = yield from dialect.change(queries.PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
+    return future + (yield from dialect.change(queries.PRUNE_PAST, at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
 
 
 def merged(past: list[Past], span_ms: int) -> list[Past]:
@@ -99,5 +90,6 @@ def _bounded(jobs: int) -> int:
 
 def recount(dialect: Dialect) -> Plan[None]:
     """Count all finished jobs again, and set missing finish times."""
-    for query in (LOCK_TALLIES, FINISH_FINISHED, DROP_TOTALS, VOID_TALLIES, COUNT_FINISHED):
+    q = queries
+    for query in (q.LOCK_TALLIES, q.FINISH_FINISHED, q.DROP_TOTALS, q.VOID_TALLIES, q.COUNT_FINISHED):
         yield from dialect.ask(query)

@@ -22,24 +22,8 @@ from rowcall.domain.job import (
 )
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
-from rowcall.store.counts.queries import (
-    ARRIVALS,
-    ERROR_SPANS,
-    FINISHED_GROUPS,
-    HOUR_MS,
-    MINUTE_MS,
-    MINUTES_KEPT_MS,
-    NEWEST_ID,
-    NOW,
-    PAST,
-    PRUNABLE,
-    RUNNING,
-    SIZE_BYTES,
-    TOTALS,
-    UNFINISHED,
-    UNFINISHED_ATTEMPTS,
-    Past,
-)
+from rowcall.store.counts import queries
+from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -50,14 +34,14 @@ _DONE = ("succeeded", "failed")
 
 
 def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     by_status = _counts()
     by_queue: dict[str, dict[str, int]] = defaultdict(_counts)
     by_type: dict[str, dict[str, int]] = defaultdict(_counts)
     oldest: dict[str, int] = {}
-    for total in (yield from dialect.ask(TOTALS)):
+    for total in (yield from dialect.ask(queries.TOTALS)):
         _add(by_status, by_queue, by_type, total.status, total.queue, total.type, total.jobs)
-    for waiting in (yield from dialect.ask(UNFINISHED)):
+    for waiting in (yield from dialect.ask(queries.UNFINISHED)):
         _add(by_status, by_queue, by_type, waiting.status, waiting.queue, waiting.type, waiting.jobs)
         # what is scheduled and overdue waits too: for a worker to notice
         if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
@@ -65,7 +49,7 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
     # older history has whole hours only
     span_ms = MINUTE_MS if window_ms <= MINUTES_KEPT_MS - HOUR_MS else HOUR_MS
     since_ms = (at_ms - window_ms) // span_ms * span_ms
-    past = yield from dialect.ask(PAST, since_ms, at_ms)
+    past = yield from dialect.ask(queries.PAST, since_ms, at_ms)
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
     ages = {queue: max(0.0, (at_ms - since) / 1000) for queue, since in sorted(oldest.items())}
@@ -107,9 +91,9 @@ def _add(
 
 def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
     """What came since then, and since when that was counted: of very many, only the last are."""
-    (newest,) = yield from dialect.ask(NEWEST_ID)
+    (newest,) = yield from dialect.ask(queries.NEWEST_ID)
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
-    found = yield from dialect.ask(ARRIVALS, from_id, since_ms, at_ms)
+    found = yield from dialect.ask(queries.ARRIVALS, from_id, since_ms, at_ms)
     arrivals = [(one.queue, one.type, one.jobs) for one in found if one.jobs]
     older = sum(one.others for one in found)
     counted = sum(jobs for _, _, jobs in arrivals)
@@ -155,7 +139,7 @@ def percentiles(histogram: Histogram) -> Percentiles | None:
 
 
 def stuck(dialect: Dialect, limit: int, now_ms: int | None) -> Plan[list[InProgress]]:
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     return [
         InProgress(
             **msgspec.structs.asdict(one.job),
@@ -163,7 +147,7 @@ def stuck(dialect: Dialect, limit: int, now_ms: int | None) -> Plan[list[InProgr
             host=one.host,
             worker_silent_for=_seconds_since(one.worker_heartbeat_ms, at_ms),
         )
-        for one in (yield from dialect.ask(RUNNING, limit))
+        for one in (yield from dialect.ask(queries.RUNNING, limit))
     ]
 
 
@@ -173,9 +157,9 @@ def _seconds_since(then_ms: int | None, at_ms: int) -> float | None:
 
 def retries(dialect: Dialect) -> Plan[Retries]:
     by_type: dict[str, Counter[int]] = defaultdict(Counter)
-    for total in (yield from dialect.ask(TOTALS)):
+    for total in (yield from dialect.ask(queries.TOTALS)):
         by_type[total.type][total.attempt] += total.jobs
-    for kind, attempts, jobs in (yield from dialect.ask(UNFINISHED_ATTEMPTS)):
+    for kind, attempts, jobs in (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)):
         by_type[kind][attempts] += jobs
     together: Counter[int] = Counter()
     for counts in by_type.values():
@@ -188,11 +172,11 @@ def retries(dialect: Dialect) -> Plan[Retries]:
 
 def top_errors(dialect: Dialect, limit: int) -> Plan[list[ErrorGroup]]:
     types: dict[str, Counter[str]] = defaultdict(Counter)
-    for total in (yield from dialect.ask(TOTALS)):
+    for total in (yield from dialect.ask(queries.TOTALS)):
         if total.status == Status.FAILED:
             types[total.error_code][total.type] += total.jobs
     codes = sorted(types, key=lambda code: (-types[code].total(), code))[:limit]
-    ends = {found.error_code: found for found in (yield from dialect.ask(ERROR_SPANS, codes))}
+    ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
     return [
         ErrorGroup(
             error_code=code,
@@ -207,15 +191,15 @@ def top_errors(dialect: Dialect, limit: int) -> Plan[list[ErrorGroup]]:
 
 
 def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[RetentionReport]:
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     jobs: Counter[tuple[str, str, str]] = Counter()
-    for total in (yield from dialect.ask(TOTALS)):
+    for total in (yield from dialect.ask(queries.TOTALS)):
         jobs[total.status, total.queue, total.type] += total.jobs
     kept = []
-    for group in (yield from dialect.ask(FINISHED_GROUPS)):
+    for group in (yield from dialect.ask(queries.FINISHED_GROUPS)):
         keep = rules.keep_seconds(*group)
         before_ms = None if keep is None else at_ms - round(keep * 1000)
-        (prunable,) = yield from dialect.ask(PRUNABLE, *group, before_ms)
+        (prunable,) = yield from dialect.ask(queries.PRUNABLE, *group, before_ms)
         kept.append(
             Kept(
                 status=group.status,
@@ -227,7 +211,7 @@ def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[Retent
                 oldest_at=time_or_none(prunable.oldest_ms),
             )
         )
-    (size_bytes,) = yield from dialect.ask(SIZE_BYTES)
+    (size_bytes,) = yield from dialect.ask(queries.SIZE_BYTES)
     return RetentionReport(
         kept=kept,
         jobs=sum(one.jobs for one in kept),

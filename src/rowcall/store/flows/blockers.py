@@ -10,27 +10,8 @@ from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.queries import (
-    END_BLOCKED,
-    ENDED_EDGES,
-    EXISTING_BLOCKERS,
-    FORGIVE_EDGES,
-    FORGOTTEN_EDGES,
-    LAST_STEPS,
-    LOCK_BLOCKED,
-    LOCK_BLOCKERS,
-    PASS_TURN,
-    REBLOCK,
-    REOPEN_EDGES,
-    SETTLE_EDGES,
-    TRUST_EDGES,
-    UNBLOCK,
-    UNSURE_EDGES,
-    BlockedEnd,
-    EndedEdge,
-    Touched,
-    UnsureEdge,
-)
+from rowcall.store.flows import queries
+from rowcall.store.flows.queries import BlockedEnd, EndedEdge, Touched, UnsureEdge
 from rowcall.store.jobs.marks import retag
 from rowcall.store.statement import Plan
 
@@ -42,7 +23,7 @@ _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
     """Resolve the edges of jobs that have ended; return whether that made any job ready."""
-    (edges,) = yield from dialect.ask(ENDED_EDGES, sorted(job_ids))
+    (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(job_ids))
     return (yield from resolve(dialect, edges, now_ms))
 
 
@@ -54,39 +35,39 @@ def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) ->
         breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
         job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
         if job_ids:  # before their edges, in the order of a delete
-            yield from dialect.ask(LOCK_BLOCKED, job_ids)
+            yield from dialect.ask(queries.LOCK_BLOCKED, job_ids)
         if passing:
-            yield from dialect.ask(SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
+            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
         if breaking:
-            yield from dialect.ask(SETTLE_EDGES, now_ms, Status.FAILED, breaking)
+            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.FAILED, breaking)
         ended = yield from _break(dialect, breaking, now_ms)
         if passing:
             any_ready |= bool((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
-        edges = (yield from dialect.ask(ENDED_EDGES, sorted(ended)))[0] if ended else []
+        edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []
     return any_ready
 
 
 def unblock(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
     """Make blocked jobs without an open edge ready, behind all that are; return their ids."""
-    ready = yield from dialect.ask(UNBLOCK, now_ms, job_ids)
+    ready = yield from dialect.ask(queries.UNBLOCK, now_ms, job_ids)
     if ready:
-        yield from dialect.ask(PASS_TURN)
+        yield from dialect.ask(queries.PASS_TURN)
         yield from retag(dialect, ready)
     return ready
 
 
 def end_blocked(dialect: Dialect, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
     """End jobs that are still blocked; return them."""
-    touched = yield from dialect.ask(END_BLOCKED, now_ms, {end.job_id: end for end in ends})
+    touched = yield from dialect.ask(queries.END_BLOCKED, now_ms, {end.job_id: end for end in ends})
     yield from retag(dialect, [job.id for job in touched])
     return touched
 
 
 def block_again(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
     """Block jobs that were to run again, if they fell with a blocker that has not succeeded since."""
-    yield from dialect.ask(REOPEN_EDGES, job_ids)
-    yield from dialect.ask(FORGIVE_EDGES, now_ms, job_ids)
-    yield from dialect.ask(REBLOCK, job_ids)
+    yield from dialect.ask(queries.REOPEN_EDGES, job_ids)
+    yield from dialect.ask(queries.FORGIVE_EDGES, now_ms, job_ids)
+    yield from dialect.ask(queries.REBLOCK, job_ids)
     yield from retag(dialect, job_ids)
 
 
@@ -120,16 +101,16 @@ def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
 
     Return whether that made any job ready. Blockers that are locked now are left for the next check.
     """
-    edges = yield from dialect.ask(UNSURE_EDGES, CHECKED_AT_ONCE)
+    edges = yield from dialect.ask(queries.UNSURE_EDGES, CHECKED_AT_ONCE)
     if not edges:
         return False
     chains = sorted({edge.blocker_id for edge in edges if edge.of_chain})
-    last = dict((yield from dialect.ask(LAST_STEPS, chains)) if chains else ())
+    last = dict((yield from dialect.ask(queries.LAST_STEPS, chains)) if chains else ())
     wanted = sorted({_blocker_of(edge, last) for edge in edges})
-    locked = dict((yield from dialect.ask(LOCK_BLOCKERS, wanted)))
-    existing = set((yield from dialect.ask(EXISTING_BLOCKERS, wanted)))
+    locked = dict((yield from dialect.ask(queries.LOCK_BLOCKERS, wanted)))
+    existing = set((yield from dialect.ask(queries.EXISTING_BLOCKERS, wanted)))
     # a step may have been added before its predecessor was locked
-    same = dict((yield from dialect.ask(LAST_STEPS, chains)) if chains else ())
+    same = dict((yield from dialect.ask(queries.LAST_STEPS, chains)) if chains else ())
     ended, sure = [], []
     for edge in edges:
         job_id = _blocker_of(edge, last)
@@ -142,7 +123,7 @@ def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
             sure.append(edge)
     any_ready = yield from resolve(dialect, ended, now_ms)
     if sure:  # after the waiting jobs were locked: edges come last
-        yield from dialect.ask(TRUST_EDGES, sure)
+        yield from dialect.ask(queries.TRUST_EDGES, sure)
     return any_ready
 
 
@@ -151,7 +132,7 @@ def repair_edges(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
     It reads all open edges, so it runs rarely.
     """
-    (edges,) = yield from dialect.ask(FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
+    (edges,) = yield from dialect.ask(queries.FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
     if edges:
         yield from resolve(dialect, edges, now_ms)
     return len(edges)

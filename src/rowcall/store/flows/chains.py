@@ -14,17 +14,8 @@ from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken, completed_by_hand
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.queries import (
-    CHAIN,
-    CHAIN_STEPS,
-    COMPLETE_BY_HAND,
-    DEPENDANTS,
-    HIGHEST_ID,
-    LIST_CHAINS,
-    SKIP_STEPS,
-    ChainFilter,
-    Touched,
-)
+from rowcall.store.flows import queries
+from rowcall.store.flows.queries import ChainFilter, Touched
 from rowcall.store.jobs.inspect import find
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import DELETE, IN_USE
@@ -35,12 +26,12 @@ from rowcall.store.statement import Plan
 
 def get(dialect: Dialect, chain_id: int) -> Plan[Chain]:
     chain = yield from _chain(dialect, chain_id)
-    steps = yield from dialect.ask(CHAIN_STEPS, chain_id)
+    steps = yield from dialect.ask(queries.CHAIN_STEPS, chain_id)
     return msgspec.structs.replace(chain, steps=tuple(steps))
 
 
 def _chain(dialect: Dialect, chain_id: int) -> Plan[Chain]:
-    for chain in (yield from dialect.ask(CHAIN, chain_id)):
+    for chain in (yield from dialect.ask(queries.CHAIN, chain_id)):
         return chain
     raise ChainNotFound(chain_id)
 
@@ -49,7 +40,7 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
     """Return the last step of a chain that has ended; until then the step that the chain waits for."""
     chain = yield from _chain(dialect, chain_id)
     if chain.status in FINISHED:
-        return (yield from dialect.ask(CHAIN_STEPS, chain_id))[-1]
+        return (yield from dialect.ask(queries.CHAIN_STEPS, chain_id))[-1]
     current = yield from find(dialect, chain.current)
     if current is None:
         raise ChainNotFound(chain_id)
@@ -57,8 +48,8 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
 
 
 def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
-    before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
-    found = yield from dialect.ask(LIST_CHAINS, before, wanted.type, wanted.status, wanted.limit + 1)
+    before = queries.HIGHEST_ID if wanted.before_id is None else wanted.before_id
+    found = yield from dialect.ask(queries.LIST_CHAINS, before, wanted.type, wanted.status, wanted.limit + 1)
     shown = found[: wanted.limit]
     more = len(found) > wanted.limit
     return ChainPage(chains=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
@@ -73,12 +64,12 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
     *skipped, last = open_steps
     if skipped:
         ids = [job.id for job in skipped]
-        yield from dialect.ask(SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
+        yield from dialect.ask(queries.SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
         yield from retag(dialect, ids)
         touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
         tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
         yield from dialect.ask(TALLY, now_ms, tallies)
-    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, last.id, result)
+    yield from dialect.ask(queries.COMPLETE_BY_HAND, now_ms, last.id, result)
     yield from retag(dialect, [last.id])
     yield from refer_to(dialect, [result], [last.id])
     yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
@@ -120,13 +111,13 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
 
 
 def _outside(dialect: Dialect, inside: dict[int, Job]) -> Plan[list[Touched]]:
-    found = yield from dialect.ask(DEPENDANTS, sorted(inside))
+    found = yield from dialect.ask(queries.DEPENDANTS, sorted(inside))
     return [job for job in found if job.id not in inside]
 
 
 def _locked_steps(dialect: Dialect, chain_id: int) -> Plan[list[Job]]:
     steps = []
-    for step in (yield from dialect.ask(CHAIN_STEPS, chain_id)):
+    for step in (yield from dialect.ask(queries.CHAIN_STEPS, chain_id)):
         locked = yield from find(dialect, step.id, lock=True)
         if locked is not None:
             steps.append(locked)

@@ -13,26 +13,9 @@ from rowcall.domain.job import FINISHED, WAITING, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Dialect
+from rowcall.store.flows import queries
 from rowcall.store.flows.blockers import resolve
-from rowcall.store.flows.queries import (
-    BEGIN_WRITING,
-    ENDS_OF,
-    INSERT_EACH,
-    INSERT_EDGES,
-    ISOLATION,
-    KEY_HOLDERS,
-    LOCK_KEYS,
-    MARK_CHAINS,
-    REPLACE_WAITING,
-    STANDING,
-    Blocker,
-    Edge,
-    Holder,
-    Replacement,
-    Standing,
-    Unique,
-    inserted_fields,
-)
+from rowcall.store.flows.queries import Blocker, Edge, Holder, Replacement, Standing, Unique, inserted_fields
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Awaited, Inserted, NewJob
@@ -69,10 +52,10 @@ class Committed(NamedTuple):
 
 def lock_keys(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders | None]:
     """Lock the keys. Return the holders that this transaction sees; None if it sees all committed jobs."""
-    yield from dialect.ask(BEGIN_WRITING)
+    yield from dialect.ask(queries.BEGIN_WRITING)
     groups = keyed(related)
     for (kind, _), by_key in groups.items():
-        yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
+        yield from dialect.ask(queries.LOCK_KEYS, kind, sorted(by_key))
     if not groups or (yield from sees_all(dialect)):
         return None
     return (yield from _holders(dialect, related, now_ms))
@@ -106,7 +89,7 @@ def write_related(
     """
     if not related:
         return []
-    yield from dialect.ask(BEGIN_WRITING)
+    yield from dialect.ask(queries.BEGIN_WRITING)
     standing = yield from _standing(dialect, related)
     taken = yield from _take_keys(dialect, related, committed, now_ms)
     new = [position for position in range(len(related)) if position not in taken]
@@ -135,7 +118,7 @@ def _standing(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Bloc
     awaited = {one.blocker: one for one in given_after if not isinstance(one, int)}
     if not awaited:
         return {}
-    (standing,) = yield from dialect.ask(STANDING, [(one.job_id, int(one.of_chain)) for one in awaited])
+    (standing,) = yield from dialect.ask(queries.STANDING, [(one.job_id, int(one.of_chain)) for one in awaited])
     for blocker, given in awaited.items():
         found = standing.get(blocker)
         if found is None or not _is_same(given, found):
@@ -174,10 +157,10 @@ def _wait(
                 over.append((blocker.job_id, row.id))
     if not edges:
         return inserted
-    yield from dialect.ask(INSERT_EDGES, edges)
+    yield from dialect.ask(queries.INSERT_EDGES, edges)
     if not over:
         return inserted
-    (ended,) = yield from dialect.ask(ENDS_OF, over)
+    (ended,) = yield from dialect.ask(queries.ENDS_OF, over)
     yield from resolve(dialect, ended, now_ms)
     written = yield from get_all(dialect, [row.id for row in inserted.values()])
     return {
@@ -192,7 +175,7 @@ def _mark_chains(dialect: Dialect, related: Sequence[RelatedJob], inserted: dict
         if (chain := related[position].chain) is not None
     ]
     if steps:
-        yield from dialect.ask(MARK_CHAINS, steps)
+        yield from dialect.ask(queries.MARK_CHAINS, steps)
 
 
 # keys
@@ -222,7 +205,7 @@ def _take_keys(
     """Return which positions are duplicates, and of what. `on_duplicate="replace"` replaces waiting jobs here."""
     taken: dict[int, _Taken] = {}
     for (kind, unique), by_key in keyed(related).items():
-        yield from dialect.ask(LOCK_KEYS, kind, sorted(by_key))
+        yield from dialect.ask(queries.LOCK_KEYS, kind, sorted(by_key))
         holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
         held = {holder.key: holder for holder in holders}
         hidden: dict[str, Job] = {}
@@ -253,7 +236,7 @@ def _take_keys(
 def _key_holders(
     dialect: Dialect, kind: str, keys: Iterable[str], unique: Unique, now_ms: int | None
 ) -> Plan[list[Holder]]:
-    return (yield from dialect.ask(KEY_HOLDERS, now_ms, kind, sorted(keys), unique.scope, unique.window_ms))[0]
+    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, kind, sorted(keys), unique.scope, unique.window_ms))[0]
 
 
 def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:
@@ -289,7 +272,7 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
 
 def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
     """Replace jobs that are still waiting; return their ids."""
-    replaced = yield from dialect.ask(REPLACE_WAITING, now_ms, given)
+    replaced = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, given)
     yield from retag(dialect, replaced)
     return set(replaced)
 
@@ -323,10 +306,10 @@ def _existing(dialect: Dialect, taken: dict[int, _Taken], inserted: dict[int, In
 
 def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
     """Insert jobs and their payloads; ids rise in the order given."""
-    rows = yield from dialect.ask(INSERT_EACH, now_ms, [inserted_fields(job, payload) for job, payload in jobs])
+    rows = yield from dialect.ask(queries.INSERT_EACH, now_ms, [inserted_fields(job, payload) for job, payload in jobs])
     return sorted(rows, key=attrgetter("id"))
 
 
 def sees_all(dialect: Dialect) -> Plan[bool]:
     """Return whether the next statement sees what other transactions have committed since this one began."""
-    return dialect.one_writer or (yield from dialect.ask(ISOLATION)) == ["read committed"]
+    return dialect.one_writer or (yield from dialect.ask(queries.ISOLATION)) == ["read committed"]

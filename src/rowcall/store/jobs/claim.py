@@ -16,20 +16,9 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import check_unsure_edges
+from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import (
-    ANY_TAG,
-    EXPIRE,
-    FIND_WORK,
-    FIND_WORK_AND_LOCK,
-    OFFERED_JOBS,
-    RETAG_DUE,
-    STAGE,
-    UNHOLD_JOBS,
-    Ready,
-    Success,
-    Work,
-)
+from rowcall.store.jobs.queries import Ready, Success, Work
 from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
@@ -113,11 +102,11 @@ def round_of_work(
     still run, so that their slots under limits stay taken.
     """
     settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms)
-    (work,) = yield from dialect.ask(FIND_WORK_AND_LOCK, now_ms, demand.worker)
+    (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
     if (ended or late) and any(work.concerned):
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
         if (yield from follow(dialect, settled, work.concerned, now_ms, freed)):
-            (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
+            (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if not work.registered:
         return Claim(work, settled=settled, cancelled=cancelled)
     claim = yield from _claim(dialect, demand, work, now_ms)
@@ -128,17 +117,17 @@ def round_of_work(
 def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, now_ms)
-    (work,) = yield from dialect.ask(FIND_WORK, now_ms, None)
+    (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, None)
     return (yield from _claim(dialect, demand, work, now_ms))
 
 
 def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> Plan[Claim]:
     stuck = False
     if work.edges_unsure and (yield from check_unsure_edges(dialect, now_ms)):
-        (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
+        (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
         ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
-        expired = yield from dialect.ask(EXPIRE, now_ms, STAGED_AT_ONCE)
+        expired = yield from dialect.ask(queries.EXPIRE, now_ms, STAGED_AT_ONCE)
         yield from retag(dialect, [job.id for job in expired])
         if expired:
             yield from dialect.ask(TALLY, now_ms, tallies_of_expired(expired))
@@ -148,7 +137,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         staged = yield from _stage(dialect, now_ms)
         opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
-        (work,) = yield from dialect.ask(FIND_WORK, now_ms, demand.worker)
+        (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
     now_ms = work.now_ms  # one moment for all of the claim, and for what is reported of it
     claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room))
@@ -167,9 +156,9 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
 
 def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Make due jobs pending, and return how many."""
-    if any((yield from dialect.ask(ANY_TAG))):
-        yield from dialect.ask(RETAG_DUE, now_ms, STAGED_AT_ONCE)
-    return (yield from dialect.change(STAGE, now_ms, STAGED_AT_ONCE))
+    if any((yield from dialect.ask(queries.ANY_TAG))):
+        yield from dialect.ask(queries.RETAG_DUE, now_ms, STAGED_AT_ONCE)
+    return (yield from dialect.change(queries.STAGE, now_ms, STAGED_AT_ONCE))
 
 
 def _take_shares(
@@ -260,7 +249,7 @@ def _mark_joining(dialect: Dialect, demand: Demand, joining: Sequence[Ready], no
 
 
 def _claim_offers(dialect: Dialect, demand: Demand, work: Work, claim: Claim, now_ms: int | None) -> Plan[None]:
-    for job in (yield from dialect.ask(OFFERED_JOBS, now_ms, demand.offers)):
+    for job in (yield from dialect.ask(queries.OFFERED_JOBS, now_ms, demand.offers)):
         if _is_wanted(demand, work, job.queue, job.type):
             claim.offered.setdefault(job.queue, []).append(job)
 
@@ -268,7 +257,7 @@ def _claim_offers(dialect: Dialect, demand: Demand, work: Work, claim: Claim, no
 def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], claim: Claim) -> Plan[None]:
     claim.passed_over += [job_id for job_id in offered if job_id not in assigned]
     if ours := [job_id for job_id in offered if job_id in assigned]:
-        yield from dialect.ask(UNHOLD_JOBS, ours)
+        yield from dialect.ask(queries.UNHOLD_JOBS, ours)
 
 
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:

@@ -11,23 +11,8 @@ from rowcall.domain.outcome import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.queries import (
-    LEASE_EXPIRED,
-    LOCK_WORKER,
-    ORPHANS,
-    OWNED_BY,
-    REGISTER_WORKER,
-    REMOVE_IDLE_WORKER,
-    REMOVE_WORKER,
-    RUNNING_OF,
-    SERVE_NOTHING,
-    SET_SERVED,
-    SET_TASKS,
-    TASKS_BY_HAND,
-    TASKS_OF_WORKERS,
-    Owned,
-    Registration,
-)
+from rowcall.store.jobs import queries
+from rowcall.store.jobs.queries import Owned, Registration
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free, free_worker
 from rowcall.store.limits.queries import SLOTS_OF_WORKER
@@ -60,12 +45,12 @@ def recover_worker(
     file. None where there is no such file: then the rows say which jobs went into a free slot or ran for long.
     A worker that is only silent is spared if its heartbeat has changed since `beat` was read.
     """
-    if not (yield from dialect.ask(LOCK_WORKER, worker, beat)):
+    if not (yield from dialect.ask(queries.LOCK_WORKER, worker, beat)):
         return Recovery(0, done=False)
-    owned = yield from dialect.ask(OWNED_BY, worker, RECOVERED_AT_ONCE)
+    owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
-    done = bool((yield from dialect.ask(REMOVE_IDLE_WORKER, worker)))
+    done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
     if done:
         yield from free_worker(dialect, worker)
     return Recovery(recovered, done)
@@ -74,7 +59,7 @@ def recover_worker(
 def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:
     """Register a worker: only a registered worker may claim."""
     yield from dialect.ask(
-        REGISTER_WORKER,
+        queries.REGISTER_WORKER,
         now_ms,
         worker.name,
         worker.host,
@@ -86,15 +71,15 @@ def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan
         worker.lock_path,
     )
     if worker.served is not None:
-        yield from dialect.ask(SET_SERVED, worker.name, worker.served)
+        yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
     if worker.tasks is not None:
-        yield from dialect.ask(SET_TASKS, worker.name, worker.tasks)
+        yield from dialect.ask(queries.SET_TASKS, worker.name, worker.tasks)
 
 
 def known_tasks(dialect: Dialect) -> Plan[set[str] | None]:
     """Return the tasks that live workers know, or that are claimed by hand now. None if a worker may know any."""
-    of_workers = yield from dialect.ask(TASKS_OF_WORKERS)
-    by_hand = yield from dialect.ask(TASKS_BY_HAND)
+    of_workers = yield from dialect.ask(queries.TASKS_OF_WORKERS)
+    by_hand = yield from dialect.ask(queries.TASKS_BY_HAND)
     if None in of_workers:
         return None
     return set(by_hand).union(*(_names.decode(tasks) for tasks in of_workers if tasks is not None))
@@ -110,9 +95,9 @@ def retire(
     """
     slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
     over = [slot for slot in slots if slot not in running]
-    stays = len(over) < len(slots) and bool((yield from dialect.ask(SERVE_NOTHING, now_ms, worker)))
+    stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, now_ms, worker)))
     if not stays:
-        yield from dialect.ask(REMOVE_WORKER, worker)
+        yield from dialect.ask(queries.REMOVE_WORKER, worker)
     yield from free(dialect, over if stays else slots)
     return not stays
 
@@ -124,7 +109,7 @@ def release_unknown(
 
     `held` has the attempts (ids and leases) that the worker knows about.
     """
-    owned = yield from dialect.ask(RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
+    owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
         Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
@@ -136,13 +121,13 @@ def release_unknown(
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Running jobs of workers that are not registered at all."""
-    owned = yield from dialect.ask(ORPHANS, RECOVERED_AT_ONCE)
+    owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 
 def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Jobs claimed by hand whose lease ran out."""
-    owned = yield from dialect.ask(LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
+    owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 

@@ -19,25 +19,11 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve_ended
 from rowcall.store.flows.enqueue import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
+from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import (
-    COMPLETE,
-    EXISTING,
-    FAIL_MISMATCHED,
-    FAIL_UNKNOWN,
-    HEARTBEAT,
-    IN_USE,
-    LIVE,
-    LOCK_LEASES,
-    RECORD_ATTEMPTS,
-    SETTLE_OTHERS,
-    SETTLE_OTHERS_AND_NOTIFY,
-    InUse,
-    Settlement,
-    Success,
-)
+from rowcall.store.jobs.queries import InUse, Settlement, Success
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
@@ -90,7 +76,7 @@ def settle(
     """
     live = (yield from write_ended(dialect, ended, make_tallies, now_ms)).live
     if live or freed:
-        (concerned,) = yield from dialect.ask(IN_USE)
+        (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
             yield from follow(dialect, live, concerned, now_ms, freed)
     return live
@@ -140,16 +126,17 @@ def write_ended(
 
 def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
     """Settle whatever is not a success, and return the ids of the jobs that it changed."""
-    live = set((yield from dialect.ask(LIVE, [(row.id, row.lease) for row in settlements])))
+    live = set((yield from dialect.ask(queries.LIVE, [(row.id, row.lease) for row in settlements])))
     ours = [row for row in settlements if row.id in live]
     if ours:
         if now_ms is None:  # one moment for the attempt and for the job
             (now_ms,) = yield from dialect.ask(NOW, None)
         ids, document = [row.id for row in ours], {str(row.id): row for row in ours}
         if any(row.attempt_recorded for row in ours):
-            yield from dialect.ask(RECORD_ATTEMPTS, now_ms, ids, document)
+            yield from dialect.ask(queries.RECORD_ATTEMPTS, now_ms, ids, document)
         any_unfinished = any(row.status not in FINISHED for row in ours)
-        yield from dialect.ask(SETTLE_OTHERS_AND_NOTIFY if any_unfinished else SETTLE_OTHERS, now_ms, ids, document)
+        query = queries.SETTLE_OTHERS_AND_NOTIFY if any_unfinished else queries.SETTLE_OTHERS
+        yield from dialect.ask(query, now_ms, ids, document)
         yield from retag(dialect, ids)
     return live
 
@@ -201,7 +188,7 @@ def complete(
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
         yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
-    completed = yield from dialect.ask(COMPLETE, now_ms, job_id, lease, result, started_age_ms)
+    completed = yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)
     if not completed:
         raise LeaseLost(job_id)
     if any(completed):
@@ -217,7 +204,7 @@ def complete(
     if not dialect.one_writer:
         yield from dialect.ask(DOUBT_EDGES, job_id)
     else:
-        (concerned,) = yield from dialect.ask(IN_USE)
+        (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
             yield from follow(dialect, [job_id], concerned, now_ms)
 
@@ -244,8 +231,8 @@ def settle_completed(
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
     ids = sorted(one.job_id for one in ended)
-    existing = yield from dialect.ask(EXISTING, ids)
-    found = dict((yield from dialect.ask(LOCK_LEASES, ids)))
+    existing = yield from dialect.ask(queries.EXISTING, ids)
+    found = dict((yield from dialect.ask(queries.LOCK_LEASES, ids)))
     undecided = set(existing) - found.keys()  # another transaction has locked the row
     rolled_back, committed = [], set()
     for one in ended:
@@ -257,7 +244,7 @@ def settle_completed(
     settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, ())
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     if committed or freed:  # a transaction that began long ago may not have seen who waits for its job
-        (concerned,) = yield from dialect.ask(IN_USE)
+        (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
             yield from follow(dialect, committed, concerned, now_ms, freed)
     return Completions(committed, settled, undecided)
@@ -275,7 +262,7 @@ def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int |
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
     """Renew the lease; raise `JobCancelled` where the job has a cancel request."""
-    if not (yield from dialect.ask(HEARTBEAT, now_ms, job_id, lease)):
+    if not (yield from dialect.ask(queries.HEARTBEAT, now_ms, job_id, lease)):
         raise LeaseLost(job_id)
     for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):
         raise JobCancelled(job_id, asked.reason)
@@ -335,13 +322,13 @@ def follow(
 
 def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
     """Fail those of the jobs that still wait and whose time is over; return how many."""
-    failed = yield from dialect.ask(FAIL_MISMATCHED, now_ms, job_ids)
+    failed = yield from dialect.ask(queries.FAIL_MISMATCHED, now_ms, job_ids)
     return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
 
 
 def fail_unknown(dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None) -> Plan[int]:
     """Fail those of the first jobs of a task that have been due for `due_ms`; return how many."""
-    failed = yield from dialect.ask(FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
+    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
     return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
 
 
@@ -350,7 +337,7 @@ def _follow_refused(dialect: Dialect, failed: Sequence[Touched], code: str, now_
     if failed:
         tallies = broken(failed, target(Status.PENDING, Move.REFUSE), code)
         yield from dialect.ask(TALLY, now_ms, tallies)
-        (in_use,) = yield from dialect.ask(IN_USE)
+        (in_use,) = yield from dialect.ask(queries.IN_USE)
         concerned = in_use._replace(slots=False)  # they do not run
         if any(concerned):
             yield from follow(dialect, [job.id for job in failed], concerned, now_ms)

@@ -17,21 +17,8 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unread
-from rowcall.store.limits.queries import (
-    DROP_STARTS,
-    HOLD,
-    KEY_STATES,
-    LOCK_LIMITS,
-    PUT_OPENINGS,
-    PUT_QUOTAS,
-    QUOTAS,
-    RECENT_STARTS,
-    RECORD_STARTS,
-    REWIND_STARTS,
-    STEADY_SLOTS,
-    TAKE_SLOTS,
-    Starts,
-)
+from rowcall.store.limits import queries
+from rowcall.store.limits.queries import Starts
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
@@ -174,7 +161,7 @@ class Admission:
                     room.take()
                 slots += [(entry.key, job.id, job.lease) for entry in entries]
         if slots:
-            yield from dialect.ask(TAKE_SLOTS, slots, self._worker)
+            yield from dialect.ask(queries.TAKE_SLOTS, slots, self._worker)
             self._ours += [job_id for _, job_id, _ in slots]
             yield from self._record_starts(dialect, {key for key, _, _ in slots})
         if full:
@@ -223,7 +210,7 @@ class Admission:
             self._foreign.update(key for key in unknown if key not in locked)
             if locked:
                 names = [(key, entries[key].name) for key in sorted(locked)]
-                ((now_ms, states),) = yield from dialect.ask(KEY_STATES, self._now_ms, names)
+                ((now_ms, states),) = yield from dialect.ask(queries.KEY_STATES, self._now_ms, names)
                 for key, state in states.items():
                     numbers = state.published or entries[key].numbers
                     self._rooms[key] = Room(numbers, state.used, now_ms, is_published=state.published is not None)
@@ -242,12 +229,13 @@ class Admission:
         rated = {key: self._rooms[key] for key in sorted(keys) if self._rooms[key].numbers.rate is not None}
         if not rated:
             return
-        yield from dialect.ask(RECORD_STARTS, [start for key, room in rated.items() for start in room.new_starts(key)])
+        starts = [start for key, room in rated.items() for start in room.new_starts(key)]
+        yield from dialect.ask(queries.RECORD_STARTS, starts)
         over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
         # each of these had to be over for the last to be allowed
         old = {key: number for key, number in over.items() if number > 0}
         if old:
-            yield from dialect.ask(DROP_STARTS, list(old.items()))
+            yield from dialect.ask(queries.DROP_STARTS, list(old.items()))
 
     def _hold(self, dialect: Dialect, full: Sequence[Ready], needs: Mapping[int, list[JobLimit]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
@@ -273,7 +261,7 @@ class Admission:
                 openings[key] = opens_at_ms
             spare.update(other for other in keys if not self._rooms[other].is_full)
         if held:
-            self.held += yield from dialect.change(HOLD, held)
+            self.held += yield from dialect.change(queries.HOLD, held)
         if openings:
             yield from put_openings(dialect, openings)
         # a job that was made ready for a slot of another key leaves that slot to the next one
@@ -298,17 +286,17 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str
     ]
     if not asked:
         return
-    (found,) = yield from dialect.ask(RECENT_STARTS, asked)
+    (found,) = yield from dialect.ask(queries.RECENT_STARTS, asked)
     for key, starts in found.items():
         room = rooms[key]
         if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no higher number
-            yield from dialect.ask(DROP_STARTS, [(key, starts.last)])
+            yield from dialect.ask(queries.DROP_STARTS, [(key, starts.last)])
             starts = NO_STARTS
         room.started = 0
         room.starts = starts
         if starts.last_at_ms - room.now_ms > room.numbers.span_ms:
             # the clock was set back: how long ago they were is unknown, and now is safe
-            yield from dialect.ask(REWIND_STARTS, key, room.now_ms)
+            yield from dialect.ask(queries.REWIND_STARTS, key, room.now_ms)
             room.starts = Starts(
                 starts.last, room.now_ms, {number: min(at, room.now_ms) for number, at in starts.before.items()}
             )
@@ -323,25 +311,26 @@ def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
     """Lock keys until the transaction ends; return the keys that no other transaction has locked. Never waits."""
     if dialect.one_writer:
         return keys
-    return (yield from dialect.ask(LOCK_LIMITS, keys))[0]
+    return (yield from dialect.ask(queries.LOCK_LIMITS, keys))[0]
 
 
 def steady_slots(dialect: Dialect, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
     """Return how many slots of each key stay taken until the transaction ends, but for the slots of our jobs."""
     if dialect.one_writer:
         return used
-    return Counter((yield from dialect.ask(STEADY_SLOTS, list(used), list(ours)))[0])
+    return Counter((yield from dialect.ask(queries.STEADY_SLOTS, list(used), list(ours)))[0])
 
 
 def put_openings(dialect: Dialect, at_ms: Mapping[str, int]) -> Plan[None]:
-    yield from dialect.ask(PUT_OPENINGS, sorted(at_ms.items()))  # in one order, so that two writers cannot deadlock
+    # in one order, so that two writers cannot deadlock
+    yield from dialect.ask(queries.PUT_OPENINGS, sorted(at_ms.items()))
 
 
 def quotas(dialect: Dialect) -> Plan[dict[str, Numbers]]:
     """Return the published numbers of all limits, by name."""
-    return dict((yield from dialect.ask(QUOTAS)))
+    return dict((yield from dialect.ask(queries.QUOTAS)))
 
 
 def put_quotas(dialect: Dialect, published: Mapping[str, Numbers]) -> Plan[None]:
     given = [(name, one.concurrency, one.rate, one.per_ms) for name, one in sorted(published.items())]
-    yield from dialect.ask(PUT_QUOTAS, given)
+    yield from dialect.ask(queries.PUT_QUOTAS, given)

@@ -16,19 +16,9 @@ from rowcall.domain.limits import (
     name_of,
 )
 from rowcall.store.dialect import Dialect
+from rowcall.store.limits import queries
 from rowcall.store.limits.admission import Room, load_starts, lock_limits, most_keys, put_openings
-from rowcall.store.limits.queries import (
-    DROP_OPENINGS,
-    DROP_STALE,
-    DROP_UNSPELLED_OPENINGS,
-    DUE_OPENINGS,
-    FIRST_HELD,
-    HELD_KEYS,
-    KEY_STATES,
-    SLOTS_OF_WORKER,
-    STALE_KEYS,
-    Held,
-)
+from rowcall.store.limits.queries import Held
 from rowcall.store.statement import Plan
 
 OPENINGS_AT_ONCE = 200
@@ -45,12 +35,12 @@ def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan
 
 def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
     """Free all slots of a worker that is gone; return whether that made any job ready."""
-    return (yield from free(dialect, (yield from dialect.ask(SLOTS_OF_WORKER, worker))))
+    return (yield from free(dialect, (yield from dialect.ask(queries.SLOTS_OF_WORKER, worker))))
 
 
 def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Make ready the held jobs that may start under their rate limits; return how many keys were checked."""
-    due = yield from dialect.ask(DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
+    due = yield from dialect.ask(queries.DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
     if not due:
         return 0
     locked = sorted((yield from lock_limits(dialect, due)))
@@ -72,7 +62,7 @@ def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 
 def _first_held(dialect: Dialect, keys: Sequence[str]) -> Plan[list[Held]]:
-    return (yield from dialect.ask(FIRST_HELD, [held_by(key) for key in keys]))[0]
+    return (yield from dialect.ask(queries.FIRST_HELD, [held_by(key) for key in keys]))[0]
 
 
 class Found(NamedTuple):
@@ -87,7 +77,7 @@ def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
 
     A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait.
     """
-    (held,) = yield from dialect.ask(HELD_KEYS, after, KEYS_AT_ONCE)
+    (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None
     found = [one for one in held if not after or one.by != after]
     rooms, _ = yield from _rooms(dialect, [one for one in found if one.by.startswith(HELD_PREFIX)], now_ms)
@@ -104,9 +94,9 @@ def drop_stale(dialect: Dialect) -> Plan[int]:
 
     Only of keys that this transaction has locked: no other one takes the same slot meanwhile.
     """
-    keys = yield from dialect.ask(STALE_KEYS, most_keys(dialect))
+    keys = yield from dialect.ask(queries.STALE_KEYS, most_keys(dialect))
     locked = (yield from lock_limits(dialect, keys)) if keys else ()
-    return (yield from dialect.change(DROP_STALE, sorted(locked))) if locked else 0
+    return (yield from dialect.change(queries.DROP_STALE, sorted(locked))) if locked else 0
 
 
 def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, Room], int]]:
@@ -114,7 +104,7 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
     if not held:
         return {}, 0
     names = [(one.key, name_of(one.key)) for one in held]
-    ((at_ms, states),) = yield from dialect.ask(KEY_STATES, now_ms, names)
+    ((at_ms, states),) = yield from dialect.ask(queries.KEY_STATES, now_ms, names)
     rooms = {}
     for one in held:
         state = states[one.key]
@@ -154,6 +144,6 @@ def _opens_again_ms(room: Room, slots: int, at_ms: int) -> int | None:
 
 
 def _drop_openings(dialect: Dialect, keys: Collection[str]) -> Plan[None]:
-    yield from dialect.ask(DROP_OPENINGS, list(keys))
+    yield from dialect.ask(queries.DROP_OPENINGS, list(keys))
     if any("\ufffd" in key or "\0" in key for key in keys):
-        yield from dialect.ask(DROP_UNSPELLED_OPENINGS)
+        yield from dialect.ask(queries.DROP_UNSPELLED_OPENINGS)

@@ -15,39 +15,13 @@ from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
-from rowcall.store.jobs.queries import (
-    IDENTITY,
-    INSERT,
-    INSERT_MANY,
-    INSERT_PLAIN,
-    MARK_CLAIMED,
-    NOTIFY,
-    READY_AHEAD,
-    READY_OF_TYPE,
-    READY_OF_TYPES,
-    REST_OF_TYPES,
-    SCHEMA_OF_TABLES,
-    SETTLE_PLAIN,
-    SETTLE_WITH_RESULTS,
-    Ready,
-    Success,
-    inserted_from_row,
-)
+from rowcall.store.jobs import queries
+from rowcall.store.jobs.queries import Ready, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import Inserted, NewJob, fields_of
-from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results
+from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results, schema
 from rowcall.store.postgres.pages import PostgresPages
-from rowcall.store.postgres.schema import (
-    LOCK_MIGRATIONS,
-    MIGRATIONS,
-    NEWEST_VERSION,
-    SCHEMA_TO_MIGRATE,
-    TABLE_EXISTS,
-    VERSION_FOUND,
-    VERSION_TABLE,
-    WAIT_BRIEFLY,
-    WORK_IN_SCHEMA,
-)
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
 from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
@@ -91,7 +65,7 @@ class PostgresDialect:
 
     def notification(self) -> Statement[Row]:
         """Return the statement that notifies idle workers, if there are any."""
-        return self._catalogue.statement(NOTIFY)
+        return self._catalogue.statement(queries.NOTIFY)
 
     # schema
 
@@ -100,28 +74,28 @@ class PostgresDialect:
         return NEWEST_VERSION
 
     def version(self) -> Plan[Version]:
-        yield self._statement(WAIT_BRIEFLY)
-        if not (yield self._statement(TABLE_EXISTS)):
+        yield self._statement(schema.WAIT_BRIEFLY)
+        if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
-        rows = yield self._statement(VERSION_FOUND, NEWEST_VERSION)
+        rows = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
         found, oldest, missing = cast("tuple[int, int, str | None]", rows[0])
         return Version(found, oldest, tuple(missing.split(",")) if missing and found == NEWEST_VERSION else ())
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
-        yield self._statement(WAIT_BRIEFLY)
-        yield self._statement(LOCK_MIGRATIONS)
+        yield self._statement(schema.WAIT_BRIEFLY)
+        yield self._statement(schema.LOCK_MIGRATIONS)
         # where the tables are, even if another schema has come to stand before it
-        ((schema,),) = yield self._statement(SCHEMA_TO_MIGRATE)
-        if schema is not None:
-            yield self._statement(WORK_IN_SCHEMA, str(schema))
-        yield self._statement(VERSION_TABLE)
+        ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
+        if namespace is not None:
+            yield self._statement(schema.WORK_IN_SCHEMA, str(namespace))
+        yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         found = version.found
         for migration in MIGRATIONS:
             if migration.version > found:
                 for statement in migration.statements:
-                    yield plain(render(statement, self._prefix, str(schema)))
+                    yield plain(render(statement, self._prefix, str(namespace)))
                 recorded = (migration.version, migration.name, migration.oldest)
                 yield self._statement(RECORD_MIGRATION, now_ms, *recorded)
         return found, max(found, NEWEST_VERSION)
@@ -134,11 +108,11 @@ class PostgresDialect:
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             found = yield self._catalogue.statement(
-                INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
+                queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
             job_id, created_at_ms = map(int, found[0][:2])  # type: ignore[arg-type]  # a caller's codec may return text
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
-        found = yield self._catalogue.statement(INSERT, now_ms, *fields_of(job, payload), limits)
+        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), limits)
         return inserted_from_row(found[0][:5])
 
     def insert_many(
@@ -149,7 +123,7 @@ class PostgresDialect:
             given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
         document = f"[{','.join(given)}]"
         values = (now_ms, *fields_of(job, document), int(limits is not None))
-        rows = yield self._catalogue.statement(INSERT_MANY, *values)
+        rows = yield self._catalogue.statement(queries.INSERT_MANY, *values)
         ids, status, run_at, created_at, expires_at, _ = cast("tuple[str, str, int, int, int | None, bool]", rows[0])
         return [Inserted(int(job_id), status, run_at, created_at, expires_at) for job_id in ids.split(",")]
 
@@ -157,26 +131,26 @@ class PostgresDialect:
 
     def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         if len(types) == 1:
-            return self.ask(READY_OF_TYPE, now_ms, queue, limit, types[0])
+            return self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, types[0])
         return self._ready_of_types(queue, types, limit, now_ms)
 
     def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(READY_OF_TYPES, now_ms, queue, limit, types)
+        found = yield from self.ask(queries.READY_OF_TYPES, now_ms, queue, limit, types)
         if len(found) < limit:
             # another transaction may have locked the first of them, and the shares were computed with those
-            rest = yield from self.ask(REST_OF_TYPES, now_ms, queue, limit, types)
+            rest = yield from self.ask(queries.REST_OF_TYPES, now_ms, queue, limit, types)
             ours = {job.id for job in found}
             found += [job for job in sorted(rest, key=Ready.order) if job.id not in ours][: limit - len(found)]
         return sorted(found, key=Ready.order)
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(READY_AHEAD, now_ms, queue, limit, types)
+        found = yield from self.ask(queries.READY_AHEAD, now_ms, queue, limit, types)
         return sorted(found, key=Ready.order)[:limit]
 
     def mark_claimed(
         self, worker: str, started: Sequence[int], buffered: Sequence[int], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
-        yield from self.ask(MARK_CLAIMED, now_ms, worker, started, buffered, lease_ms)
+        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, started, buffered, lease_ms)
 
     # limits
 
@@ -198,21 +172,22 @@ class PostgresDialect:
                 [-1 if row.started_age_ms is None else row.started_age_ms for row in plain],
                 [row.finished_age_ms for row in plain],
             )
-            live.update((yield from self.ask(SETTLE_PLAIN, now_ms, *lists)))
+            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, *lists)))
         if len(plain) < len(settled):
             others = [row for row in settled if row.result is not None or row.begins_chain]
             document = {str(row.id): row for row in others}
-            live.update((yield from self.ask(SETTLE_WITH_RESULTS, now_ms, [row.id for row in others], document)))
+            ids = [row.id for row in others]
+            live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document)))
         return live
 
     # callers' connections
 
     def for_caller(self) -> Plan[Dialect]:
-        (schema,) = yield from self.ask(SCHEMA_OF_TABLES)
-        return PostgresDialect(f"{schema}.{self._prefix}")
+        (namespace,) = yield from self.ask(queries.SCHEMA_OF_TABLES)
+        return PostgresDialect(f"{namespace}.{self._prefix}")
 
     def identity(self) -> Statement[Row]:
-        return self._catalogue.statement(IDENTITY)
+        return self._catalogue.statement(queries.IDENTITY)
 
     # inspect
 

@@ -17,19 +17,8 @@ from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.enqueue import RelatedJob, write_related
 from rowcall.store.new_job import Inserted, NewJob
-from rowcall.store.schedules.queries import (
-    DUE_SCHEDULES,
-    LOCK_SCHEDULE,
-    MOVE_ON,
-    PAUSE_SCHEDULE,
-    PUT_SCHEDULE,
-    REMOVE_SCHEDULE,
-    RESUME_SCHEDULE,
-    SCHEDULES,
-    STOP_SCHEDULE,
-    DeclaredSchedule,
-    ScheduleRow,
-)
+from rowcall.store.schedules import queries
+from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan
 
 SCHEDULES_AT_ONCE = 100
@@ -40,7 +29,7 @@ _EARLIEST_MS, _SOME_TIME_MS, _LATEST_MS = 100_000_000_000, 1_700_000_000_000, 25
 
 def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
     """Enqueue the due ticks of every schedule; return whether any was due."""
-    rows = yield from dialect.ask(DUE_SCHEDULES, now_ms, SCHEDULES_AT_ONCE, int(has_cron()))
+    rows = yield from dialect.ask(queries.DUE_SCHEDULES, now_ms, SCHEDULES_AT_ONCE, int(has_cron()))
     left = TICKS_AT_ONCE
     for number, row in enumerate(rows):
         left -= yield from _tick(dialect, row, max(1, left // (len(rows) - number)), now_ms)
@@ -55,13 +44,13 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
         due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
         _check_times([*(at_ms + job.delay_ms for at_ms in due.ticks), due.following_ms])
     except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
-        yield from dialect.ask(STOP_SCHEDULE, row.name, f"{type(error).__name__}: {error}")
+        yield from dialect.ask(queries.STOP_SCHEDULE, row.name, f"{type(error).__name__}: {error}")
         return 0
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
         ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
         last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms)).job_id
-    yield from dialect.ask(MOVE_ON, row.name, due.following_ms, *last)
+    yield from dialect.ask(queries.MOVE_ON, row.name, due.following_ms, *last)
     return len(due.ticks)
 
 
@@ -111,7 +100,7 @@ def _check_times(times: Iterable[int | None]) -> None:
 
 def schedules(dialect: Dialect) -> Plan[list[ScheduleRow]]:
     """Return all schedules, by name."""
-    return dialect.ask(SCHEDULES)
+    return dialect.ask(queries.SCHEDULES)
 
 
 def put_all(dialect: Dialect, declared: Iterable[DeclaredSchedule], now_ms: int | None) -> Plan[None]:
@@ -128,7 +117,7 @@ def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int) -> Plan[N
     one, timing = declaration, declaration.timing
     first_ms = next_tick(timing, now_ms)
     given = (one.name, one.task, one.payload, one.options, timing.cron, timing.every_ms, timing.zone, timing.catch_up)
-    yield from dialect.ask(PUT_SCHEDULE, *given, first_ms)
+    yield from dialect.ask(queries.PUT_SCHEDULE, *given, first_ms)
 
 
 def alike(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
@@ -152,7 +141,7 @@ def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
     made = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
-    yield from dialect.ask(MOVE_ON, name, row.next_run_at_ms, None, made.job_id)
+    yield from dialect.ask(queries.MOVE_ON, name, row.next_run_at_ms, None, made.job_id)
     return made
 
 
@@ -160,7 +149,7 @@ def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[S
     row = yield from _locked(dialect, name)
     if row.paused:
         return row
-    yield from dialect.ask(PAUSE_SCHEDULE, name, actor)
+    yield from dialect.ask(queries.PAUSE_SCHEDULE, name, actor)
     return (yield from _locked(dialect, name))
 
 
@@ -171,16 +160,16 @@ def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[
         return row
     check_timing(row.timing)
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
-    yield from dialect.ask(RESUME_SCHEDULE, name, next_tick(row.timing, now_ms), actor)
+    yield from dialect.ask(queries.RESUME_SCHEDULE, name, next_tick(row.timing, now_ms), actor)
     return (yield from _locked(dialect, name))
 
 
 def remove(dialect: Dialect, name: str) -> Plan[None]:
-    if not (yield from dialect.ask(REMOVE_SCHEDULE, name)):
+    if not (yield from dialect.ask(queries.REMOVE_SCHEDULE, name)):
         raise ScheduleNotFound(name)
 
 
 def _locked(dialect: Dialect, name: str) -> Plan[ScheduleRow]:
-    for row in (yield from dialect.ask(LOCK_SCHEDULE, name)):
+    for row in (yield from dialect.ask(queries.LOCK_SCHEDULE, name)):
         return row
     raise ScheduleNotFound(name)

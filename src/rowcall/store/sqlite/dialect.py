@@ -17,38 +17,15 @@ from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
+from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import (
-    BACK_TO_SAVEPOINT,
-    CHANGES,
-    INSERT,
-    INSERT_MANY,
-    INSERT_MANY_RETURNING,
-    INSERT_PLAIN,
-    LAST_INSERTED,
-    LIVE,
-    MARK_CLAIMED_ALIKE,
-    SAVEPOINT,
-    SETTLE_PACKED,
-    SETTLE_SUCCESSES,
-    Ready,
-    Success,
-    inserted_from_row,
-)
+from rowcall.store.jobs.queries import Ready, Success, inserted_from_row
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
-from rowcall.store.sqlite import control, counts, flows, jobs, limits, results
+from rowcall.store.sqlite import control, counts, flows, jobs, limits, results, schema
 from rowcall.store.sqlite.pages import SqlitePages
-from rowcall.store.sqlite.schema import (
-    MIGRATIONS,
-    MISSING_TABLES,
-    NEWEST_VERSION,
-    OLDEST_CODE,
-    TABLE_EXISTS,
-    VERSION_FOUND,
-    VERSION_TABLE,
-)
+from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, number_from_row, plain, text_from_row
 
@@ -77,7 +54,7 @@ class SqliteDialect:
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         yield self._catalogue.statement(query, *values)
-        return (yield from self.ask(CHANGES))[0]
+        return (yield from self.ask(queries.CHANGES))[0]
 
     def holds_together(self) -> Plan[bool]:
         yield from self.ask(BEGIN_WRITING)  # with which sqlite3 begins a transaction, if it does so by itself
@@ -97,19 +74,19 @@ class SqliteDialect:
         return NEWEST_VERSION
 
     def version(self) -> Plan[Version]:
-        if not (yield self._statement(TABLE_EXISTS)):
+        if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
-        found = number_from_row((yield self._statement(VERSION_FOUND))[0])
+        found = number_from_row((yield self._statement(schema.VERSION_FOUND))[0])
         if found < NEWEST_VERSION:
             return Version(found, 0)
         if found == NEWEST_VERSION:
-            missing = yield self._statement(MISSING_TABLES)
+            missing = yield self._statement(schema.MISSING_TABLES)
             return Version(found, 0, tuple(map(text_from_row, missing)))
-        oldest = yield self._statement(OLDEST_CODE, NEWEST_VERSION)
+        oldest = yield self._statement(schema.OLDEST_CODE, NEWEST_VERSION)
         return Version(found, number_from_row(oldest[0]))
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
-        yield self._statement(VERSION_TABLE)
+        yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         found = version.found
@@ -129,11 +106,11 @@ class SqliteDialect:
     def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             found = yield self._catalogue.statement(
-                INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
+                queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
             job_id, created_at_ms = found[0]
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        found = yield self._catalogue.statement(INSERT, now_ms, *fields_of(job, payload), limits)
+        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), limits)
         return inserted_from_row(found[0])
 
     def insert_many(
@@ -142,10 +119,10 @@ class SqliteDialect:
         given = payloads if limits is None else list(zip(payloads, limits, strict=True))
         values = (now_ms, *fields_of(job, as_json(given)), int(limits is not None))
         if self._for_caller:  # several threads may use it, or each statement may be committed by itself
-            made = yield from self.ask(INSERT_MANY_RETURNING, *values)
+            made = yield from self.ask(queries.INSERT_MANY_RETURNING, *values)
             return sorted(made, key=attrgetter("id"))
-        yield from self.ask(INSERT_MANY, *values)
-        (last,) = yield from self.ask(LAST_INSERTED)
+        yield from self.ask(queries.INSERT_MANY, *values)
+        (last,) = yield from self.ask(queries.LAST_INSERTED)
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         return [
             Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms)
@@ -175,7 +152,7 @@ class SqliteDialect:
     ) -> Plan[None]:
         for ids, are_started in ((started, 1), (buffered, 0)):
             if ids:
-                yield from self.ask(MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
+                yield from self.ask(queries.MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
         yield from retag(self, [*started, *buffered])
 
     # limits
@@ -207,12 +184,12 @@ class SqliteDialect:
 
     def _settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
         # nearly always all leases are current, as the number of changed rows shows; if not, ask which
-        yield from self.ask(SAVEPOINT)
+        yield from self.ask(queries.SAVEPOINT)
         changed = yield from self._write_successes(settled, now_ms)
         if changed == len(settled):
             return {row.id for row in settled}
-        yield from self.ask(BACK_TO_SAVEPOINT)
-        live = yield from self.ask(LIVE, [(row.id, row.lease) for row in settled])
+        yield from self.ask(queries.BACK_TO_SAVEPOINT)
+        live = yield from self.ask(queries.LIVE, [(row.id, row.lease) for row in settled])
         yield from self._write_successes(settled, now_ms)
         return set(live)
 
@@ -220,10 +197,10 @@ class SqliteDialect:
         """Write them, and return the number of changed rows."""
         changed = 0
         packed, others = _packed(settled)
-        for query, rows in ((SETTLE_PACKED, packed), (SETTLE_SUCCESSES, others)):
+        for query, rows in ((queries.SETTLE_PACKED, packed), (queries.SETTLE_SUCCESSES, others)):
             if rows:
                 yield from self.ask(query, now_ms, rows)
-                changed += (yield from self.ask(CHANGES))[0]
+                changed += (yield from self.ask(queries.CHANGES))[0]
         return changed
 
     # callers' connections
