@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rowcall.domain.errors import InvalidOption
-from rowcall.domain.names import name_problem, queue_problem
+from rowcall.domain.job import EVERY_QUEUE
 
 Check = Callable[[str, object], object]
+
+LONGEST_NAME = 200
 
 
 def anything(option: str, value: object) -> object:
@@ -44,3 +46,25 @@ def one_of(*known: str) -> Callable[[str, object], str]:
         return str(value)
 
     return check
+
+
+def name_problem(name: object, longest: int = LONGEST_NAME) -> str | None:
+    """Return what is wrong with the name of a queue or a task, as the rest of a sentence ("must be …"), or None."""
+    if not isinstance(name, str):
+        return f"must be a string, got {name!r}"
+    if not name or len(name) > longest:
+        return f"must have 1 to {longest} characters, got {len(name)}"
+    if "\0" in name:
+        return f"must not contain a NUL character, got {name!r}"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f"must not contain half of a surrogate pair, got {name!r}"
+    return None
+
+
+def queue_problem(name: object) -> str | None:
+    """Return what is wrong with the name of a queue, or None."""
+    if name == EVERY_QUEUE:
+        return f"must not be {name!r}, which means every queue"
+    return name_problem(name)

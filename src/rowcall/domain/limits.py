@@ -8,9 +8,8 @@ from typing import Annotated
 import msgspec
 
 from rowcall.base.text import decoded
-from rowcall.domain.checks import whole
+from rowcall.domain.checks import name_problem, whole
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.names import name_problem
 from rowcall.domain.value import Value
 
 LONGEST_NAME = 100

@@ -14,10 +14,10 @@ import msgspec
 from rowcall.base.text import code_problem
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.policy import policy_of
+from rowcall.domain import checks
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import Job, Status
-from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.outcome import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
@@ -112,8 +112,7 @@ class Claimer(NamedTuple):
 
 
 def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Claimer:
-    if problem := name_problem(worker):
-        raise InvalidOption("worker", problem)
+    checks.name("worker", worker)
     checked_limit(limit, MOST_CLAIMED)
     lease_ms = round(seconds_of("lease", lease) * 1000)
     if lease_ms < 1:
@@ -122,8 +121,7 @@ def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: 
     if isinstance(queues, str) or names == []:
         raise InvalidOption("queues", f"must be a list of names, or None for all, got {queues!r}")
     for name in names or ():
-        if problem := queue_problem(name):
-            raise InvalidOption("queues", problem)
+        checks.queue("queues", name)
     return Claimer(worker, limit, lease_ms, names)
 
 

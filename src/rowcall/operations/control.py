@@ -11,9 +11,9 @@ import msgspec
 from rowcall.base.text import CODE_LENGTH, did_you_mean, one_line
 from rowcall.context import logger
 from rowcall.declare.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
+from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
-from rowcall.domain.names import name_problem
 from rowcall.operations.arguments import checked_actor, checked_id, checked_reason
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
@@ -152,9 +152,7 @@ def _checked_pause(queue: object, task: object) -> tuple[str, str]:
     kind, name = ("queue", queue) if queue is not None else ("task", task)
     if task == EVERY_QUEUE:
         raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
-    if problem := name_problem(name):
-        raise InvalidOption(kind, problem)
-    return kind, str(name)
+    return kind, checks.name(kind, name)
 
 
 def _jobs_to_cancel(given: Mapping[str, object]) -> Wanted:
@@ -192,8 +190,8 @@ def _check(verb: str, given: Mapping[str, object], allowed: set[str]) -> None:
             )
     for option in ("queue", "type", "tag"):
         name = given.get(option)
-        if name is not None and (problem := name_problem(name)):
-            raise InvalidOption(option, problem)
+        if name is not None:
+            checks.name(option, name)
     limit = given.get("limit")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidOption("limit", f"must be a whole number above 0, got {limit!r}")

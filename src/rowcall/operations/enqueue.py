@@ -11,10 +11,10 @@ from rowcall.base.times import time_of
 from rowcall.declare.limits import limited, limits_text, limits_texts, with_limits
 from rowcall.declare.option_values import key_problem
 from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
-from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
 from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations import blobs

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, WorkerInfo
-from rowcall.domain.names import name_problem
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_id, checked_limit, checked_status, id_before
 from rowcall.operations.steps import Read
@@ -34,8 +33,8 @@ def list_jobs(
     cursor: str | None,
 ) -> Operation[Page]:
     for option, name in (("queue", queue_name), ("type", task), ("tag", tag)):
-        if name is not None and (problem := name_problem(name)):
-            raise InvalidOption(option, problem)
+        if name is not None:
+            checks.name(option, name)
     wanted = Filter(
         status=checked_status(status),
         queue=queue_name,

@@ -10,9 +10,9 @@ import msgspec
 from rowcall.base.times import time_or_none
 from rowcall.context import logger
 from rowcall.declare.options import ENQUEUE_OPTIONS, checked
+from rowcall.domain import checks
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
-from rowcall.domain.names import name_problem
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
@@ -46,20 +46,20 @@ def list_schedules(queue: Queue) -> Operation[list[Schedule]]:
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:
-    yield from Write(plans.remove, queue.dialect, _checked_name(name))
+    yield from Write(plans.remove, queue.dialect, checks.name("name", name))
 
 
 def run_schedule_now(queue: Queue, name: str, actor: str | None) -> Operation[Job]:
-    return (yield from Write(_run_now, queue, _checked_name(name), checked_actor(actor)))
+    return (yield from Write(_run_now, queue, checks.name("name", name), checked_actor(actor)))
 
 
 def pause_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
-    arguments = _checked_name(name), checked_actor(actor), queue.now_ms()
+    arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule((yield from Write(plans.pause, queue.dialect, *arguments)))
 
 
 def resume_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
-    arguments = _checked_name(name), checked_actor(actor), queue.now_ms()
+    arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule((yield from Write(plans.resume, queue.dialect, *arguments)))
 
 
@@ -90,7 +90,9 @@ def new_schedule(
         problem = f"{len(call.payload):,} characters are more than a schedule can hold ({longest:,})"
         raise InvalidArguments(task, f"{problem}; store the data elsewhere and pass a reference")
     options = _options(with_key(RelatedJob(job=call.job, payload=call.payload)).job)
-    entry = DeclaredSchedule(name=_checked_name(name), task=task, payload=call.payload, options=options, timing=timing)
+    entry = DeclaredSchedule(
+        name=checks.name("name", name), task=task, payload=call.payload, options=options, timing=timing
+    )
     declared = queue.declared_schedules.get(entry.name)
     if declared is not None and not plans.alike(declared, entry):
         raise InvalidOption("name", f"a different schedule named {name!r} is already declared; use another name")
@@ -121,9 +123,3 @@ def _schedule(row: ScheduleRow) -> Schedule:
         last_job_id=row.last_job_id,
         problem=row.problem,
     )
-
-
-def _checked_name(name: object) -> str:
-    if problem := name_problem(name):
-        raise InvalidOption("name", problem)
-    return str(name)

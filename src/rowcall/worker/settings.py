@@ -8,9 +8,9 @@ from typing import TypedDict
 
 import msgspec
 
+from rowcall.domain.checks import queue_problem
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import EVERY_QUEUE
-from rowcall.domain.names import queue_problem
 from rowcall.observe.endpoint import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.domain.checks import name_problem, queue_problem
 from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.job import Job
-from rowcall.domain.names import name_problem, queue_problem
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.control.queries import RECORD_EVENTS
