@@ -27,7 +27,6 @@ MISSING = {
     "drivers/caller/sqlalchemy.py",
     "drivers/database.py",
     "drivers/postgres/connection.py",
-    "drivers/sqlite/opening.py",
     "observe/endpoint.py",
     "operations/arguments.py",
     "operations/blobs.py",

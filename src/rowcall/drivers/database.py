@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
-from rowcall.drivers.caller.same_database import Home, IdentityQuery
+from rowcall.drivers.caller.connection import CallerConnections
+from rowcall.drivers.caller.same_database import Home
 from rowcall.drivers.group_commit import Entry, GroupCommit
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
@@ -52,6 +52,9 @@ class Database(ABC):
     survey_seconds: float
     """How often a worker may check the others without slowing the database down."""
 
+    threads = 4
+    """How many threads read for async callers, and how many write."""
+
     path = ""
     """The file, if the database is one."""
 
@@ -63,7 +66,7 @@ class Database(ABC):
     ) -> None:
         self._plan_of_one = plan_of_one
         self._plan_of_many = plan_of_many
-        self._caller_connections = CallerConnections(home)
+        self.caller_connections = CallerConnections(home)
         self._reset()
 
     def _reset(self) -> None:
@@ -71,7 +74,9 @@ class Database(ABC):
         self._lock = threading.Lock()
         self.setup_lock = threading.Lock()
         self._executors: dict[str, ThreadPoolExecutor] = {}
-        self.shared: GroupCommit[Member, Inserted] = GroupCommit(self._lock, self._commit, self._flusher)
+        self.shared: GroupCommit[Member, Inserted] = GroupCommit(
+            self._lock, self._commit, lambda: self._executor("flush", 1)
+        )
 
     @property
     @abstractmethod
@@ -104,19 +109,13 @@ class Database(ABC):
         """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._reader(), lambda: self.read(plan, snapshot=snapshot)
-        )
+        threads = self._executor("read", self.threads)
+        return await asyncio.get_running_loop().run_in_executor(threads, lambda: self.read(plan, snapshot=snapshot))
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads(), self.write, make_plan)
-
-    def caller_connection(self, connection: object, identity: IdentityQuery | None) -> CallerConnection:
-        """Return a caller's connection, to run a plan inside the caller's own transaction.
-
-        `identity` is asked on it, and on a connection of this object, to check that both lead to the same database.
-        """
-        return self._caller_connections.wrap(connection, identity)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor("write", self.threads), self.write, make_plan
+        )
 
     @abstractmethod
     def vacuum(self) -> int:
@@ -144,18 +143,8 @@ class Database(ABC):
             groups[id(member.job), member.now_ms].append(entry)
         return list(groups.values())
 
-    @abstractmethod
-    def _threads(self) -> ThreadPoolExecutor:
-        """Return the threads that run plans for async callers."""
-
-    def _reader(self) -> ThreadPoolExecutor:
-        return self._threads()
-
-    def _flusher(self) -> ThreadPoolExecutor:
-        """Return the threads that commit for async callers."""
-        return self._threads()
-
     def _executor(self, name: str, threads: int) -> ThreadPoolExecutor:
+        """Return threads for async callers. All that write may wait for a transaction whose owner reads."""
         if (executor := self._executors.get(name)) is None:
             executor = self._executors[name] = ThreadPoolExecutor(threads, thread_name_prefix=f"rowcall-{name}")
         return executor

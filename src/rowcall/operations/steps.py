@@ -140,11 +140,11 @@ def open_target(queue: Queue, connection: object) -> Operation[tuple[Target, Dia
             raise InvalidOption("connection", "is a transaction of another queue")
         return connection, queue.dialect
     if queue.for_callers is None:
-        queue.database.caller_connection(connection, None)
+        queue.database.caller_connections.wrap(connection, None)
         yield from Blocking(_prepare, queue)
     assert queue.for_callers is not None
     dialect, identity = queue.for_callers
-    return queue.database.caller_connection(connection, identity), dialect
+    return queue.database.caller_connections.wrap(connection, identity), dialect
 
 
 def _prepare(queue: Queue) -> None:

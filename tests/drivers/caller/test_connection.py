@@ -138,7 +138,7 @@ async def wrong_option(case: Case, mine: Caller) -> None:
 
 async def wrong_database(case: Case, mine: Caller) -> None:
     for _ in range(2):
-        with pytest.raises(InvalidOption, match=r"connection: .*this queue is in "):
+        with pytest.raises(InvalidOption, match=r"connection .*this queue is in "):
             await mine.enqueue(case.elsewhere.send.using(connection=mine.connection), "a")
 
 

@@ -12,7 +12,7 @@ from rowcall.base.clock import Clock
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
 from rowcall.drivers.side_files import advice_on_rights
-from rowcall.drivers.sqlite.opening import OLDEST_SQLITE
+from rowcall.drivers.sqlite.connection import OLDEST_SQLITE
 from rowcall.observe.health import LITTLE_SPACE_BYTES
 
 NO_SPACE_BYTES = 32 * 1024**2

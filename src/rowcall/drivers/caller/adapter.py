@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 from rowcall.store.statement import Row, Statement
 
+C = TypeVar("C")
 
-class Adapter(ABC):
+
+class Adapter(ABC, Generic[C]):
     """Wrap one connection. An adapter never begins, commits or rolls back."""
 
-    @property
-    @abstractmethod
-    def database(self) -> str:
-        """Return `sqlite`, `postgresql`, or the name of a database that Rowcall does not support."""
+    database: str
+    """`sqlite`, `postgresql`, or the name of a database that Rowcall does not support."""
+
+    def __init__(self, connection: C) -> None:
+        self._connection = connection
 
     @property
-    @abstractmethod
     def key(self) -> object:
         """Return what identifies the connection, or all connections to the same database; None if unknown."""
+        return self._connection
 
 
-class SyncAdapter(Adapter):
+class SyncAdapter(Adapter[C]):
     @abstractmethod
     def execute(self, statement: Statement[object]) -> list[Row]: ...
 
 
-class AsyncAdapter(Adapter):
+class AsyncAdapter(Adapter[C]):
     async def ready(self) -> None:
         """Do what must be awaited before `key` and `execute`."""
 

@@ -11,15 +11,8 @@ from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.store.statement import Row, Statement
 
 
-class Aiosqlite(AsyncAdapter):
+class Aiosqlite(AsyncAdapter[aiosqlite.Connection]):
     database = "sqlite"
-
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        self._connection = connection
-
-    @property
-    def key(self) -> object:
-        return self._connection
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
         if self._connection.row_factory in (None, sqlite3.Row):

@@ -10,13 +10,13 @@ from rowcall.drivers.caller.adapter import AsyncAdapter
 from rowcall.store.statement import Row, Statement
 
 
-class Asyncpg(AsyncAdapter):
+class Asyncpg(AsyncAdapter[asyncpg.Connection | PoolConnectionProxy]):
     database = "postgresql"
 
     def __init__(self, connection: asyncpg.Connection | PoolConnectionProxy) -> None:
         if connection.is_closed():
             raise InvalidOption("connection", "is closed")
-        self._connection = connection
+        super().__init__(connection)
 
     @property
     def key(self) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.drivers.caller.adapter import Adapter, AsyncAdapter, SyncAdapter
@@ -29,7 +29,10 @@ class CallerConnections:
         self._checked = _Checked()
 
     def wrap(self, connection: object, query: IdentityQuery | None) -> CallerConnection:
-        """Return the connection, ready to run a plan, or raise `InvalidOption`."""
+        """Return the connection, ready to run plans inside the caller's transaction, or raise `InvalidOption`.
+
+        `query` is asked on it, and on a connection of the queue, to check that both lead to the same database.
+        """
         try:
             adapter = adapter_for(connection)
             leads_to = adapter.database if adapter is not None else ""
@@ -50,7 +53,7 @@ class CallerConnections:
 class CallerConnection:
     """One connection, for one call."""
 
-    def __init__(self, adapter: Adapter, home: Home, checked: _Checked, query: IdentityQuery | None) -> None:
+    def __init__(self, adapter: Adapter[Any], home: Home, checked: _Checked, query: IdentityQuery | None) -> None:
         self._adapter = adapter
         self._home = home
         self._checked = checked
@@ -69,7 +72,7 @@ class CallerConnection:
         except Exception as error:
             raise _explained(error, self._home) from error
 
-    def _check(self, adapter: SyncAdapter) -> None:
+    def _check(self, adapter: SyncAdapter[Any]) -> None:
         home, query = self._home, self._query
         problem = run(home.check(query), adapter.execute) if home.is_known else _UNKNOWN
         if problem is not None:
@@ -91,7 +94,7 @@ class CallerConnection:
         except Exception as error:
             raise _explained(error, self._home) from error
 
-    async def _acheck(self, adapter: AsyncAdapter) -> None:
+    async def _acheck(self, adapter: AsyncAdapter[Any]) -> None:
         home, query = self._home, self._query
         problem = await self._finish(home.check(query), adapter) if home.is_known else _UNKNOWN
         if problem is not None:
@@ -104,7 +107,7 @@ class CallerConnection:
             raise InvalidOption("connection", problem)
         self._checked.add(self._adapter.key)
 
-    async def _finish(self, plan: Plan[T], adapter: AsyncAdapter) -> T:
+    async def _finish(self, plan: Plan[T], adapter: AsyncAdapter[Any]) -> T:
         # On a server, a statement may wait for any lock. SQLite has its own time limit, and its statement runs in a
         # thread, where it cannot be cancelled.
         patience = LOCK_PATIENCE_SECONDS if self._home.database == "postgresql" else None
@@ -131,7 +134,7 @@ class _Checked:
                 self._keys.add(key)
 
 
-async def _whole(plan: Plan[T], adapter: AsyncAdapter) -> T:
+async def _whole(plan: Plan[T], adapter: AsyncAdapter[Any]) -> T:
     try:
         return await arun(plan, adapter.execute)
     except asyncio.CancelledError:

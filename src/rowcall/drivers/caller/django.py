@@ -13,18 +13,15 @@ from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.store.statement import Row, Statement
 
 
-class Django(SyncAdapter):
+class Django(SyncAdapter[BaseDatabaseWrapper]):
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
-        self._connection = connection
+        super().__init__(connection)
         if connection.vendor not in ("sqlite", "postgresql"):
             raise InvalidOption("connection", f"is Django's for {connection.vendor}, which Rowcall does not support")
+        self.database = connection.vendor
         connection.ensure_connection()
         if connection.in_atomic_block and connection.needs_rollback:
             raise InvalidOption("connection", "is in a transaction that has already failed; leave its atomic block")
-
-    @property
-    def database(self) -> str:
-        return str(self._connection.vendor)
 
     @property
     def key(self) -> object:

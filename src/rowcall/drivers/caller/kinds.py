@@ -11,7 +11,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import Adapter
 from rowcall.drivers.caller.sqlite3 import Sqlite3
 
-Find = Callable[[Any], Adapter | None]
+Find = Callable[[Any], Adapter[Any] | None]
 
 KNOWN = (
     "sqlite3.Connection, aiosqlite.Connection, psycopg.Connection and AsyncConnection, asyncpg.Connection,"
@@ -21,7 +21,7 @@ KNOWN = (
 _finds: dict[type, Find] = {}
 
 
-def adapter_for(connection: object) -> Adapter | None:
+def adapter_for(connection: object) -> Adapter[Any] | None:
     if isinstance(connection, sqlite3.Connection):
         return Sqlite3(connection)
     kind = type(connection)

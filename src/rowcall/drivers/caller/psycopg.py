@@ -47,16 +47,12 @@ class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
         return _TYPES
 
 
-class Psycopg(SyncAdapter):
+class Psycopg(SyncAdapter[psycopg.Connection[object]]):
     database = "postgresql"
 
     def __init__(self, connection: psycopg.Connection[object]) -> None:
         _check(connection.pgconn)
-        self._connection = connection
-
-    @property
-    def key(self) -> object:
-        return self._connection
+        super().__init__(connection)
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _Cursor(self._connection, row_factory=tuple_row)
@@ -64,16 +60,12 @@ class Psycopg(SyncAdapter):
         return cursor.fetchall()  # every statement that runs here returns rows; in a pipeline, this waits for them
 
 
-class PsycopgAsync(AsyncAdapter):
+class PsycopgAsync(AsyncAdapter[psycopg.AsyncConnection[object]]):
     database = "postgresql"
 
     def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
         _check(connection.pgconn)
-        self._connection = connection
-
-    @property
-    def key(self) -> object:
-        return self._connection
+        super().__init__(connection)
 
     async def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _AsyncCursor(self._connection, row_factory=tuple_row)

@@ -27,19 +27,15 @@ _NUMBERED = {"pysqlite", "aiosqlite", "asyncpg"}
 _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
 
 
-class Alchemy(SyncAdapter):
+class Alchemy(SyncAdapter[sqlalchemy.Connection | None]):
     """A session begins its transaction with the first statement, never before: the caller may still begin it."""
 
     def __init__(self, given: sqlalchemy.Connection | Session) -> None:
+        super().__init__(given if isinstance(given, sqlalchemy.Connection) else None)
         self._given = given
-        self._connection = given if isinstance(given, sqlalchemy.Connection) else None
         if self._connection is not None:
             _check(self._connection)
-
-    @property
-    def database(self) -> str:
-        bind = self._given if isinstance(self._given, sqlalchemy.Connection) else self._given.get_bind()
-        return bind.dialect.name
+        self.database = (given if isinstance(given, sqlalchemy.Connection) else given.get_bind()).dialect.name
 
     @property
     def key(self) -> object:
@@ -57,20 +53,13 @@ class Alchemy(SyncAdapter):
         return self._connection
 
 
-class AlchemyAsync(AsyncAdapter):
+class AlchemyAsync(AsyncAdapter["AsyncConnection | None"]):
     def __init__(self, given: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
         from sqlalchemy.ext.asyncio import AsyncConnection
 
-        self._given = given
-        self._connection = given if isinstance(given, AsyncConnection) else None
-
-    @property
-    def database(self) -> str:
-        return (self._connection or self._session.get_bind()).dialect.name
-
-    @property
-    def _session(self) -> AsyncSession | async_scoped_session[AsyncSession]:
-        return cast("AsyncSession", self._given)
+        super().__init__(given if isinstance(given, AsyncConnection) else None)
+        self._session = cast("AsyncSession", given)
+        self.database = (self._connection or self._session.get_bind()).dialect.name
 
     @property
     def key(self) -> object:

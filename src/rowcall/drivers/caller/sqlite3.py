@@ -12,11 +12,8 @@ from rowcall.drivers.caller.adapter import SyncAdapter
 from rowcall.store.statement import Parameter, Row, Statement
 
 
-class Sqlite3(SyncAdapter):
+class Sqlite3(SyncAdapter[sqlite3.Connection]):
     database = "sqlite"
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     @property
     def key(self) -> object:

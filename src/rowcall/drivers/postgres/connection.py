@@ -159,7 +159,7 @@ class Session:
     """Runs plans on a connection that is checked out."""
 
     def __init__(
-        self, raw: psycopg.Connection[Row], config: Config, hint: Statement[Row], *, hurried: bool = False
+        self, raw: psycopg.Connection[Row], config: Config, notification: Statement[Row], *, hurried: bool = False
     ) -> None:
         self._raw = raw
         self._name = shown(config.server.url) if config.server is not None else ""
@@ -167,7 +167,7 @@ class Session:
         self._cursor.format = pq.Format.BINARY
         self._prepare = not is_pooled(raw)
         self._begin = _begin(config, pooled=is_pooled(raw), hurried=hurried)
-        self._hint = hint
+        self._notification = notification
         self._must_notify = False
 
     def execute(self, statement: Statement[object]) -> list[Row]:
@@ -245,7 +245,7 @@ class Session:
         """Notify idle workers. The commit is done, so that an error here does not matter."""
         if self._must_notify:
             with contextlib.suppress(psycopg.Error):
-                self.execute(self._hint)
+                self.execute(self._notification)
 
     def roll_back(self) -> None:
         with contextlib.suppress(psycopg.Error):
@@ -281,11 +281,13 @@ def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:
 class PostgresConnection:
     """A connection for one thread, opened at its first use, and again after it was lost."""
 
-    def __init__(self, config: Config, hint: Statement[Row], *, planned: bool = False, hurried: bool = False) -> None:
+    def __init__(
+        self, config: Config, notification: Statement[Row], *, planned: bool = False, hurried: bool = False
+    ) -> None:
         assert config.server is not None
         self._server: Server = config.server
         self._config = config
-        self._hint = hint
+        self._notification = notification
         self._planned = planned
         self._hurried = hurried
         self._raw: psycopg.Connection[Row] | None = None
@@ -310,5 +312,5 @@ class PostgresConnection:
         if self._raw is None or self._session is None or not is_alive(self._raw):
             self.close()
             self._raw = connect(self._server.url, self._config, planned=self._planned, hurried=self._hurried)
-            self._session = Session(self._raw, self._config, self._hint, hurried=self._hurried)
+            self._session = Session(self._raw, self._config, self._notification, hurried=self._hurried)
         return self._session

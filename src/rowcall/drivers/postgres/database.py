@@ -10,7 +10,6 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import psycopg
@@ -62,12 +61,14 @@ class PostgresDatabase(Database):
         config: Config,
         plan_of_one: Callable[[Member], Plan[Inserted]],
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
-        hint: Statement[Row],
+        notification: Statement[Row],
     ) -> None:
         assert config.server is not None
         self._server = config.server
+        # more than there are connections, so that a caller that waits too long gets an error, sync or async
+        self.threads = config.server.pool_size + 32
         self._config = config
-        self._hint = hint
+        self._notification = notification
         home = PostgresHome(
             self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
@@ -79,7 +80,7 @@ class PostgresDatabase(Database):
         self._opening = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
-        self._writer = PostgresConnection(self._config, self._hint)  # for shared commits, under the lock
+        self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
 
     @property
     def name(self) -> str:
@@ -92,7 +93,7 @@ class PostgresDatabase(Database):
         return os.path.join(_temporary_folder(), f"rowcall-{user}")
 
     def connect(self) -> PostgresConnection:
-        return PostgresConnection(self._config, self._hint, planned=True, hurried=True)
+        return PostgresConnection(self._config, self._notification, planned=True, hurried=True)
 
     def connect_to_listen(self) -> psycopg.Connection[Row] | None:
         """Return a connection that can LISTEN, or None behind a pooler that no `listen_url` avoids."""
@@ -126,7 +127,7 @@ class PostgresDatabase(Database):
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = self._checked_out(pool)
         try:
-            session = Session(raw, self._config, self._hint)
+            session = Session(raw, self._config, self._notification)
             session.begin(LONGEST_BLOCK_SILENCE_SECONDS)
         except BaseException:
             pool.putconn(raw)
@@ -180,7 +181,7 @@ class PostgresDatabase(Database):
         pool = self._opened()
         raw = self._checked_out(pool)
         try:
-            yield Session(raw, self._config, self._hint)
+            yield Session(raw, self._config, self._notification)
         finally:
             pool.putconn(raw)
 
@@ -234,13 +235,6 @@ class PostgresDatabase(Database):
             name=POOL_NAME,
             open=True,
         )
-
-    def _threads(self) -> ThreadPoolExecutor:
-        """Return more threads than connections, so that a caller that waits too long gets an error, sync or async."""
-        return self._executor("store", self._server.pool_size + 32)
-
-    def _flusher(self) -> ThreadPoolExecutor:
-        return self._executor("flush", 1)
 
     def _commit(self, entries: list[Enqueue]) -> None:
         if len(entries) == 1:

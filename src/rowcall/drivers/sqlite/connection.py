@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,6 @@ from rowcall.drivers.side_files import make_folder
 from rowcall.drivers.sqlite import fork_hooks
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.drivers.sqlite.file_identity import SameFile
-from rowcall.drivers.sqlite.opening import check_version, open_file
 from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.store.statement import Plan, Row, Statement
 
@@ -28,6 +28,10 @@ logger = logging.getLogger("rowcall")
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.001, 0.05
 READ_SECONDS = 0.005
+OLDEST_SQLITE = (3, 35, 0)
+CACHE_KIB = 8192
+CHECKPOINT_PAGES = 1000
+WAL_LIMIT_BYTES = 32 * 1024 * 1024
 
 _never_closed: list[SqliteConnection] = []
 _in_transaction_when_forked: set[str] = set()
@@ -38,7 +42,11 @@ class SqliteConnection:
 
     def __init__(self, config: Config, path: str, side_folder: str, *, watchful: bool = False) -> None:
         """A `watchful` connection raises `FileReplaced` when its file was deleted or replaced, and opens it again."""
-        check_version()
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreUnavailable(
+                f"SQLite {sqlite3.sqlite_version} is too old; 3.35 or newer is required",
+                "Use a newer Python or system SQLite",
+            )
         self._path = path
         self._config = config
         self._file: SameFile | None = None
@@ -295,3 +303,57 @@ class _Patience:
             raise error
         SYSTEM_CLOCK.sleep(min(self._pause, remaining))
         self._pause = min(self._pause * 2, LAST_PAUSE_SECONDS)
+
+
+def open_file(path: str, config: Config) -> sqlite3.Connection:
+    """Return a connection in autocommit mode that never waits for a lock, or raise `sqlite3.Error`."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise error
+    raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
+    try:
+        _prepare(raw, config)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _prepare(raw: sqlite3.Connection, config: Config) -> None:
+    # plain SQL may have stored bytes that are not UTF-8: show them, rather than fail a whole group for one row
+    raw.text_factory = _lenient_text
+    if raw.execute("pragma page_count").fetchone() == (0,):
+        raw.execute("pragma auto_vacuum = incremental")
+    _switch_to_wal(raw)
+    synchronous = "off" if config.in_memory else config.durability
+    for setting in (
+        f"synchronous = {synchronous}",
+        "foreign_keys = on",
+        "temp_store = memory",
+        f"cache_size = -{CACHE_KIB}",
+        "cache_spill = off",  # see fork_hooks
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        f"journal_size_limit = {WAL_LIMIT_BYTES}",
+    ):
+        raw.execute(f"pragma {setting}")
+    if raw.execute("pragma foreign_keys").fetchone() != (1,):
+        raise StoreUnavailable(
+            "this build of SQLite has no foreign keys",
+            "Use a Python whose sqlite3 module has them: history relies on them",
+        )
+
+
+def _switch_to_wal(raw: sqlite3.Connection) -> None:
+    mode = raw.execute("pragma journal_mode").fetchone()[0]
+    if mode != "wal":
+        mode = raw.execute("pragma journal_mode = wal").fetchone()[0]
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"the file cannot be switched to write-ahead logging (it stays in mode {mode})",
+            "A network or read-only file system is the usual cause: keep the file on a local disk",
+        )
+
+
+def _lenient_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

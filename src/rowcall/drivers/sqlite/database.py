@@ -10,7 +10,6 @@ import sqlite3
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from rowcall.domain.config import Config
@@ -154,13 +153,6 @@ class SqliteDatabase(Database):
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
-
-    def _threads(self) -> ThreadPoolExecutor:
-        return self._executor("store", 4)
-
-    def _reader(self) -> ThreadPoolExecutor:
-        """Return separate threads: all that write may wait for a transaction whose owner reads."""
-        return self._executor("read", 4)
 
     def _commit(self, entries: list[Enqueue]) -> None:
         connection = self._writer or self._writing()
