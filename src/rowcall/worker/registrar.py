@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from typing import NamedTuple
@@ -20,7 +21,6 @@ from rowcall.operations.steps import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire
-from rowcall.worker.process.identity import host_name, worker_name
 from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
 
@@ -174,3 +174,12 @@ class Registrar:
                 error.strerror,
             )
             return None
+
+
+def host_name() -> str:
+    return socket.gethostname() or "localhost"
+
+
+def worker_name() -> str:
+    """`web-1:4242:9f3c01`: host, process, and a part that no other worker of that process has."""
+    return f"{host_name()}:{os.getpid()}:{secrets.token_hex(3)}"

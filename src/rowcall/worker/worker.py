@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Stats, Summary
@@ -29,11 +30,12 @@ from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
-from rowcall.worker.shutdown import Shutdown
 from rowcall.worker.upkeep.cancel_requests import CancelRequests
 from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.pruning import Pruning
 from rowcall.worker.upkeep.recovery import Recovery
+
+LAST_WORDS_SECONDS = 2.0
 
 
 class Worker:
@@ -298,3 +300,56 @@ def _publish_limits(queue: Queue) -> None:
         changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
         if changed:
             queue.run(Write(put_quotas, queue.dialect, changed))
+
+
+class Shutdown:
+    """`stop_handlers` asks every handler to end, `wake` ends the wait of the loop."""
+
+    def __init__(self, clock: Clock, stop_handlers: Callable[[], None], wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._stop_handlers = stop_handlers
+        self._wake = wake
+        self._asked = threading.Event()
+        self._timer: threading.Timer | None = None
+        self._forced_at = 0.0
+        self.is_forced = False
+        """Whether to release what still runs now."""
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    def ask(self, grace_seconds: float) -> None:
+        self._asked.set()
+        self._start_timer(grace_seconds, self._end_grace)
+        self._wake()
+
+    def _end_grace(self) -> None:
+        """Ask the handlers to end, and give them a moment."""
+        self._stop_handlers()
+        self._start_timer(LAST_WORDS_SECONDS, self.force)
+        self._wake()
+
+    def force(self) -> None:
+        self.is_forced = True
+        self._wake()
+
+    def is_overdue(self, loop: Loop) -> bool:
+        """Return whether the last outcomes cannot be written: other workers will recover the jobs."""
+        if not self.is_forced or not loop.is_out_of_reach:
+            return False
+        self._forced_at = self._forced_at or self._clock.timer()
+        overdue = self._clock.timer() - self._forced_at > LAST_WORDS_SECONDS
+        if overdue:
+            logger.error("could not settle or release %d jobs; other workers will recover them", loop.unsettled)
+        return overdue
+
+    def cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _start_timer(self, seconds: float, end: Callable[[], None]) -> None:
+        self.cancel_timer()
+        self._timer = threading.Timer(seconds, end)
+        self._timer.daemon = True
+        self._timer.start()

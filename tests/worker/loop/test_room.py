@@ -11,8 +11,8 @@ from rowcall import Rowcall
 from rowcall.store.jobs.claim import Claim, Demand
 from rowcall.store.jobs.queries import Work
 from rowcall.worker.attempt import Attempt
-from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.room import STALE_SECONDS, Room
+from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.loop.room import MOST_BYTES_AHEAD, STALE_SECONDS, Pace, Room
 from tests.worker.support import claimed
 from tests.worker.timers import StoppedClock
 
@@ -83,3 +83,44 @@ def test_a_buffer_behind_slow_jobs_becomes_stale(
     clock.at += STALE_SECONDS
     assert room.is_stale(any_ended=False)
     assert not room.is_stale(any_ended=True)
+
+
+def test_nothing_is_held_before_anything_is_known() -> None:
+    assert Pace().buffer_size == 0
+
+
+def test_quick_jobs_fill_the_buffer_and_never_more() -> None:
+    pace = Pace()
+    for _ in range(50):
+        pace.observe(finished=10_000, busy_seconds=0.01)
+    assert pace.buffer_size == MOST_BUFFERED
+
+
+def test_slow_jobs_are_not_held_ready() -> None:
+    pace = Pace()
+    for _ in range(50):
+        pace.observe(finished=1, busy_seconds=0.1)
+    assert pace.buffer_size == 0
+
+
+def test_one_long_wait_empties_the_buffer() -> None:
+    pace = Pace()
+    for _ in range(50):
+        pace.observe(finished=1000, busy_seconds=0.01)
+    pace.observe(finished=1, busy_seconds=1.0)
+    assert pace.buffer_size == 0
+
+
+def test_large_payloads_are_not_piled_up() -> None:
+    pace = Pace()
+    for _ in range(50):
+        pace.observe(finished=1000, busy_seconds=0.01)
+        pace.observe_payloads([MOST_BYTES_AHEAD // 4] * 10)
+    assert pace.buffer_size <= 4
+
+
+def test_no_time_says_nothing() -> None:
+    pace = Pace()
+    pace.observe(finished=10, busy_seconds=0.0)
+    pace.observe_payloads([])
+    assert pace.buffer_size == 0

@@ -9,13 +9,14 @@ import ctypes
 import functools
 import importlib
 import importlib.util
+import logging
 import os
 import queue
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, ModuleType
 from typing import NoReturn
 
@@ -31,7 +32,6 @@ from rowcall.task import BaseTask
 from rowcall.worker.attempt import BAD_RESULT_CODE, HANDLER_RETURNED
 from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
-from rowcall.worker.isolation.child_log import forward_log
 from rowcall.worker.isolation.exceptions import described
 from rowcall.worker.isolation.messages import (
     Answered,
@@ -39,6 +39,7 @@ from rowcall.worker.isolation.messages import (
     Begun,
     Call,
     Hello,
+    Logged,
     Prepared,
     Returned,
     ToWorker,
@@ -55,6 +56,7 @@ except ImportError:
 TERMINATED = 128 + signal.SIGTERM
 _PR_SET_PDEATHSIG = 1
 _FIRST_VICTIM = "500"
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 class Child:
@@ -252,6 +254,30 @@ def _leave() -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # so that the exit status names the signal
     os.kill(os.getpid(), signal.SIGTERM)
     os._exit(TERMINATED)
+
+
+def forward_log(send: Callable[[Logged], None]) -> None:
+    logger.addHandler(_Forward(send))
+    logger.propagate = False
+
+
+class _Forward(logging.Handler):
+    def __init__(self, send: Callable[[Logged], None]) -> None:
+        super().__init__()
+        self._forward = send
+        self._formatter = logging.Formatter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            fields: dict[str, object] = {
+                name: value
+                for name, value in vars(record).items()
+                if name not in _USUAL and isinstance(value, str | int | float | None)
+            }
+            text = self._formatter.format(record).encode("utf-8", "replace").decode()  # with the traceback, if any
+            self._forward(Logged(record.levelno, text, fields))
+        except Exception:
+            self.handleError(record)
 
 
 def main() -> None:

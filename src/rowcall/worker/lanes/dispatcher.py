@@ -14,14 +14,13 @@ from rowcall.worker.attempt import Attempt, Stop
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch
-from rowcall.worker.lanes.batch_gathering import Gathering
+from rowcall.worker.lanes.batch import Batch, Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.lanes import Lanes
 from rowcall.worker.loop.attempt_log import log_abandoned
-from rowcall.worker.loop.buffer_size import MOST_BUFFERED
 from rowcall.worker.registrar import Identity
 
+MOST_BUFFERED = 1000
 NO_TASKS: Mapping[str, Declaration] = {}
 
 

@@ -13,17 +13,13 @@ from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.choose_waiter import waiter_for
 from rowcall.worker.loop.claims import Claims
-from rowcall.worker.loop.due_check import Checks
-from rowcall.worker.loop.known_work import KnownWork
+from rowcall.worker.loop.known_work import Checks, KnownWork
 from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
 from rowcall.worker.loop.room import Room
-from rowcall.worker.loop.settlements import settlement_of, tallies_of
-from rowcall.worker.loop.settler import Settler
-from rowcall.worker.loop.start_marks import StartMarks
-from rowcall.worker.loop.waiting import Waiting
+from rowcall.worker.loop.settler import Settler, settlement_of, tallies_of
+from rowcall.worker.loop.waiting import Waiting, waiter_for
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
@@ -53,7 +49,6 @@ class Loop:
         unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(queue, settings.queues, dispatcher, registrar, completion, room, waker, unknown)
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
-        self._start_marks = StartMarks(queue, dispatcher, connection)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
         self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
@@ -137,7 +132,7 @@ class Loop:
         try:
             if self._ownership.ensure():
                 self._known.maybe_any = True
-            self._start_marks.write_if_due()
+            self._settler.mark_started()
             self._settle_claim_or_wait()
             self._trouble.succeeded()
         except Conflict as error:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from rowcall.context import logger
 from rowcall.domain.errors import DataRefused, RowcallError
-from rowcall.domain.outcome import Lost, Transition
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import SUCCESS, Lost, Transition
 from rowcall.drivers.database import Connection
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
+from rowcall.store.counts.queries import Tally
+from rowcall.store.counts.tallies import Tallies
+from rowcall.store.jobs.marks import mark_started
+from rowcall.store.jobs.queries import Success
 from rowcall.store.jobs.recover import release_unknown
-from rowcall.store.jobs.settle import attempts_of, settle
+from rowcall.store.jobs.settle import Completions, Ended, MakeTallies, attempts_of, settle, settle_completed
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import log_dropped
-from rowcall.worker.loop.report import Report
-from rowcall.worker.loop.settlements import settlement_of, tallies_of
-from rowcall.worker.loop.undecided_attempts import CompletedAttempts
+from rowcall.worker.loop.attempt_log import Report, log_dropped, log_left_open
 
 MOST_SETTLED = 1000
+MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
+ASK_AGAIN_SECONDS = 0.05
+LONGEST_UNDECIDED_SECONDS = 5.0
 
 
 class Settler:
@@ -36,6 +42,7 @@ class Settler:
         self.report = Report(meter)
         self.completed = CompletedAttempts(queue, dispatcher, connection, self.report)
         self._unsettled: list[Attempt] = []
+        self._marked_at = 0.0
         self.late: list[tuple[int, int]] = []
         """Attempts that were abandoned, and whose handlers have ended: the next round frees their slots."""
 
@@ -115,6 +122,20 @@ class Settler:
             attempt.release_unstarted()
             self._unsettled.append(attempt)
 
+    def mark_started(self) -> None:
+        """Write when attempts that came out of the buffer started, if they have run for a while."""
+        clock = self._queue.clock
+        if clock.timer() - self._marked_at < MARK_AFTER_SECONDS:
+            return
+        self._marked_at = clock.timer()
+        now = clock.monotonic()
+        attempts = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
+        if attempts:
+            marks = [(*attempt.fence, round((now - attempt.started_at) * 1000)) for attempt in attempts]
+            self._connection.write(mark_started(self._queue.dialect, marks, self._queue.now_ms()))
+        for attempt in attempts:
+            attempt.marked = True
+
     def drop_all(self) -> None:
         """Write nothing more about the attempts that ended so far."""
         clear_started([*self._unsettled, *self.completed, *self._dispatcher.take_ended()])
@@ -136,3 +157,144 @@ class Settler:
         freed = attempts_of(ended, self._dispatcher.abandoned)
         plan = settle(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), freed)
         return self._connection.write(plan)
+
+
+def settlement_of(attempt: Attempt, now: float) -> Ended | Success:
+    """Return the row to settle; the short form for a plain success, which is most of them."""
+    if attempt.transition is SUCCESS and attempt.then is None:
+        started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
+        finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
+        return Success(attempt.ready.id, attempt.ready.lease, started_ms, finished_ms, None)
+    return ended_of(attempt, now)
+
+
+def ended_of(attempt: Attempt, now: float) -> Ended:
+    assert attempt.transition is not None
+    started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
+    finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
+    return Ended(attempt.ready.id, attempt.ready.lease, attempt.transition, started_ms, finished_ms, attempt.then)
+
+
+def tallies_of(attempts: Sequence[Attempt]) -> MakeTallies:
+    """Return a function that makes the tallies of a group from the ids that were settled."""
+
+    def make(settled: set[int]) -> list[Tally]:
+        counted = attempts
+        if len(settled) < len(attempts):  # some were not ours; of a job that is there twice, the last attempt was
+            by_lease = sorted(attempts, key=lambda attempt: attempt.ready.lease)
+            latest = {attempt.ready.id: attempt for attempt in by_lease}
+            counted = [attempt for job_id, attempt in latest.items() if job_id in settled]
+        tallies = Tallies()
+        _count_successes(tallies, counted)
+        for attempt in counted:
+            transition, ready = attempt.transition, attempt.ready
+            if transition is not None and transition.move is not Move.SUCCEED:
+                tallies.enter(ready.queue, ready.type, ready.attempt, transition, attempt.waited_ms, attempt.ran_ms)
+        return tallies.rows()
+
+    return make
+
+
+def _count_successes(tallies: Tallies, attempts: Sequence[Attempt]) -> None:
+    """Count attempts that are alike first: this costs a third of entering each one."""
+    alike = Counter(
+        [
+            (
+                ready.queue,
+                ready.type,
+                ready.attempt,
+                # `waited_ms`, inlined: a call per job costs a measurable part of a drain
+                attempt.claimed_at_ms
+                - (ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms),
+                attempt.ran_ms,
+            )
+            for attempt in attempts
+            if attempt.transition is SUCCESS
+            or (attempt.transition is not None and attempt.transition.move is Move.SUCCEED)
+            for ready in (attempt.ready,)
+        ]
+    )
+    for (queue, kind, number, waited_ms, ran_ms), jobs in alike.items():
+        tallies.enter(queue, kind, number, SUCCESS, waited_ms, ran_ms, jobs)
+
+
+class CompletedAttempts:
+    """Attempts that completed their jobs in the handlers' transactions, and attempts whose rows are locked.
+
+    Only when such a transaction has ended is it known whether it was committed.
+    """
+
+    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: Report) -> None:
+        self._queue = queue
+        self._dispatcher = dispatcher
+        self._connection = connection
+        self._report = report
+        self._new: list[Attempt] = []
+        self._undecided: list[Attempt] = []
+        self._left_open: list[Attempt] = []
+        self._asked_at = 0.0
+
+    def __iter__(self) -> Iterator[Attempt]:
+        yield from self._new
+        yield from self._undecided
+
+    @property
+    def any(self) -> bool:
+        return bool(self._new or self._undecided)
+
+    @property
+    def awaited(self) -> int:
+        """How many to wait for: not the ones whose handlers left the transaction open, perhaps for ever."""
+        return len(self._new) + len(self._undecided) - len(self._left_open)
+
+    def add(self, attempts: Iterable[Attempt]) -> None:
+        self._new += attempts
+
+    def drop_all(self) -> None:
+        self._new, self._undecided, self._left_open = [], [], []
+
+    def settle(self) -> bool:
+        """Find out which of the transactions have ended. Return whether any has."""
+        clock = self._queue.clock
+        if not self._new and (not self._undecided or clock.timer() - self._asked_at < ASK_AGAIN_SECONDS):
+            return False
+        self._asked_at = clock.timer()
+        attempts, now = list(self), clock.monotonic()
+        try:
+            decided = self._decided(attempts, now)
+        except DataRefused:
+            decided = self._decided_one_by_one(attempts, now)
+        self._new, self._undecided = [], [one for one in attempts if one.ready.id in decided.undecided]
+        over = [one for one in attempts if one.ready.id not in decided.undecided]
+        clear_started(over)
+        self._warn_of_open(now)
+        committed = [one for one in over if one.ready.id in decided.committed]
+        self._report.completed(committed)
+        self._report.settled([one for one in over if one not in committed], decided.rolled_back)
+        return bool(over)
+
+    def _decided(self, attempts: list[Attempt], now: float) -> Completions:
+        ended = [ended_of(attempt, now) for attempt in attempts]
+        abandoned = self._dispatcher.abandoned
+        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), abandoned)
+        return self._connection.write(plan)
+
+    def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:
+        """The database refuses the data of one of them: fail that one."""
+        together = Completions(set(), set(), set())
+        for attempt in attempts:
+            try:
+                one = self._decided([attempt], now)
+            except DataRefused as error:
+                attempt.fail_refused(error)
+                one = self._decided([attempt], now)
+            for all_of_them, found in zip(together, one, strict=True):
+                all_of_them.update(found)
+        return together
+
+    def _warn_of_open(self, now: float) -> None:
+        for attempt in self._undecided:
+            if now - attempt.finished_at > LONGEST_UNDECIDED_SECONDS and attempt not in self._left_open:
+                self._left_open.append(attempt)
+                log_left_open(attempt)
+        self._left_open = [attempt for attempt in self._left_open if attempt in self._undecided]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowcall.base.clock import Clock
+from rowcall.drivers.database import Connection
+from rowcall.drivers.sqlite.connection import SqliteConnection
+from rowcall.queue import Queue
+from rowcall.wake.sqlite_waiter import SqliteWaiter
 from rowcall.wake.waiter import Waiter, Wakeup
 from rowcall.wake.waker import Waker
-from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.buffer_size import AHEAD_SECONDS, MOST_BUFFERED
-from rowcall.worker.loop.due_check import Checks
-from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, KnownWork
-from rowcall.worker.loop.room import STALE_SECONDS, Room
-from rowcall.worker.loop.settler import Settler
-from rowcall.worker.loop.undecided_attempts import ASK_AGAIN_SECONDS
+from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, Checks, KnownWork
+from rowcall.worker.loop.room import AHEAD_SECONDS, STALE_SECONDS, Room
+from rowcall.worker.loop.settler import ASK_AGAIN_SECONDS, Settler
+from rowcall.worker.registrar import Registrar
 from rowcall.worker.upkeep.mismatches import Mismatches
 
 
@@ -88,3 +90,11 @@ class Waiting:
         if (deadline := self.dispatcher.seconds_to_deadline()) is not None:
             times.append(deadline)
         return min(times)
+
+
+def waiter_for(queue: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> Waiter:
+    if isinstance(connection, SqliteConnection):
+        return SqliteWaiter(connection, queue.database.path, waker, queue.clock)
+    from rowcall.worker.loop.postgres_waiter import postgres_waiter
+
+    return postgres_waiter(queue, connection, waker, registrar)

@@ -14,7 +14,7 @@ from rowcall.queue import Queue
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
 from rowcall.store.jobs.queries import WORKERS
-from rowcall.worker.process.identity import host_name
+from rowcall.worker.registrar import host_name
 
 SILENCE_MS = 3_600_000
 
