@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 SHARED = pytest.StashKey[SharedPostgres]()
+TEMPORARY = pytest.StashKey[Path]()
 PORT = "rowcall_postgres_port"
 REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 
@@ -28,9 +31,25 @@ REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[SHARED] = SharedPostgres()
-        if memory_has_room():
+        in_memory = memory_has_room()
+        if in_memory:
             # processes are killed here, machines are not: no test needs to wait for a disk
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+        config.stash[TEMPORARY] = Path(tempfile.mkdtemp(prefix="rowcall-tests-", dir=MEMORY if in_memory else None))
+        use_temporary_folder(config.stash[TEMPORARY])
+    else:
+        use_temporary_folder(Path(os.environ["TMPDIR"], os.environ["PYTEST_XDIST_WORKER"]))
+
+
+def use_temporary_folder(folder: Path) -> None:
+    """Set the folder for temporary files of this process and its children.
+
+    Each start of a worker checks all liveness files in it: those of other runs would cost more than the start.
+    """
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o1777)  # a server may run as another user
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
 
 
 def pytest_collection_finish() -> None:
@@ -47,6 +66,7 @@ def pytest_configure_node(node: WorkerController) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if SHARED in config.stash:
         config.stash[SHARED].close()
+        shutil.rmtree(config.stash[TEMPORARY], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -295,6 +295,7 @@ def _become(files: list[int], *, arguments: list[str], env: dict[str, str], cwd:
         os.setsid()
     os.environ.clear()
     os.environ.update(env)
+    tempfile.tempdir = None  # it may have another TMPDIR
     sys.path[1:1] = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
     os.chdir(cwd)
     encoding, _, errors = env.get("PYTHONIOENCODING", "").partition(":")

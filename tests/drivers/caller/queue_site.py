@@ -28,6 +28,7 @@ class Site:
         self.jobs = jobs
         self._is_file = not place.startswith("postgresql:")
         self.url = f"sqlite:///{place}" if self._is_file else place
+        self._plain = None if self._is_file else psycopg.connect(place, autocommit=True)
 
         @jobs.task
         def send(to: str) -> None: ...
@@ -36,12 +37,15 @@ class Site:
 
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
         """On another connection, and committed at once."""
-        if self._is_file:
+        if self._plain is None:
             with closing(sqlite3.connect(self.place, isolation_level=None)) as connection:
                 return connection.execute(sql).fetchall()
-        with closing(psycopg.connect(self.place, autocommit=True)) as raw:
-            cursor = raw.execute(sql.encode())
-            return cursor.fetchall() if cursor.description else []
+        cursor = self._plain.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def close(self) -> None:
+        if self._plain is not None:
+            self._plain.close()
 
     def wait_for_writers(self) -> None:
         """Until every transaction that has written jobs is over: a server notices late that its client is dead."""
@@ -53,9 +57,9 @@ class Site:
 def site(place: str | Path) -> Iterator[Site]:
     with Rowcall(place, busy_timeout=5) as jobs:
         jobs.migrate()
-        made = Site(str(place), jobs)
-        made.execute(OWN_TABLE)
-        yield made
+        with closing(Site(str(place), jobs)) as made:
+            made.execute(OWN_TABLE)
+            yield made
 
 
 class Case:
