@@ -66,9 +66,8 @@ from rowcall.domain.retention import Retention
 from rowcall.domain.retry import Backoff
 from rowcall.domain.value import Value
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
-from rowcall.operations.enqueue import Bound
+from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.flows import Flow, Node
-from rowcall.operations.transaction import Transaction
 from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, ContextTask, Enqueuer, Task
 from rowcall.worker.worker import Worker
 

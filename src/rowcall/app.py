@@ -42,11 +42,10 @@ from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.observe.optional_libraries import tracing_of
 from rowcall.operations import by_hand, control, enqueue, flows, inspect, results, retention, schedules, stats
 from rowcall.operations.control import CancelFilter, RetryFilter
-from rowcall.operations.enqueue import Bound
+from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.flows import Flow
 from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
 from rowcall.operations.steps import Blocking
-from rowcall.operations.transaction import Transaction
 from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work

@@ -16,7 +16,7 @@ from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.outcome import SUCCESS, Succeeded
 from rowcall.drivers.plan_runner import run
-from rowcall.operations import end_waiter as waiting
+from rowcall.operations import results as waiting
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
 from rowcall.operations.steps import Read, Write

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, Unpack
 
 import msgspec
 
@@ -16,7 +16,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
-from rowcall.drivers.transaction_block import innermost_block
+from rowcall.drivers.transaction_block import Block, innermost_block
 from rowcall.operations import blobs
 from rowcall.operations.steps import (
     Blocking,
@@ -32,6 +32,8 @@ from rowcall.store.flows.enqueue import Committed, RelatedJob, lock_keys, read_c
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted, NewJob
+
+Self = TypeVar("Self", bound="Transaction")
 
 _UNDECLARED = Options()
 _STATUSES = {status.value: status for status in Status}
@@ -263,3 +265,43 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         chain_id=job.chain_id,
         chain_index=job.chain_index,
     )
+
+
+class Transaction(Block):
+    """A block whose jobs are all written at its end, or none of them: what `jobs.transaction()` returns.
+
+        with jobs.transaction() as tx:
+            charge.enqueue(order_id=1)
+            with jobs.transaction():          # a savepoint
+                send_email.enqueue("a@example.com", subject="Order confirmed")
+            tx.enqueue("by_name", {"order_id": 1})
+
+    Jobs that are enqueued inside the block, by the thread and the asyncio task that opened it, join it by themselves.
+    Other threads and tasks join it with `connection=tx`.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue.database, queue.open_transactions)
+        self._queue = queue
+
+    def enqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`jobs.enqueue`, in this transaction, from any thread."""
+        options["connection"] = self
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+
+    async def aenqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`enqueue`, for async code."""
+        options["connection"] = self
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+
+    def __enter__(self: Self) -> Self:
+        self._queue.ensure_schema()
+        return super().__enter__()
+
+    async def __aenter__(self: Self) -> Self:
+        await self._queue.aensure_schema()
+        return await super().__aenter__()

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import os
-from concurrent.futures import Future
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 
 from rowcall.base.clock import Clock
-from rowcall.domain.errors import JobCancelled, JobFailed, seconds_of
+from rowcall.context import logger
+from rowcall.domain.errors import JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
+from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_id
-from rowcall.operations.end_waiter import EndWaiter
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue, Step
 from rowcall.store.flows import chains
 from rowcall.store.jobs import inspect
+from rowcall.store.results.queries import REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Plan
+from rowcall.wake.sqlite_waiter import SqliteWaiter
+from rowcall.wake.waiter import Wakeup
+from rowcall.wake.waker import Waker
+
+# how often to check without any notification
+FIRST_CHECK_SECONDS, LAST_CHECK_SECONDS, CHECK_GROWTH = 0.05, 1.0, 1.5
+# for a job whose row is locked by a transaction that may not know that anyone waits
+FIRST_DOUBT_SECONDS = 0.002
+LINGER_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+
+Ticket = Future[None]
+ANNOUNCE_AGAIN_SECONDS = 20.0
 
 
 def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | None) -> Operation[object]:
@@ -93,3 +116,206 @@ def end_waiter(queue: Queue) -> EndWaiter:
         if not isinstance(waiter, EndWaiter) or waiter.pid != os.getpid():  # its thread is the parent's
             waiter = queue.end_waiter = EndWaiter(queue)
         return waiter
+
+
+class EndWaiter:
+    """One thread per process, for all callers. `waiting(job_id)` yields a future that is done when the job may
+    have ended, and should be read.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._tickets: dict[int, set[Ticket]] = {}
+        self._waker: Waker | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self.pid = os.getpid()
+
+    @contextlib.contextmanager
+    def waiting(self, job_id: int) -> Iterator[Ticket]:
+        ticket: Ticket = Future()
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the queue was closed")
+            self._tickets.setdefault(job_id, set()).add(ticket)
+            if self._waker is None:
+                self._waker = Waker()
+                run = functools.partial(self._run, self._waker)
+                self._thread = threading.Thread(target=run, name="rowcall-results", daemon=True)
+                self._thread.start()
+            else:
+                self._waker.wake()
+        try:
+            yield ticket
+        finally:
+            with self._lock:
+                others = self._tickets.get(job_id, set())
+                others.discard(ticket)
+                if not others:
+                    self._tickets.pop(job_id, None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._dismiss(StoreUnavailable("the queue was closed while a caller waited for the end of a job"))
+        waker, thread = self._waker, self._thread
+        if waker is not None and thread is not None:
+            waker.wake()
+            thread.join(CLOSE_SECONDS)
+
+    def _run(self, waker: Waker) -> None:
+        try:
+            notifications = end_notifications(self._queue, waker)
+            try:
+                self._watch(notifications, waker)
+            finally:
+                notifications.close()
+        except RowcallError as error:
+            self._leave(waker, even_if_wanted=True)
+            self._dismiss(error)
+        except BaseException as error:
+            logger.exception("waiting for the end of jobs failed with an unexpected error")
+            self._leave(waker, even_if_wanted=True)
+            self._dismiss(error)
+        finally:
+            waker.close()
+
+    def _watch(self, notifications: EndNotifications, waker: Waker) -> None:
+        known: set[int] = set()
+        notified: Collection[int] | None = ()
+        pause, wanted_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
+        while True:
+            with self._lock:
+                wanted = set(self._tickets)
+            joined, left = wanted - known, known - wanted
+            try:
+                notifications.announce(joined, left, wanted)
+                known = wanted
+                ended, unsure = self._check(wanted if notified is None else joined | (wanted & set(notified)))
+            except StoreUnavailable:  # it may be back soon, and callers have their own timeouts
+                ended, unsure = set(), set()
+            except RowcallError as error:
+                self._dismiss(error)
+                continue
+            if notified is None or notified:
+                notifications.checked(ended=bool(ended))
+            self._resolve(ended)
+            if ended:
+                notified = ()
+                continue  # their notifications are no longer needed
+            if wanted:
+                wanted_at = self._queue.clock.timer()
+            elif (self._closed or self._queue.clock.timer() - wanted_at > LINGER_SECONDS) and self._leave(waker):
+                return
+            if joined:
+                pause = FIRST_DOUBT_SECONDS if unsure else FIRST_CHECK_SECONDS
+            notified = notifications.wait(pause if wanted else LINGER_SECONDS)
+            pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
+
+    def _check(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
+        queue = self._queue
+        return queue.database.read(ends(queue.dialect, job_ids)) if job_ids else (set(), set())
+
+    def _resolve(self, job_ids: Collection[int]) -> None:
+        with self._lock:
+            tickets = [ticket for job_id in job_ids for ticket in self._tickets.pop(job_id, ())]
+        for ticket in tickets:
+            with contextlib.suppress(InvalidStateError):  # its caller has gone
+                ticket.set_result(None)
+
+    def _dismiss(self, error: BaseException) -> None:
+        with self._lock:
+            tickets = [ticket for waiting in self._tickets.values() for ticket in waiting]
+            self._tickets.clear()
+        for ticket in tickets:
+            with contextlib.suppress(InvalidStateError):
+                ticket.set_exception(error)
+
+    def _leave(self, waker: Waker, *, even_if_wanted: bool = False) -> bool:
+        """Return whether no caller came at the last moment; a later one starts another thread."""
+        with self._lock:
+            if self._tickets and not even_if_wanted:
+                return False
+            if self._waker is waker:
+                self._waker = None
+            return True
+
+
+class EndNotifications(ABC):
+    """Notifications that a job may have ended, for the thread that waits."""
+
+    def announce(self, joined: Collection[int], left: Collection[int], awaited: Collection[int]) -> None:  # noqa: B027
+        """Publish which jobs are waited for, where that has to be known."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> Collection[int] | None:
+        """Return the jobs that may have ended; None if that may be any of them."""
+
+    def checked(self, *, ended: bool) -> None:  # noqa: B027
+        """Learn whether the last notification was useful."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+def end_notifications(queue: Queue, waker: Waker) -> EndNotifications:
+    if isinstance(queue.database, SqliteDatabase):
+        return FileEndNotifications(queue.database, waker, queue.clock)
+    return ServerEndNotifications(queue, waker)
+
+
+class FileEndNotifications(EndNotifications):
+    """Any commit to the file may have ended a job."""
+
+    def __init__(self, database: SqliteDatabase, waker: Waker, clock: Clock) -> None:
+        self._connection = database.connect()
+        self._waiter = SqliteWaiter(self._connection, database.path, waker, clock)
+
+    def wait(self, seconds: float) -> Collection[int] | None:
+        return None if self._waiter.wait(seconds) in (Wakeup.CHANGED, Wakeup.TIMEOUT) else ()
+
+    def checked(self, *, ended: bool) -> None:
+        self._waiter.note_wakeup(useful=ended)
+
+    def close(self) -> None:
+        with contextlib.closing(self._connection):
+            self._waiter.close()
+
+
+class ServerEndNotifications(EndNotifications):
+    """A transaction that ends a job notifies the processes that have published that they wait for it."""
+
+    def __init__(self, queue: Queue, waker: Waker) -> None:
+        # not at the top: the server's driver may not be installed
+        from rowcall.drivers.postgres.database import PostgresDatabase
+        from rowcall.store.postgres.dialect import PostgresDialect
+        from rowcall.wake.postgres_listener import Listener
+
+        assert isinstance(queue.database, PostgresDatabase)
+        assert isinstance(queue.dialect, PostgresDialect)
+        self._queue = queue
+        self._waker = waker
+        self._name = secrets.token_hex(8)
+        self._messages: deque[str] = deque()
+        self._announced_at = self._queue.clock.timer()
+        channel = queue.dialect.channel_of_ends
+        self._listener = Listener(queue.database.connect_to_listen, channel, waker, queue.clock, self._messages.append)
+
+    def announce(self, joined: Collection[int], left: Collection[int], awaited: Collection[int]) -> None:
+        queue, name = self._queue, self._name
+        if left:
+            queue.database.write(lambda: queue.dialect.ask(REMOVE_WAITER, name, sorted(left)))
+        if self._queue.clock.timer() - self._announced_at > ANNOUNCE_AGAIN_SECONDS:
+            self._announced_at, joined = self._queue.clock.timer(), awaited
+        if joined:
+            queue.database.write(lambda: queue.dialect.ask(REGISTER_WAITER, queue.now_ms(), name, sorted(joined)))
+
+    def wait(self, seconds: float) -> Collection[int] | None:
+        if not self._messages and not self._waker.wait(seconds):
+            return None
+        ids = {self._messages.popleft() for _ in range(len(self._messages))}
+        return None if "" in ids else {int(text) for text in ids}
+
+    def close(self) -> None:
+        self._listener.close()

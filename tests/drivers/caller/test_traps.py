@@ -24,7 +24,7 @@ from tests.drivers.caller.callers.django_callers import Django
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.callers.sqlalchemy_callers import url_for
 from tests.drivers.caller.queue_site import Case, Site
-from tests.drivers.caller.test_other_database import OF_EACH_DRIVER
+from tests.drivers.caller.test_same_database import OF_EACH_DRIVER
 
 
 @pytest.fixture
