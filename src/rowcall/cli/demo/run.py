@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 PROCESSES, CONCURRENCY = 2, 20
-GIVE_UP_SECONDS = 14.0
+GIVE_UP_SECONDS = 14.0  # without progress
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 1.0
 _STYLES = {"quick": "green", "slow": "yellow", "flaky": "magenta", "delayed": "cyan"}
@@ -57,11 +57,13 @@ class _Watch:
         self._started_at = started_at
         self._killed: WorkerInfo | None = None
         self._replaced = False
+        self._done: dict[str, int] = {}
+        self._progress_at = 0.0
         self._known: set[str] = set()
         self._events = [f"enqueued {sum(enqueued.values()):,} jobs; starting {PROCESSES} worker processes"]
 
     def until_done(self, show: Show) -> int | None:
-        """Return the id of the process that was killed, once every job has finished or time is up."""
+        """Return the id of the process that was killed, once every job has finished or none finishes for long."""
         while True:
             stats, workers = self._jobs.stats(), self._jobs.workers()
             self._kill_halfway(stats, workers)
@@ -78,7 +80,9 @@ class _Watch:
                     events=self._events,
                 )
             )
-            if done == self._enqueued or seconds > GIVE_UP_SECONDS:
+            if done != self._done:
+                self._done, self._progress_at = done, seconds
+            if done == self._enqueued or seconds - self._progress_at > GIVE_UP_SECONDS:
                 return None if self._killed is None else self._killed.pid
             CLOCK.sleep(REFRESH_SECONDS)
 
