@@ -1,1 +1,1 @@
-"""The command line: one module per command, imported when it is used."""
+"""The command line. The module of a command is imported when it is used."""

@@ -32,7 +32,7 @@ _WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBA
 
 
 class Commands(click.Group):
-    """Imports the module of a command when it is used: a worker does not load the tables of `stats`."""
+    """Imports the module of a command when it is used, so that a worker does not load the tables of `stats`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
-from rowcall.cli.doctor import queue_checks, server, server_sql
+from rowcall.cli.doctor import queue_checks, server, server_queries
 from rowcall.store.postgres.words import render
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
@@ -62,7 +62,7 @@ def test_a_healthy_server_is_said_to_be_well(run: Run, durable_url: str, examine
 
 def test_each_question_can_be_asked(server_queue: Rowcall, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
-        texts = {**vars(server_sql), **vars(queue_checks)}
+        texts = {**vars(server_queries), **vars(queue_checks)}
         queries = {name: text for name, text in texts.items() if name.isupper() and "select " in str(text)}
         assert len(queries) > 20
         for name, question in queries.items():

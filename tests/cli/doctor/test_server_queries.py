@@ -5,7 +5,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
-from rowcall.cli.doctor.server_connection import ServerConnection, connected
+from rowcall.cli.doctor.server_queries import ServerConnection, connected
 from rowcall.testing.postgres_database import with_database
 from tests.cli.conftest import Examine
 

@@ -15,7 +15,7 @@ import pytest
 
 from rowcall import Limit, Rowcall
 from rowcall.app import queue_of
-from rowcall.cli.doctor import server_connection, server_sql, server_tables
+from rowcall.cli.doctor import server_queries, server_tables
 from rowcall.domain.config import shown
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import with_database
@@ -209,7 +209,7 @@ def test_who_waits_for_a_lock(
     raw: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server_connection, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(server_queries, "LOCK_SECONDS", 1)
     with psycopg.connect(postgres_url) as holder:
         holder.execute("lock table rowcall_job in access exclusive mode")
         waiting = threading.Thread(target=server_queue.enqueue, args=("hello",))
@@ -230,8 +230,8 @@ def test_who_waits_for_a_lock(
 def test_a_question_that_takes_too_long(
     examine: Examine, server_queue: Rowcall, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_connection, "ANSWER_SECONDS", 1)
-    monkeypatch.setattr(server_sql, "DEAD_ROWS", "select pg_sleep(20)")
+    monkeypatch.setattr(server_queries, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(server_queries, "DEAD_ROWS", "select pg_sleep(20)")
     assert examine().what["dead rows"].startswith("no answer within")
 
 

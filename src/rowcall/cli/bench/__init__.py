@@ -1,1 +1,1 @@
-"""`rowcall bench`: its tasks and where it measures."""
+"""`rowcall bench`: its tasks and measurements."""

@@ -144,7 +144,7 @@ def _has_started(jobs: Rowcall, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _pick_ups_ms(bench: Bench) -> list[float]:
-    """From the return of `enqueue` to the first line of the handler, in an idle worker process."""
+    """Return the times from the return of `enqueue` to the first line of the handler, in an idle worker process."""
     enqueued: dict[int, float] = {}
     for _ in range(SAMPLES):
         CLOCK.sleep(SAMPLE_PAUSE_SECONDS)

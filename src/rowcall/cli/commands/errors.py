@@ -48,7 +48,7 @@ def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
 
 
 def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:
-    """On a narrow terminal it leaves out the bars and the first time."""
+    """Return a row for each error code; without bars and first times if it is not `wide`."""
     most = max((group.count for group in errors), default=0)
     columns: dict[str, Callable[[ErrorGroup], object]] = {
         "error": lambda group: text(group.error_code or _NO_CODE, "red"),

@@ -31,7 +31,7 @@ def _show(retries: Retries) -> None:
 
 
 def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Table:
-    """A bar for each number of attempts; the largest numbers share a row if there is no room for all."""
+    """Return a bar for each number of attempts. The largest numbers share a row if there are more than `most`."""
     shown = Table("attempts", "jobs", "", right=("attempts", "jobs"))
     groups = attempt_groups(list(retries.by_attempts), most)
     counts = {label: sum(retries.by_attempts[number] for number in numbers) for label, numbers in groups.items()}

@@ -94,7 +94,7 @@ def _took(attempt: Attempt) -> str:
 
 
 def _errors(attempts: list[Attempt]) -> Table:
-    """Apart from the other columns, which a long error would push away."""
+    """Return a table apart from the attempts: a long error would push their columns away."""
     columns = {
         "no.": lambda attempt: attempt.attempt,
         "error": lambda attempt: block(": ".join(filter(None, (attempt.error_code, attempt.error_detail)))),
@@ -103,7 +103,7 @@ def _errors(attempts: list[Attempt]) -> Table:
 
 
 def _blockers(blockers: list[BlockedBy]) -> Table:
-    """The blockers that still hold the job back come first."""
+    """Return the blockers; the open ones come first."""
     shown = Table("", "blocker", "status", right=("blocker",), line=False)
     for one in sorted(blockers, key=lambda one: not one.open)[:MOST_BLOCKERS]:
         what = f"{'chain' if one.is_chain else 'job'} {one.id}"

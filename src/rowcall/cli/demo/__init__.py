@@ -1,1 +1,1 @@
-"""`rowcall demo`: its tasks, its view and its report."""
+"""`rowcall demo`: its tasks, its run and its report."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 
 from rowcall.base.text import span
-from rowcall.cli.doctor import server_sql
+from rowcall.cli.doctor import server_queries
 from rowcall.cli.doctor.finding import Finding, ok, problem, unavailable, warn
-from rowcall.cli.doctor.server_connection import ANSWER_SECONDS, ServerConnection, connected
+from rowcall.cli.doctor.server_queries import ANSWER_SECONDS, ServerConnection, connected
 from rowcall.cli.doctor.server_tables import check_tables
 from rowcall.cli.target import Target
 from rowcall.domain.config import Config, Server, shown
@@ -46,11 +46,11 @@ def _checks(server: ServerConnection, config: Config, target: Target) -> Iterato
     yield version
     if server.server_version < OLDEST_SERVER:
         return
-    in_recovery, read_only = server.row(server_sql.STANDING)
+    in_recovery, read_only = server.row(server_queries.STANDING)
     yield _standing(in_recovery, read_only)
     yield _clock(server)
-    yield from _guarded("settings", lambda: _settings(server, config))
-    yield from _guarded("connections", lambda: _connections(server))
+    yield from _guarded("settings", _settings(server, config))
+    yield from _guarded("connections", _connections(server))
     yield _pooler(server, config.server)
     if not in_recovery and (config.server.listen_url is not None or not server.is_pooled):
         yield from _listen(server, config.server)
@@ -58,10 +58,10 @@ def _checks(server: ServerConnection, config: Config, target: Target) -> Iterato
         yield from _guarded(check, findings)
 
 
-def _guarded(check: str, findings: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """A check that fails does not stop the others."""
+def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a check. If it fails, the other checks continue."""
     try:
-        yield from findings()
+        yield from findings
     except psycopg.errors.QueryCanceled:
         yield warn(check, f"no answer within {ANSWER_SECONDS} s", "The server is very busy, or the table very large")
     except psycopg.errors.LockNotAvailable:
@@ -90,7 +90,7 @@ def _standing(in_recovery: bool, read_only: bool) -> Finding:
 
 def _clock(server: ServerConnection) -> Finding:
     """The server's clock decides when jobs are due; this machine's is used in logs, and in a run_at of an app."""
-    there, asked_at, answered_at = server.timed(server_sql.CLOCK)
+    there, asked_at, answered_at = server.timed(server_queries.CLOCK)
     here = (asked_at + answered_at) / 2
     unsure = (answered_at - asked_at) / 2
     ahead = there - here
@@ -102,7 +102,7 @@ def _clock(server: ServerConnection) -> Finding:
 
 
 def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
-    fsync, full_page_writes, synchronous_commit, encoding = server.row(server_sql.SETTINGS)
+    fsync, full_page_writes, synchronous_commit, encoding = server.row(server_queries.SETTINGS)
     off = [name for name, value in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not value]
     if off:
         what = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off: a power failure may destroy the database"
@@ -120,7 +120,7 @@ def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
 
 
 def _connections(server: ServerConnection) -> Iterator[Finding]:
-    found = server.rows(server_sql.CONNECTIONS)
+    found = server.rows(server_queries.CONNECTIONS)
     for what, used, allowed, _ in found:
         if used >= allowed * MANY_CONNECTIONS:
             what = f"{used} of the {allowed} connections that {what} allows are in use"
@@ -150,7 +150,7 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
                 yield warn("listen", "listen_url leads to a pooler too", "Set it to the address of the server itself")
                 return
             listener.execute(f'listen "{channel}"')
-            _, asked_at, answered_at = server.timed(server_sql.NOTIFY, channel)
+            _, asked_at, answered_at = server.timed(server_queries.NOTIFY, channel)
             heard = list(listener.notifies(timeout=NOTIFICATION_SECONDS, stop_after=1))
     except StoreUnavailable as error:
         yield warn("listen", error.problem, error.advice)
@@ -160,7 +160,7 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
         yield warn("listen", what, "Check that listen_url names the same server and the same database")
         return
     yield ok("listen", f"notifications arrive (round trip {span(answered_at - asked_at)})")
-    (usage,) = server.row(server_sql.NOTIFICATION_QUEUE)
+    (usage,) = server.row(server_queries.NOTIFICATION_QUEUE)
     if usage > FULL_NOTIFICATION_QUEUE:
         what = f"the queue of notifications is {usage:.0%} full"
         advice = "A listening session has a transaction that does not end: find it in pg_stat_activity, and end it"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rowcall.base.text import span
-from rowcall.cli.doctor import queue_checks, server_sql
+from rowcall.cli.doctor import queue_checks, server_queries
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
-from rowcall.cli.doctor.server_connection import ServerConnection
+from rowcall.cli.doctor.server_queries import ServerConnection
 from rowcall.cli.target import Target
 from rowcall.drivers.plan_runner import run
 from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
@@ -19,37 +19,37 @@ OLD_SNAPSHOT_TRANSACTIONS = 1_000_000
 LONG_NAPTIME_SECONDS = 60.0
 _OFF = ("off", "false", "no", "0")
 
-Check = tuple[str, Callable[[], Iterator[Finding]]]
+Check = tuple[str, Iterator[Finding]]
 
 
 def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
     """Yield each check with its name; those of the queue only if its tables exist."""
     prefix = target.queue.config.table_prefix
-    yield "horizon", lambda: _horizon(server)
+    yield "horizon", _horizon(server)
     schema = _schema(server, prefix, target)
-    yield "tables", lambda: iter([schema])
+    yield "tables", iter([schema])
     if schema.level == Level.OK:
-        yield "locks", lambda: _locks(server, prefix)
-        yield "privileges", lambda: _privileges(server)
-        yield "autovacuum", lambda: _autovacuum(server, prefix)
-        yield "dead rows", lambda: _dead_rows(server, prefix)
-        yield "workers", lambda: queue_checks.check_queue(server.rows, target)
+        yield "locks", _locks(server, prefix)
+        yield "privileges", _privileges(server)
+        yield "autovacuum", _autovacuum(server, prefix)
+        yield "dead rows", _dead_rows(server, prefix)
+        yield "workers", queue_checks.check_queue(server.rows, target)
 
 
 def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
     version = run(PostgresDialect(prefix).version(), lambda one: server.rows(one.sql, *one.parameters))
     where, hint = "", ""
     if version.found:
-        where = f", in the schema {server.row(server_sql.SCHEMA)[0]}"
-    elif elsewhere := [name for (name,) in server.rows(server_sql.TABLES_ELSEWHERE)]:
+        where = f", in the schema {server.row(server_queries.SCHEMA)[0]}"
+    elif elsewhere := [name for (name,) in server.rows(server_queries.TABLES_ELSEWHERE)]:
         hint = f"; or add the schema that has them to the search_path of {server.user}: {', '.join(elsewhere)}"
     else:
-        hint = queue_checks.prefix_hint([name for (name,) in server.rows(server_sql.OTHER_PREFIXES)], target)
+        hint = queue_checks.prefix_hint([name for (name,) in server.rows(server_queries.OTHER_PREFIXES)], target)
     return queue_checks.check_version(version, NEWEST_VERSION, prefix, target, where=where, hint=hint)
 
 
 def _privileges(server: ServerConnection) -> Iterator[Finding]:
-    missing = server.rows(server_sql.MISSING_PRIVILEGES)
+    missing = server.rows(server_queries.MISSING_PRIVILEGES)
     if not missing:
         yield ok("privileges", f"{server.user} may enqueue and work")
         return
@@ -58,8 +58,8 @@ def _privileges(server: ServerConnection) -> Iterator[Finding]:
 
 
 def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[Finding]:
-    enabled, counted, naptime_seconds = server.row(server_sql.VACUUM_SETTINGS)
-    table_settings = dict(server.rows(server_sql.TABLE_SETTINGS))
+    enabled, counted, naptime_seconds = server.row(server_queries.VACUUM_SETTINGS)
+    table_settings = dict(server.rows(server_queries.TABLE_SETTINGS))
     if not enabled or not counted:
         setting = "track_counts" if enabled else "autovacuum"
         yield warn(
@@ -76,7 +76,7 @@ def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[Finding]:
 
 
 def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[Finding]:
-    live, dead, vacuumed_seconds, table_bytes, index_bytes = server.row(server_sql.DEAD_ROWS)
+    live, dead, vacuumed_seconds, table_bytes, index_bytes = server.row(server_queries.DEAD_ROWS)
     size = f"{table_bytes / 1024**2:,.0f} MB and {index_bytes / 1024**2:,.0f} MB of indexes"
     vacuumed = "never" if vacuumed_seconds is None else f"{span(vacuumed_seconds)} ago"
     said = f"{dead:,} in {prefix}job, and {live:,} live ones; {size}; last vacuum {vacuumed}"
@@ -96,14 +96,14 @@ def _horizon(server: ServerConnection) -> Iterator[Finding]:
     found = [*_transactions(server), *_replicas(server)]
     yield from found
     if not found:
-        (sees_all,) = server.row(server_sql.SEES_ALL)
+        (sees_all,) = server.row(server_queries.SEES_ALL)
         blind = "" if sees_all else f" ({server.user} sees only its own sessions; pg_monitor sees all)"
         yield ok("horizon", f"nothing keeps dead rows from being removed{blind}")
 
 
 def _transactions(server: ServerConnection) -> Iterator[Finding]:
     for pid, user, application, state, seconds in server.rows(
-        server_sql.LONG_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN
+        server_queries.LONG_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN
     ):
         who = f"{user}, {application}" if application else user
         yield warn(
@@ -112,26 +112,26 @@ def _transactions(server: ServerConnection) -> Iterator[Finding]:
             " rows that died since then stay",
             f"End it where it began, or run: select pg_terminate_backend({pid})",
         )
-    for gid, owner, seconds in server.rows(server_sql.PREPARED_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN):
+    for gid, owner, seconds in server.rows(server_queries.PREPARED_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN):
         what = f"the prepared transaction {gid!r} of {owner} is {span(seconds)} old: rows that died since then stay"
         yield warn("horizon", what, "Finish it: commit prepared, or rollback prepared")
 
 
 def _replicas(server: ServerConnection) -> Iterator[Finding]:
-    for slot, active, age in server.rows(server_sql.REPLICATION_SLOTS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
+    for slot, active, age in server.rows(server_queries.REPLICATION_SLOTS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
         yield warn(
             "horizon",
             f"the replication slot {slot} holds back vacuum by {age:,} transactions"
             f"{'' if active else ', and is not in use'}",
             "Check its standby" if active else f"If it is no longer needed: select pg_drop_replication_slot('{slot}')",
         )
-    for standby, age in server.rows(server_sql.STANDBYS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
+    for standby, age in server.rows(server_queries.STANDBYS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
         what = f"a query on the standby {standby} holds back vacuum by {age:,} transactions (hot_standby_feedback)"
         yield warn("horizon", what, "End the long query there")
 
 
 def _locks(server: ServerConnection, prefix: str) -> Iterator[Finding]:
-    blocked = server.rows(server_sql.BLOCKED)
+    blocked = server.rows(server_queries.BLOCKED)
     if not blocked:
         yield ok("locks", f"no session waits for {prefix}job")
         return
