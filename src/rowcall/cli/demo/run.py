@@ -23,7 +23,7 @@ from rowcall.cli.present.console import console
 from rowcall.cli.present.tables import Table, bar, text
 from rowcall.cli.processes import working
 from rowcall.cli.target import url_of
-from rowcall.domain.job import FINISHED, Stats, WorkerInfo
+from rowcall.domain.job import FINISHED, Stats
 from rowcall.overview.formats import counted
 
 if TYPE_CHECKING:
@@ -44,68 +44,45 @@ def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
         enqueued = demo.enqueue()
         options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2")
         with log_path.open("wb") as log, working("rowcall.cli.demo.tasks:jobs", url, *options, output=log):
-            killed_pid = _Watch(demo.jobs, enqueued, started_at).until_done(show)
+            killed_pid = _watch(demo.jobs, enqueued, started_at, show)
         return report_of(demo.jobs, enqueued, killed_pid, round(CLOCK.monotonic() - started_at, 3))
 
 
-class _Watch:
-    """Kills a worker halfway, and shows what happens until every job has finished."""
+def _watch(jobs: Rowcall, enqueued: Mapping[str, int], started_at: float, show: Show) -> int | None:
+    """Kill a worker halfway, and show what happens until every job has finished, or none finishes for long.
 
-    def __init__(self, jobs: Rowcall, enqueued: Mapping[str, int], started_at: float) -> None:
-        self._jobs = jobs
-        self._enqueued = enqueued
-        self._started_at = started_at
-        self._killed: WorkerInfo | None = None
-        self._replaced = False
-        self._done: dict[str, int] = {}
-        self._progress_at = 0.0
-        self._known: set[str] = set()
-        self._events = [f"enqueued {sum(enqueued.values()):,} jobs; starting {PROCESSES} worker processes"]
-
-    def until_done(self, show: Show) -> int | None:
-        """Return the id of the process that was killed, once every job has finished or none finishes for long."""
-        while True:
-            stats, workers = self._jobs.stats(), self._jobs.workers()
-            self._kill_halfway(stats, workers)
-            self._note_replacement(workers)
-            done = {kind: _finished(stats, kind) for kind in self._enqueued}
-            seconds = CLOCK.monotonic() - self._started_at
-            show(
-                Progress(
-                    seconds=seconds,
-                    enqueued=self._enqueued,
-                    done=done,
-                    running=stats.by_status["running"],
-                    workers=len(workers),
-                    events=self._events,
-                )
+    Return the id of the process that was killed.
+    """
+    killed_pid: int | None = None
+    known: set[str] = set()  # the workers at the kill, until another one has started
+    events = [f"enqueued {sum(enqueued.values()):,} jobs; starting {PROCESSES} worker processes"]
+    last: dict[str, int] = {}
+    progress_at = 0.0
+    while True:
+        stats, workers = jobs.stats(), jobs.workers()
+        done = {kind: _finished(stats, kind) for kind in enqueued}
+        seconds = CLOCK.monotonic() - started_at
+        if killed_pid is None and done["slow"] >= enqueued["slow"] * 0.4 and len(workers) >= PROCESSES:
+            known = {worker.name for worker in workers}
+            victim = max(workers, key=lambda worker: worker.running)
+            killed_pid = victim.pid
+            os.kill(killed_pid, signal.SIGKILL)
+            held = f"while it held {victim.running} jobs"
+            events.append(f"{seconds:5.1f} s  killed worker process {killed_pid} (SIGKILL) {held}")
+        if known and (new := [worker.pid for worker in workers if worker.name not in known]):
+            known = set()
+            events.append(f"{seconds:5.1f} s  the supervisor started worker process {new[0]} instead")
+        running = stats.by_status["running"]
+        show(
+            Progress(
+                seconds=seconds, enqueued=enqueued, done=done, running=running, workers=len(workers), events=events
             )
-            if done != self._done:
-                self._done, self._progress_at = done, seconds
-            if done == self._enqueued or seconds - self._progress_at > GIVE_UP_SECONDS:
-                return None if self._killed is None else self._killed.pid
-            CLOCK.sleep(REFRESH_SECONDS)
-
-    def _kill_halfway(self, stats: Stats, workers: list[WorkerInfo]) -> None:
-        halfway = _finished(stats, "slow") >= self._enqueued["slow"] * 0.4
-        if self._killed is not None or not halfway or len(workers) < PROCESSES:
-            return
-        victim = max(workers, key=lambda worker: worker.running)
-        os.kill(victim.pid, signal.SIGKILL)
-        self._killed = victim
-        self._known = {worker.name for worker in workers}
-        self._note(f"killed worker process {victim.pid} (SIGKILL) while it held {victim.running} jobs")
-
-    def _note_replacement(self, workers: list[WorkerInfo]) -> None:
-        if self._killed is None or self._replaced:
-            return
-        new = [worker for worker in workers if worker.name not in self._known]
-        if new:
-            self._replaced = True
-            self._note(f"the supervisor started worker process {new[0].pid} instead")
-
-    def _note(self, line: str) -> None:
-        self._events.append(f"{CLOCK.monotonic() - self._started_at:5.1f} s  {line}")
+        )
+        if done != last:
+            last, progress_at = done, seconds
+        if done == enqueued or seconds - progress_at > GIVE_UP_SECONDS:
+            return killed_pid
+        CLOCK.sleep(REFRESH_SECONDS)
 
 
 def _finished(stats: Stats, queue: str) -> int:
