@@ -46,7 +46,7 @@ ROWS: dict[str, dict[str, object]] = {
         "version": "1",
         "lease_ms": 1000,
         "started_at": LONG_AGO_MS,
-        "beat_at": LONG_AGO_MS,
+        "heartbeat_at": LONG_AGO_MS,
     },
     "job_tag": {"tag": "t", "job_id": 1},
     "tally": {"at": LONG_AGO_MS, "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},

@@ -217,14 +217,14 @@ def test_a_worker_of_another_host_is_alive_or_silent_but_never_gone(
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         with server_queue.worker():
             [registered] = server_queue.workers()
-            columns = "name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at"
+            columns = "name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at"
             connection.execute(
                 f"insert into rowcall_worker ({columns}, lock_path) select 'web-2:7:abc', 'web-2',"
                 " pid, queues, concurrency, version, lease_ms, started_at, clock_timestamp(), %s from rowcall_worker",
                 [f"{folder}/no/such/file"],
             )
         assert state() == "alive"
-        connection.execute("update rowcall_worker set beat_at = clock_timestamp() - interval '3 hours'")
+        connection.execute("update rowcall_worker set heartbeat_at = clock_timestamp() - interval '3 hours'")
         assert state() == "silent"
         assert "silent for 3 h" in run("workers", "app:jobs").stdout
         assert registered.lease_seconds < 60
@@ -235,7 +235,7 @@ def test_heartbeats_are_judged_by_the_database_clock(run: Run, folder: Path, pos
     past = load("past:jobs")
     with closing(past), past.worker():
         [worker] = json.loads(run("workers", "past:jobs", "--json").stdout)["workers"]
-        assert worker["beat_at"].startswith("2020-01-01")
+        assert worker["heartbeat_at"].startswith("2020-01-01")
         assert worker["state"] == "alive"
         past.enqueue("unknown", delay=60)
         assert "due in 60 s" in run("jobs", "past:jobs").stdout

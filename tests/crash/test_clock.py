@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from tests.worker.support import MovedClock, Place, comes_to, ended, some_beats
+from tests.worker.support import MovedClock, Place, comes_to, ended, some_heartbeats
 
 pytestmark = pytest.mark.crash
 
@@ -36,7 +36,7 @@ def test_nothing_is_stolen_and_nothing_is_stuck(place: Place, jobs: Rowcall, mov
             place.wait_for_line(f"start {job.payload['name']}")
         for number, seconds in enumerate(moves):
             MovedClock(place.folder).move_to(seconds)
-            some_beats(jobs, 15)
+            some_heartbeats(jobs, 15)
             assert {worker.name for worker in jobs.workers()} == workers
             assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in held} == {("running", 1)}
             at_once = jobs.enqueue("note", {"text": f"at once {number}"})

@@ -80,11 +80,11 @@ def test_a_stop_shorter_than_the_lease_is_nothing(place: Place, jobs: Rowcall) -
         place.stop(stopped)
         (name,) = names_of(jobs, other.pid)
 
-        def beat() -> int:
-            return next(worker.beat for worker in jobs.workers() if worker.name == name)
+        def heartbeats() -> int:
+            return next(worker.heartbeats for worker in jobs.workers() if worker.name == name)
 
-        before = beat()
-        eventually(lambda: beat() > before + 10)
+        before = heartbeats()
+        eventually(lambda: heartbeats() > before + 10)
         assert len(jobs.workers()) == 2
         stopped.send(signal.SIGCONT)
         place.open("x")

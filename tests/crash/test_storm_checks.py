@@ -485,7 +485,7 @@ SPOILT = {
     "jobs that are not finished": "insert into rowcall_job (type) values ('forgotten')",
     "slots": "insert into rowcall_slot (limit_key, job_id, lease) values ('k', 1, 1)",
     "workers": """
-        insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at)
+        insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at)
         values ('w', 'h', 1, '*', 1, '0', 1, 0, 0)""",
     "openings of a rate": "insert into rowcall_opening values ('k', 0)",
     "pins of blobs": "insert into rowcall_blob_pin values ('t', 'd', 'r')",

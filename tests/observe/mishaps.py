@@ -283,7 +283,7 @@ def goes_on_and_on(scene: Scene) -> Iterator[None]:
 
 @mishap("running", attempts=1, worker="web-9:7:abc", host="web-9", silent_for=6 * HOUR, worker_silent_for=5 * HOUR)
 def hangs_with_its_worker(scene: Scene) -> Iterator[None]:
-    columns = "name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at"
+    columns = "name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at"
     scene.enqueue("hangs_with_its_worker")
     scene.claim("hangs_with_its_worker", "web-9:7:abc")
     yield

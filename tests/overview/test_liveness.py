@@ -21,8 +21,8 @@ def a_worker(silent_seconds: float, lock_path: str | None = None) -> WorkerInfo:
         concurrency=1,
         version="1",
         started_at=NOON,
-        beat=1,
-        beat_at=NOON - timedelta(seconds=silent_seconds),
+        heartbeats=1,
+        heartbeat_at=NOON - timedelta(seconds=silent_seconds),
         lease_seconds=15,
         lock_path=lock_path,
         running=0,
@@ -47,6 +47,6 @@ def test_a_worker_of_this_process_is_alive_until_it_stops(tmp_path: Path) -> Non
     with Rowcall(tmp_path / "queue.db") as jobs:
         with jobs.worker():
             (worker,) = eventually(jobs.workers)
-            assert liveness_of(worker, worker.beat_at) is Liveness.ALIVE
+            assert liveness_of(worker, worker.heartbeat_at) is Liveness.ALIVE
         assert worker.lock_path is not None
-        assert not Path(worker.lock_path).exists() or liveness_of(worker, worker.beat_at) is Liveness.GONE
+        assert not Path(worker.lock_path).exists() or liveness_of(worker, worker.heartbeat_at) is Liveness.GONE

@@ -21,7 +21,7 @@ from rowcall.worker.upkeep.recovery import Recovery
 from tests.postgres.support import Site, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
-from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_beats
+from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_heartbeats
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ LEASE_SECONDS = 1.0
 DECLARED_LOST = "was declared lost"
 SILENT_FOR_LONG = f"""
     select count(*)::int from rowcall_worker
-    where beat_at < clock_timestamp() - interval '{2 * LEASE_SECONDS} seconds'
+    where heartbeat_at < clock_timestamp() - interval '{2 * LEASE_SECONDS} seconds'
 """
 
 
@@ -128,7 +128,7 @@ def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: Site,
         eventually(lambda: ask(site.url, SILENT_FOR_LONG) == [(2,)], message="the end of both leases")
         for worker in workers:
             worker.send(signal.SIGCONT)
-        some_beats(jobs, 10)
+        some_heartbeats(jobs, 10)
         assert {worker.name for worker in jobs.workers()} == names
         for job in held:
             site.open(str(job.payload["name"]))
@@ -148,7 +148,7 @@ def test_a_host_whose_clock_is_wrong_steals_nothing(site: Site, jobs: Rowcall, s
         with site.worker(lease=LEASE_SECONDS, concurrency=2, options={"moved_clock": True}) as wrong:
             eventually(lambda: len(site.lines) == 4)
             names = {worker.name for worker in jobs.workers()}
-            some_beats(jobs, 10)
+            some_heartbeats(jobs, 10)
             assert {worker.name for worker in jobs.workers()} == names
             assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in held} == {("running", 1)}
             for job in held:
@@ -167,11 +167,11 @@ def test_one_on_another_host_is_missed_only_after_its_lease(site: Site, jobs: Ro
         site.wait_for_line("start x")
         assert list(elsewhere.rglob("worker-*")), "it keeps its file out of the sight of others"
         with site.worker(lease=lease):
-            some_beats(jobs, 2)
+            some_heartbeats(jobs, 2)
             remote.kill()
             killed_at = time.monotonic()
             site.wait_for_line("start x", times=2)
-            # its last beat may have been a fifth of the lease before its end
+            # its last heartbeat may have been a fifth of the lease before its end
             assert time.monotonic() - killed_at > lease * 0.75
             site.open("x")
             assert ended(jobs, job).attempt == 2

@@ -14,7 +14,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import database_of
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, ask, times_said
-from tests.worker.support import ended, some_beats
+from tests.worker.support import ended, some_heartbeats
 
 pytestmark = pytest.mark.concurrency
 
@@ -85,7 +85,7 @@ def test_a_worker_waits_for_the_lock_and_goes_on(site: Site, jobs: Rowcall, sett
         with locked(site.url, LOCK_TABLE):
             site.open("x")
             site.wait_for_line("end x")
-            some_beats(jobs, 10)
+            some_heartbeats(jobs, 10)
             assert jobs.get(job.id).status == "running"
         assert ended(jobs, job).attempt == 1
         assert ended(jobs, jobs.enqueue("note", {"text": "afterwards"})).status == "succeeded"
@@ -98,7 +98,7 @@ def test_sessions_that_are_cut_for_being_idle(url: str, tmp_path: Path) -> None:
     site = Site(tmp_path, url)
     with site.jobs as jobs, site.worker(lease=1):
         for number in range(3):
-            some_beats(jobs, 1)
+            some_heartbeats(jobs, 1)
             assert ended(jobs, jobs.enqueue("note", {"text": str(number)})).attempt == 1
     assert site.lines == ["note 0", "note 1", "note 2"]
 

@@ -20,7 +20,7 @@ from rowcall.worker.loop import outage
 from rowcall.worker.loop.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
 from tests.postgres.wire import Wire
-from tests.worker.support import ended, outcomes, some_beats
+from tests.worker.support import ended, outcomes, some_heartbeats
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -73,7 +73,7 @@ def check_two_workers_through(
             assert (done.status, done.attempt) == ("succeeded", 1), (one.output, other.output)
             assert outcomes(jobs, job) == ["succeeded"]
             assert site.lines.count(f"start {job.payload['name']}") == 1
-        some_beats(jobs, 1)
+        some_heartbeats(jobs, 1)
         assert {worker.name for worker in jobs.workers()} == names
         for process in (one, other):
             said = times_said(process, OUT_OF_REACH), times_said(process, THERE_AGAIN)
@@ -112,12 +112,12 @@ def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
         with site.worker(lease=2) as early:
             names = {worker.name for worker in jobs.workers()}
             wire.freeze()
-            wait_for_beats(jobs, early, 3)  # more than a second, in which it sees the other's last beat
+            wait_for_heartbeats(jobs, early, 3)  # more than a second, in which it sees the other's last heartbeat
             with down(server, "immediate", LATE_LEASE_SECONDS):
                 pass
-            wait_for_beats(jobs, early, 5)  # two seconds, in which it looks again, and hears nothing
+            wait_for_heartbeats(jobs, early, 5)  # two seconds, in which it looks again, and hears nothing
             wire.thaw()
-            wait_for_beats(jobs, late, 2)
+            wait_for_heartbeats(jobs, late, 2)
             assert {worker.name for worker in jobs.workers()} == names
             site.open("x")
             assert (ended(jobs, job).status, jobs.get(job.id).attempt) == ("succeeded", 1)
@@ -126,12 +126,12 @@ def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
             assert "declared lost" not in late.output
 
 
-def wait_for_beats(jobs: Rowcall, process: PythonProcess, count: int) -> None:
-    def beats() -> int:
-        return sum(worker.beat for worker in jobs.workers() if worker.pid == process.pid)
+def wait_for_heartbeats(jobs: Rowcall, process: PythonProcess, count: int) -> None:
+    def heartbeats() -> int:
+        return sum(worker.heartbeats for worker in jobs.workers() if worker.pid == process.pid)
 
-    before = beats()
-    eventually(lambda: beats() >= before + count)
+    before = heartbeats()
+    eventually(lambda: heartbeats() >= before + count)
 
 
 def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, server: PostgresServer) -> None:

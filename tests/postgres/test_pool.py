@@ -15,7 +15,7 @@ import pytest
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from tests.postgres.support import Site, ask
-from tests.worker.support import ended, some_beats
+from tests.worker.support import ended, some_heartbeats
 
 pytestmark = pytest.mark.concurrency
 
@@ -103,7 +103,7 @@ def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: Site, jobs: Ro
 
     with jobs.worker(lease=1) as worker, site.worker(lease=1, queues="other") as watching:
         with exhausted(site), Rowcall(site.url) as elsewhere:
-            some_beats(elsewhere, 10)
+            some_heartbeats(elsewhere, 10)
             assert len(elsewhere.workers()) == 2
         assert ended(jobs, note.enqueue("goes on")).worker == worker.name
         assert "is gone" not in watching.output

@@ -14,7 +14,7 @@ from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.worker.loop import known_work, postgres_waiter
 from tests.postgres.support import ATTEMPTS, Site, ask, pid_of
 from tests.worker.program import declare_counted
-from tests.worker.support import all_ended, ended, some_beats
+from tests.worker.support import all_ended, ended, some_heartbeats
 
 pytestmark = pytest.mark.crash
 
@@ -70,7 +70,7 @@ def test_an_idle_worker_process_is_there_afterwards(
         (before,) = jobs.workers()
         for _ in range(2):
             server.restart(mode)
-            some_beats(jobs)
+            some_heartbeats(jobs)
         (after,) = jobs.workers()
         assert after.name == before.name
         assert ended(jobs, jobs.enqueue("note", {"text": "afterwards"})).status == "succeeded"

@@ -16,7 +16,7 @@ from rowcall.worker.upkeep import mismatches, recovery
 
 FASTER = 20.0
 LOGGED = "options=-c%20log_statement%3Dall"
-BEATS = 20
+HEARTBEATS = 20
 EDGES = 3  # of each kind of question, one more may fall into a time than its share
 
 
@@ -55,14 +55,14 @@ def test_an_idle_worker_asks_at_most_one_question_a_second(private_postgres: Pos
 
         looking.pause("paused")
 
-        def beats() -> int:
-            return sum(worker.beat for worker in looking.workers())
+        def heartbeats() -> int:
+            return sum(worker.heartbeats for worker in looking.workers())
 
         with jobs.worker(lease=DEFAULT_LEASE_SECONDS / FASTER):
-            eventually(lambda: beats() >= 2)
-            began, before, first = time.monotonic(), len(private_postgres.log.read_text()), beats()
-            eventually(lambda: beats() >= first + BEATS)
+            eventually(lambda: heartbeats() >= 2)
+            began, before, first = time.monotonic(), len(private_postgres.log.read_text()), heartbeats()
+            eventually(lambda: heartbeats() >= first + HEARTBEATS)
             asked = statements_in(private_postgres.log.read_text()[before:])
             seconds = (time.monotonic() - began) * FASTER
-        assert len(asked) >= BEATS
+        assert len(asked) >= HEARTBEATS
         assert len(asked) <= seconds + EDGES, asked

@@ -22,7 +22,8 @@ from tests.pgbouncer import PgBouncer
 from tests.wake.idle import PLAIN_SQL, Ear, ear
 
 A_WORKER = """
-insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at, listening)
+insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at,
+  listening)
 values (%s, 'host', 1, '', 1, '', 600000, now(), now(), %s)
 """
 

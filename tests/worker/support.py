@@ -150,11 +150,11 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     ]
 
 
-def some_beats(jobs: Rowcall, count: int = 5) -> None:
+def some_heartbeats(jobs: Rowcall, count: int = 5) -> None:
     """Let some time pass, measured by the heartbeats of all workers."""
-    before = {worker.name: worker.beat for worker in jobs.workers()}
+    before = {worker.name: worker.heartbeats for worker in jobs.workers()}
     assert before
-    eventually(lambda: all(w.beat >= before[w.name] + count for w in jobs.workers() if w.name in before))
+    eventually(lambda: all(w.heartbeats >= before[w.name] + count for w in jobs.workers() if w.name in before))
 
 
 def plain_rows(path: Path, sql: str) -> list[tuple[object, ...]]:

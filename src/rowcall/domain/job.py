@@ -153,8 +153,8 @@ class WorkerInfo(Value, frozen=True, kw_only=True):
     concurrency: int
     version: str
     started_at: datetime
-    beat: int
-    beat_at: datetime
+    heartbeats: int
+    heartbeat_at: datetime
     lease_seconds: float
     lock_path: str | None
     running: int

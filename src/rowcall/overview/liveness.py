@@ -46,4 +46,4 @@ def database_time(queue: Queue) -> datetime:
 
 
 def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:
-    return (now - worker.beat_at).total_seconds()
+    return (now - worker.heartbeat_at).total_seconds()

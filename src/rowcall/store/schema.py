@@ -112,8 +112,8 @@ TABLES = {
   lease_ms number not null
   lock_path text
   started_at moment not null
-  beat number not null default 0
-  beat_at moment not null
+  heartbeats number not null default 0
+  heartbeat_at moment not null
   tasks text
 """,
     # The status of a tagged job is kept with its tags, so that a page of both is found by one index.

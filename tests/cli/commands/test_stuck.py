@@ -53,7 +53,7 @@ def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folde
         jobs.worker(queues="nothing-else", lease=3600) as worker,
         closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw,
     ):
-        raw.execute("update rowcall_worker set beat_at = beat_at - 9000000")
+        raw.execute("update rowcall_worker set heartbeat_at = heartbeat_at - 9000000")
         raw.execute(
             "update rowcall_job set status = 'running', attempt = 1, lease = 1, worker = ?, claimed_at = run_at",
             (worker.name,),

@@ -51,8 +51,8 @@ def test_a_worker_that_was_killed_is_gone(run: Run, queue: Rowcall, folder: Path
 
 def test_a_worker_without_a_heartbeat_for_its_lease_is_silent(run: Run, queue: Rowcall, folder: Path) -> None:
     with queue.worker(lease=3600), closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
-        raw.execute("update rowcall_worker set beat_at = beat_at - 7200000")
+        raw.execute("update rowcall_worker set heartbeat_at = heartbeat_at - 7200000")
         assert "silent for 2 h" in run("workers", "app:jobs").stdout
-        raw.execute("update rowcall_worker set beat_at = beat_at - 7200000")
+        raw.execute("update rowcall_worker set heartbeat_at = heartbeat_at - 7200000")
         [worker] = json.loads(run("workers", "app:jobs", "--json").stdout)["workers"]
         assert worker["state"] == "silent"

@@ -108,7 +108,7 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
 
 def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine) -> None:
     with queue.worker(lease=3600) as worker:
-        change(folder, "update rowcall_worker set beat_at = beat_at - 7200000")
+        change(folder, "update rowcall_worker set heartbeat_at = heartbeat_at - 7200000")
         assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 

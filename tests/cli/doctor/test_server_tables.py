@@ -282,7 +282,9 @@ def test_workers_that_died_or_say_nothing(
         process.send(signal.SIGKILL)
         process.wait()
     assert examine().what["workers"] == f"{worker.name} died while it held 0 jobs"
-    raw.execute("update rowcall_worker set beat_at = beat_at - interval '2 hours', lock_path = '/of/another/host'")
+    raw.execute(
+        "update rowcall_worker set heartbeat_at = heartbeat_at - interval '2 hours', lock_path = '/of/another/host'"
+    )
     assert examine().what["workers"] == f"{worker.name} sent its last heartbeat 2 h ago, and holds 0 jobs"
 
 

@@ -74,7 +74,7 @@ def fill(connection: psycopg.Connection, share: float = 1.0) -> None:
     )
     connection.execute(
         """
-        insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, beat_at)
+        insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at)
         select 'worker' || n, 'host', n, '', 10, '1', 15000, now(), now() from generate_series(1, %s) as n
         """,
         [WORKERS - 1],  # of the first one nothing is known any more

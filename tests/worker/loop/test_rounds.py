@@ -16,7 +16,7 @@ from rowcall.store.jobs.claim import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock, eventually
-from tests.worker.support import all_ended, ended, some_beats
+from tests.worker.support import all_ended, ended, some_heartbeats
 
 
 class Transactions:
@@ -120,7 +120,7 @@ def test_no_more_run_at_once_than_the_concurrency(jobs: Rowcall, tasks: list[str
         jobs.enqueue(tasks[number % len(tasks)], {"kind": "one"})
     with jobs.worker(concurrency=4, lease=0.5):
         eventually(lambda: crowd.here.total() == 4)
-        some_beats(jobs, 2)
+        some_heartbeats(jobs, 2)
         assert crowd.here.total() == 4
         assert jobs.stats().by_status["running"] == 4
         crowd.go.set()
@@ -137,7 +137,7 @@ def test_a_queue_keeps_to_its_limit(jobs: Rowcall, task: str) -> None:
             jobs.enqueue(task, {"kind": queue}, queue=queue)
     with jobs.worker(concurrency=6, queues="mail=2,default", lease=0.5):
         eventually(lambda: crowd.here == {"mail": 2, "default": 4})
-        some_beats(jobs, 2)
+        some_heartbeats(jobs, 2)
         assert crowd.here == {"mail": 2, "default": 4}
         crowd.go.set()
         eventually(lambda: jobs.stats().by_status["succeeded"] == 16)
@@ -220,7 +220,7 @@ def test_an_unknown_task_is_left_for_workers_that_know_it(
         later = known.enqueue("later")
         strangers.append(jobs.enqueue("stranger", {"name": "late"}))
         ended(jobs, later)
-        some_beats(jobs)
+        some_heartbeats(jobs)
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warnings) == 1
     assert "'stranger'" in warnings[0]
@@ -249,7 +249,7 @@ def test_an_unknown_task_costs_no_busy_loop(jobs: Rowcall, monkeypatch: pytest.M
         ended(jobs, done)
         rounds = len(transactions.rounds)
         assert rounds > 0
-        some_beats(jobs, 10)
+        some_heartbeats(jobs, 10)
         assert len(transactions.rounds) - rounds <= 1
 
 
@@ -266,9 +266,9 @@ def test_what_is_paused_costs_no_busy_loop(
     known.enqueue_many([{}] * 20)
     transactions = Transactions(monkeypatch)
     with jobs.worker(lease=0.5):
-        some_beats(jobs, 3)
+        some_heartbeats(jobs, 3)
         rounds = len(transactions.rounds)
-        some_beats(jobs, 10)  # each is a commit that the loop looks at
+        some_heartbeats(jobs, 10)  # each is a commit that the loop looks at
         assert len(transactions.rounds) - rounds <= 1
         assert jobs.stats().by_status["pending"] == 20
         jobs.resume(**paused)
@@ -293,10 +293,10 @@ def test_a_full_queue_of_last_attempts_behind_a_slow_job_costs_no_busy_loop(
     transactions = Transactions(monkeypatch)
     with jobs.worker(concurrency=1, lease=0.5):
         eventually(lambda: jobs.stats().by_status["succeeded"] == 2000)
-        some_beats(jobs, 3)
+        some_heartbeats(jobs, 3)
         rounds = len(transactions.rounds)
         assert rounds > 0
-        some_beats(jobs, 10)
+        some_heartbeats(jobs, 10)
         assert len(transactions.rounds) - rounds <= 1
         assert jobs.stats().by_status["pending"] == 2
         go.set()
@@ -325,9 +325,9 @@ def test_a_job_that_needs_a_slot_behind_an_open_batch_costs_no_busy_loop(
     transactions = Transactions(monkeypatch)
     with jobs.worker(concurrency=1, lease=0.5):
         eventually(lambda: jobs.stats().by_status["succeeded"] == 1000)
-        some_beats(jobs, 3)
+        some_heartbeats(jobs, 3)
         rounds = len(transactions.rounds)
-        some_beats(jobs, 10)
+        some_heartbeats(jobs, 10)
         assert len(transactions.rounds) - rounds <= 1
         assert ran == []
         pair.enqueue("two")

@@ -26,7 +26,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep import cancel_requests
-from tests.worker.support import Place, ended, some_beats
+from tests.worker.support import Place, ended, some_heartbeats
 
 
 @pytest.fixture
@@ -53,16 +53,16 @@ def test_nothing_is_asked_while_nothing_runs(jobs: Rowcall, asked: list[int]) ->
         assert let_go.wait(30)
 
     with jobs.worker(lease=0.5):
-        some_beats(jobs, 3)
+        some_heartbeats(jobs, 3)
         assert asked == []
         job = held.enqueue()
         eventually(lambda: len(asked) > 3)
         assert set(asked) == {job.id}
         let_go.set()
         ended(jobs, job)
-        some_beats(jobs, 2)
+        some_heartbeats(jobs, 2)
         so_far = len(asked)
-        some_beats(jobs, 3)
+        some_heartbeats(jobs, 3)
         assert len(asked) == so_far
 
 

@@ -15,7 +15,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.upkeep.recovery import Recovery
-from tests.worker.support import Place, comes_to, ended, outcomes, some_beats
+from tests.worker.support import Place, comes_to, ended, outcomes, some_heartbeats
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.crash]
 
@@ -153,7 +153,7 @@ def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(place: Place, j
     job = jobs.enqueue("block_the_loop", {"name": "blocks"}, max_attempts=1)
     with place.worker(lease=0.5) as process, place.worker(lease=0.5):
         place.wait_for_line("start blocks")
-        some_beats(jobs, 15)
+        some_heartbeats(jobs, 15)
         assert jobs.get(job.id).status == "running"
         assert len(jobs.workers()) == 2
         place.open("blocks")
@@ -173,12 +173,12 @@ def test_no_worker_is_declared_lost_because_another_process_locked_the_database(
             place.wait_for_line(f"start x{number}")
         with closing(sqlite3.connect(place.database, isolation_level=None)) as third:
             third.execute("begin immediate")
-            beats = {worker.name: worker.beat for worker in jobs.workers()}
+            heartbeats = {worker.name: worker.heartbeats for worker in jobs.workers()}
             threading.Event().wait(4)
-            assert {worker.name: worker.beat for worker in jobs.workers()} == beats
+            assert {worker.name: worker.heartbeats for worker in jobs.workers()} == heartbeats
             third.execute("rollback")
-        some_beats(jobs)
-        assert {worker.name for worker in jobs.workers()} == set(beats)
+        some_heartbeats(jobs)
+        assert {worker.name for worker in jobs.workers()} == set(heartbeats)
         for number, job in enumerate(held_jobs):
             place.open(f"x{number}")
             done = ended(jobs, job)
@@ -219,7 +219,7 @@ def test_a_heartbeat_in_between_restarts_the_lease(jobs: Rowcall, place: Place) 
         watcher = Recovery(queue_of(other))
         for _ in range(5):
             assert watcher.check() == 0
-            some_beats(jobs, 1)
+            some_heartbeats(jobs, 1)
             clock.advance_monotonic(0.6)
         assert watcher.check() == 0
         assert len(jobs.workers()) == 1

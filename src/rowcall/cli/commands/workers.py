@@ -20,8 +20,8 @@ def workers_command(target: Target) -> Answer:
     A worker that was killed stays on the list as "gone" until another worker recovers its jobs. A "stopped" worker is
     listed while handlers that it abandoned keep slots under limits.
 
-    With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "beat",
-    "beat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
+    With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "heartbeats",
+    "heartbeat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
     """
     workers, now = target.jobs.workers(), database_time(target.queue)
     data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}
@@ -42,6 +42,6 @@ def _show(workers: list[WorkerInfo], now: datetime) -> None:
         "running": lambda worker: worker.running,
         "of": lambda worker: worker.concurrency,
         "started": lambda worker: ago(worker.started_at, now),
-        "last heartbeat": lambda worker: ago(worker.beat_at, now),
+        "last heartbeat": lambda worker: ago(worker.heartbeat_at, now),
     }
     show(table_of(workers, columns, right=("pid", "running", "of")))

@@ -173,7 +173,7 @@ def _future(rows: Rows) -> Finding:
 
 
 WORKERS = """
-select name, queues, lock_path, lease_ms, coalesce(<ms:<clock>> - <ms_or_null:beat_at>, 0),
+select name, queues, lock_path, lease_ms, coalesce(<ms:<clock>> - <ms_or_null:heartbeat_at>, 0),
        (select count(*) from <job> where status = <running> and lease_until is null and worker = name)
 from <worker> where concurrency > 0 order by name
 """

@@ -211,7 +211,7 @@ class Peer(msgspec.Struct, frozen=True):
 
     name: str
     host: str
-    beat: int
+    heartbeats: int
     lease_ms: int
     lock_path: str | None
 
@@ -257,7 +257,7 @@ def event_from_row(row: Row) -> Event:
 
 
 def worker_from_row(row: Row) -> WorkerInfo:
-    name, host, pid, queues, concurrency, version, started_at, beat, beat_at, lease_ms, lock_path, running = row
+    name, host, pid, queues, concurrency, version, started_at, heartbeats, seen_at, lease_ms, lock_path, running = row
     return WorkerInfo(
         name=cast("str", name),
         host=cast("str", host),
@@ -266,8 +266,8 @@ def worker_from_row(row: Row) -> WorkerInfo:
         concurrency=cast("int", concurrency),
         version=cast("str", version),
         started_at=time_of(cast("int", started_at)),
-        beat=cast("int", beat),
-        beat_at=time_of(cast("int", beat_at)),
+        heartbeats=cast("int", heartbeats),
+        heartbeat_at=time_of(cast("int", seen_at)),
         lease_seconds=cast("int", lease_ms) / 1000,
         lock_path=cast("str | None", lock_path),
         running=cast("int", running),
@@ -422,12 +422,14 @@ _REMOVE_IDLE_WORKER = """
       where status = <running> and lease_until is null and worker = <text:1>)
     returning name"""
 REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
-_HEARTBEAT_OF_WORKER = "update <worker> set beat = beat + 1, beat_at = <now> where name = <text:2> returning beat"
+_HEARTBEAT_OF_WORKER = (
+    "update <worker> set heartbeats = heartbeats + 1, heartbeat_at = <now> where name = <text:2> returning heartbeats"
+)
 HEARTBEAT_OF_WORKER = Query("heartbeat_of_worker", (Now, Text), text=_HEARTBEAT_OF_WORKER)
 # keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
 # heartbeat has changed
 _LOCK_WORKER = """
-    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or beat = <bigint:2>)
+    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or heartbeats = <bigint:2>)
     <for_update> <skip_locked>"""
 LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
 SURVEY = Query("survey", (Now,), survey_from_row)
@@ -459,7 +461,8 @@ _TIMELINE = """
     from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank"""
 TIMELINE = Query("timeline", (Int,), event_from_row, text=_TIMELINE)
 _WORKERS = """
-    select name, host, pid, queues, concurrency, version, <ms:started_at>, beat, <ms:beat_at>, lease_ms, lock_path,
+    select name, host, pid, queues, concurrency, version, <ms:started_at>, heartbeats, <ms:heartbeat_at>, lease_ms,
+           lock_path,
            (select count(*) from <job> <indexed:job_owned>
             where status = <running> and lease_until is null and worker = name)
     from <worker> order by started_at, name"""

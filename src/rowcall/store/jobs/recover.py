@@ -37,15 +37,15 @@ def recover_worker(
     begun: Mapping[tuple[int, int], int] | None,
     now_ms: int | None,
     *,
-    beat: int | None = None,
+    heartbeats: int | None = None,
 ) -> Plan[Recovery]:
     """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
 
     `begun` has the attempts (ids and leases) whose handlers had begun, and how many milliseconds ago, from its liveness
     file. None where there is no such file: then the rows say which jobs went into a free slot or ran for long.
-    A worker that is only silent is spared if its heartbeat has changed since `beat` was read.
+    A worker that is only silent is spared if its heartbeat has changed since `heartbeats` was read.
     """
-    if not (yield from dialect.ask(queries.LOCK_WORKER, worker, beat)):
+    if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
         return Recovery(0, done=False)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)

@@ -52,7 +52,7 @@ error_spans = f"""
            (select error_detail from {_FAILED} desc, id desc limit 1)
     from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
 running = f"""
-    select <job_columns>, worker.host, <ms_or_null:worker.beat_at>, <ms_or_null:{_LAST_SEEN}>
+    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{_LAST_SEEN}>
     from <job> as job left join <worker> as worker on worker.name = job.worker
     where job.status = <running> order by {_LAST_SEEN}, job.id limit $1::int"""
 

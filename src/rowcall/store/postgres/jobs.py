@@ -311,11 +311,12 @@ in_use = """
 
 # workers and recovery
 register_worker = """
-    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)
     select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
 set_served = "update <worker> set served = $2::text::jsonb where name = $1::text"
 serve_nothing = """
-    update <worker> set queues = '', concurrency = 0, listening = false, beat = beat + 1, beat_at = <now>
+    update <worker> set queues = '', concurrency = 0, listening = false, heartbeats = heartbeats + 1,
+      heartbeat_at = <now>
     where name = $2::text and not exists (
       select from <job> where status = <running> and lease_until is null and worker = $2::text)
     returning name"""
@@ -334,7 +335,7 @@ survey = """
       select next.worker from owner cross join lateral (
         select worker from <job> where status = <running> and worker > owner.name order by worker limit 1) as next
     )
-    select coalesce((select jsonb_agg(jsonb_build_array(name, host, beat, lease_ms, lock_path) order by name)
+    select coalesce((select jsonb_agg(jsonb_build_array(name, host, heartbeats, lease_ms, lock_path) order by name)
                      from <worker>), '[]'::jsonb)::text,
       exists (select from <job> where status = <running> and lease_until is not null
               and lease_until <= (select <now>)),

@@ -40,7 +40,7 @@ error_spans = f"""
            (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)
     from json_each($1) as given"""
 running = f"""
-    select <job_columns>, worker.host, worker.beat_at, {_LAST_SEEN}
+    select <job_columns>, worker.host, worker.heartbeat_at, {_LAST_SEEN}
     from <job> as job indexed by <prefix>job_owned left join <worker> as worker on worker.name = job.worker
     where job.status = <running> order by {_LAST_SEEN}, job.id limit $1"""
 

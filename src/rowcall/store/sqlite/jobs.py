@@ -225,14 +225,14 @@ in_use = """
       exists (select 1 from <slot>), 0"""
 
 register_worker = """
-    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, beat_at)
+    insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)
     values ($2, $3, $4, $5, $6, $7, $8, $9, <now>, <now>)"""
 serve_nothing = f"""
-    update <worker> set queues = '', concurrency = 0, beat = beat + 1, beat_at = <now>
+    update <worker> set queues = '', concurrency = 0, heartbeats = heartbeats + 1, heartbeat_at = <now>
     where name = $2 and not exists (select 1 from {_OWNED_BY_WORKERS} and worker = $2) returning name"""
 survey = f"""
-    select (select json_group_array(json_array(name, host, beat, lease_ms, lock_path))
-            from (select name, host, beat, lease_ms, lock_path from <worker> order by name)),
+    select (select json_group_array(json_array(name, host, heartbeats, lease_ms, lock_path))
+            from (select name, host, heartbeats, lease_ms, lock_path from <worker> order by name)),
       exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})"""
 owned_by = f"{_OWNED} {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
 running_of = owned_by

@@ -76,7 +76,7 @@ class StoreWorker:
             )
         )
 
-    def beat(self) -> bool:
+    def heartbeat(self) -> bool:
         ask = queue_of(self._jobs).dialect.ask
         return bool(
             queue_of(self._jobs).run(Write(lambda: ask(HEARTBEAT_OF_WORKER, queue_of(self._jobs).now_ms(), self.name)))

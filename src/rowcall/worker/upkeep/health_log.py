@@ -68,7 +68,7 @@ class HealthLog:
 
 def _is_alive(worker: WorkerInfo, at_ms: int) -> bool:
     """A worker that has stopped, and that only keeps slots of abandoned handlers, has a concurrency of 0."""
-    return worker.concurrency > 0 and at_ms - milliseconds_of(worker.beat_at) <= worker.lease_seconds * 1000
+    return worker.concurrency > 0 and at_ms - milliseconds_of(worker.heartbeat_at) <= worker.lease_seconds * 1000
 
 
 def _served(worker: WorkerInfo) -> frozenset[str] | None:

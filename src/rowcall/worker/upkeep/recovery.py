@@ -99,8 +99,8 @@ class Recovery:
         if liveness_file.is_dead(self._file_of(peer)):
             return True
         heartbeat, since = self._seen.get(peer.name, (-1, now))
-        if heartbeat != peer.beat or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
-            self._seen[peer.name] = (peer.beat, now)
+        if heartbeat != peer.heartbeats or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
+            self._seen[peer.name] = (peer.heartbeats, now)
             return False
         return (now - since) * 1000 >= peer.lease_ms
 
@@ -115,7 +115,7 @@ class Recovery:
         """Recover its jobs. Jobs that are locked now follow at the next check."""
         queue, path = self._queue, self._file_of(peer)
         started = liveness_file.started_jobs(path)
-        heartbeat = None if liveness_file.is_dead(path) else peer.beat
+        heartbeat = None if liveness_file.is_dead(path) else peer.heartbeats
         total, done = 0, False
         while not done:
             recovered, done = queue.run(
@@ -125,7 +125,7 @@ class Recovery:
                         peer.name,
                         _ages_ms(started, queue.clock.monotonic()),
                         queue.now_ms(),
-                        beat=heartbeat,
+                        heartbeats=heartbeat,
                     )
                 )
             )

@@ -59,7 +59,7 @@ class TestClockJumps:
             clock.jump(jump)
             assert others.check() == 0
             clock.advance_monotonic(10)
-            assert worker.beat()
+            assert worker.heartbeat()
         assert worker.settle(ready, Succeeded())
 
     @pytest.mark.parametrize("jump", [HOUR, -HOUR])

@@ -118,7 +118,7 @@ class TestFence:
         assert others.check() == 1
         before = all_rows(store)
         assert not worker.settle(ready, outcome)
-        assert not worker.beat()
+        assert not worker.heartbeat()
         assert all_rows(store) == before
 
     def test_one_lost_attempt_in_a_group_does_not_touch_the_others(self, jobs: Rowcall, clock: FakeClock) -> None:

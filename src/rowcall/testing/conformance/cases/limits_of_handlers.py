@@ -204,8 +204,10 @@ class TestLimitsOfHandlers:
         assert worker.ended.wait(30)
         with crowd.jobs.worker(lease=1):
             crowd.is_held(first)
-            beat = crowd.jobs.workers()[0].beat
-            eventually(lambda: crowd.jobs.workers()[0].beat >= beat + 6, message="heartbeats for more than a lease")
+            heartbeats = crowd.jobs.workers()[0].heartbeats
+            eventually(
+                lambda: crowd.jobs.workers()[0].heartbeats >= heartbeats + 6, message="heartbeats for more than a lease"
+            )
             assert crowd.calls == 1
             crowd.all_succeed(first)
         assert crowd.jobs.workers() == []

@@ -47,7 +47,7 @@ class TestLostWorkers:
         for _ in range(10):
             others.check()
             clock.advance(14)
-            assert worker.beat()
+            assert worker.heartbeat()
         assert others.check() == 0
         assert worker.settle(ready, Succeeded())
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.SUCCEEDED, 1)

@@ -120,7 +120,7 @@ class QueueMachine(RuleBasedStateMachine):
     def _pass(self, time: timedelta) -> None:
         self.clock.advance(time)
         for worker in self.workers:
-            assert worker.beat()
+            assert worker.heartbeat()
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
     def somebody_sets_the_clock(self, seconds: int) -> None:
@@ -267,10 +267,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.watcher.check() == self.book.recover_expired_leases()
         self.clock.advance_monotonic(LEASE_SECONDS)
         for worker in self.workers:
-            assert worker.beat()
+            assert worker.heartbeat()
         self.book.dead_workers.add(victim.name)
         assert self.watcher.check() == self.book.recover_dead_workers() > 0
-        assert not victim.beat()
+        assert not victim.heartbeat()
 
     # steering
 
