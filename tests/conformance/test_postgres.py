@@ -16,11 +16,17 @@ from rowcall.testing.postgres_database import Databases, database_of
 class PostgresStore:
     def __init__(self, url: str) -> None:
         self.url = url
+        self._connection: psycopg.Connection[Row] | None = None
 
     def execute(self, sql: str) -> list[Row]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            cursor = connection.execute(sql.encode())
-            return cursor.fetchall() if cursor.description is not None else []
+        if self._connection is None:
+            self._connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
+        cursor = self._connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 NewStore = Callable[[], Store]
@@ -40,12 +46,13 @@ def new_migrated_store(databases: Databases, postgres_template: str) -> Iterator
 
 @contextlib.contextmanager
 def stores(databases: Databases, template: str) -> Iterator[NewStore]:
-    urls: list[str] = []
+    made: list[PostgresStore] = []
 
     def make() -> Store:
-        urls.append(databases.create(template=template))
-        return PostgresStore(urls[-1])
+        made.append(PostgresStore(databases.create(template=template)))
+        return made[-1]
 
     yield make
-    for url in urls:
-        databases.drop(database_of(url))
+    for store in made:
+        store.close()
+        databases.drop(database_of(store.url))

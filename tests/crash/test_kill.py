@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -17,7 +18,7 @@ from tests.worker.support import FINISHED, Place, plain_rows
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-JOBS = 20_000
+JOBS = int(os.environ.get("ROWCALL_TEST_KILL_JOBS", "10000"))
 WORKERS = 4
 KILL_EVERY_SECONDS = 0.3
 PATIENCE_SECONDS = 90

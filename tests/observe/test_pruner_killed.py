@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.support import ForkedProcess, eventually
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 PRUNERS = 2
-KILLS_OF_EACH = 50
+KILLS_OF_EACH = int(os.environ.get("ROWCALL_TEST_PRUNER_KILLS", "20"))
 OLD, YOUNG = 8_000, 500
 DAY_MS = 86_400_000
 
