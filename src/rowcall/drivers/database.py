@@ -55,6 +55,9 @@ class Database(ABC):
     threads = 4
     """How many threads read for async callers, and how many write."""
 
+    name: str
+    """The path, or the URL without its password."""
+
     path = ""
     """The file, if the database is one."""
 
@@ -77,11 +80,6 @@ class Database(ABC):
         self.shared: GroupCommit[Member, Inserted] = GroupCommit(
             self._lock, self._commit, lambda: self._executor("flush", 1)
         )
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Return the path, or the URL without its password."""
 
     @property
     @abstractmethod
@@ -121,8 +119,9 @@ class Database(ABC):
     def vacuum(self) -> int:
         """Give the space of deleted rows back to the file system. Return how many bytes were freed."""
 
-    def shrink(self, stopped: Callable[[], bool]) -> None:  # noqa: B027
+    def shrink(self, stopped: Callable[[], bool]) -> int:
         """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
+        return 0
 
     def checkpoint(self) -> None:  # noqa: B027
         """Copy the WAL back into the file, if the database has one."""

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -45,20 +44,20 @@ def claim(
     queue: Queue, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
 ) -> Operation[list[Job]]:
     jobs: list[Job] = []
-    claimer = _checked_claimer(worker, limit, lease, queues)
+    demand = _checked_demand(queue, worker, limit, lease, queues)
     try:
-        yield from Uninterrupted(_claim_all(queue, jobs, claimer))
+        yield from Uninterrupted(_claim_all(queue, jobs, demand))
     except asyncio.CancelledError:  # no caller would learn of these
         yield from Uninterrupted(_release_all(queue, jobs))
         raise
     return jobs
 
 
-def _claim_all(queue: Queue, jobs: list[Job], claimer: Claimer) -> Operation[None]:
+def _claim_all(queue: Queue, jobs: list[Job], demand: Demand) -> Operation[None]:
     waits = 0
     while True:
         try:
-            claim, claimed = yield from Write(_claim_some, queue, claimer, claimer.limit - len(jobs))
+            claim, claimed = yield from Write(_claim_some, queue, demand, demand.slots - len(jobs))
             if any(reference_of(ready.payload) is not None for ready in claim.started):
                 claimed = yield from Blocking(_with_payloads, queue, claim, claimed)
             jobs.extend(claimed)
@@ -66,7 +65,7 @@ def _claim_all(queue: Queue, jobs: list[Job], claimer: Claimer) -> Operation[Non
             if jobs:  # these are claimed: the caller must learn of them
                 return
             raise
-        if not _goes_on(claim, jobs, claimer.limit, waits):
+        if not _goes_on(claim, jobs, demand.slots, waits):
             return
         if not (claim.started or claim.more):  # another claimer holds the limit of all that is ready, for a moment
             waits += 1
@@ -102,16 +101,9 @@ def heartbeat(queue: Queue, job: Job) -> Operation[None]:
     yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, queue.now_ms())
 
 
-class Claimer(NamedTuple):
-    """Who claims, and what."""
-
-    worker: str
-    limit: int
-    lease_ms: int
-    queues: list[str] | None
-
-
-def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None) -> Claimer:
+def _checked_demand(
+    queue: Queue, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+) -> Demand:
     checks.name("worker", worker)
     checked_limit(limit, MOST_CLAIMED)
     lease_ms = round(seconds_of("lease", lease) * 1000)
@@ -122,22 +114,21 @@ def _checked_claimer(worker: str, limit: int, lease: float | timedelta, queues: 
         raise InvalidOption("queues", f"must be a list of names, or None for all, got {queues!r}")
     for name in names or ():
         checks.queue("queues", name)
-    return Claimer(worker, limit, lease_ms, names)
-
-
-def _claim_some(queue: Queue, claimer: Claimer, slots: int) -> Plan[tuple[Claim, list[Job]]]:
-    demand = Demand(
-        worker=claimer.worker,
-        slots=slots,
-        queues=None if claimer.queues is None else dict.fromkeys(claimer.queues),
-        first_queue=next(queue.turns),
-        lease_ms=claimer.lease_ms,
+    return Demand(
+        worker=worker,
+        slots=limit,
+        queues=None if names is None else dict.fromkeys(names),
+        lease_ms=lease_ms,
         limits=queue.limits.declared,
         aliases=queue.aliases,
     )
+
+
+def _claim_some(queue: Queue, demand: Demand, slots: int) -> Plan[tuple[Claim, list[Job]]]:
+    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.turns))
     claim = yield from claim_by_hand(queue.dialect, demand, queue.now_ms())
     # before the commit: a claim whose jobs cannot be handed over must not be committed
-    make = partial(job_of, worker=claimer.worker, claimed_at_ms=claim.work.now_ms)
+    make = partial(job_of, worker=demand.worker, claimed_at_ms=claim.work.now_ms)
     return claim, (yield from made(queue.dialect, claim.started, make, queue.now_ms()))
 
 

@@ -190,7 +190,6 @@ def enqueue_related(queue: Queue, related: Sequence[RelatedJob], connection: obj
     wanted = [with_key(item) for item in related]
     connection = innermost_block(queue.database) if connection is None else connection
     if connection is None:
-        yield from EnsureSchema()
         stored = yield from _stored(queue, wanted)
         return _related_jobs(wanted, (yield from Write(write_related, queue.dialect, stored, queue.now_ms())))
     target, dialect = yield from open_target(queue, connection)

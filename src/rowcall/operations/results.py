@@ -56,8 +56,6 @@ def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | No
 class WaitFor(Step[bool]):
     """Wait for a future, at most so long; return whether it is done."""
 
-    __slots__ = ("_future", "_seconds")
-
     def __init__(self, future: Future[None], seconds: float | None) -> None:
         self._future = future
         self._seconds = seconds

@@ -21,8 +21,6 @@ P = ParamSpec("P")
 class EnsureSchema(Step[None]):
     """Make or check the tables, once per process."""
 
-    __slots__ = ()
-
     def run(self, queue: Queue) -> None:
         queue.ensure_schema()
 
@@ -70,8 +68,6 @@ class Write(Step[T]):
 class Blocking(Step[T]):
     """Call a function that may block; in async code, in a thread."""
 
-    __slots__ = ("_function",)
-
     def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         self._function = partial(function, *args, **kwargs)
 
@@ -83,8 +79,6 @@ class Blocking(Step[T]):
 
 
 class Sleep(Step[None]):
-    __slots__ = ("_seconds",)
-
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
@@ -97,8 +91,6 @@ class Sleep(Step[None]):
 
 class Uninterrupted(Step[T]):
     """Run an operation to its end, even if the task is cancelled meanwhile; then raise the cancellation."""
-
-    __slots__ = ("_operation",)
 
     def __init__(self, operation: Operation[T]) -> None:
         self._operation = operation

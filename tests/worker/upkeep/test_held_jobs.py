@@ -12,7 +12,7 @@ import pytest
 
 from rowcall import Context, Limit, Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.by_hand import Claimer, _claim_some
+from rowcall.operations.by_hand import _checked_demand, _claim_some
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
@@ -234,8 +234,8 @@ def test_a_crowd_before_a_full_limit_is_held_in_few_rounds(jobs: Rowcall, execut
         execute("insert into rowcall_job (type, status) select 'charge', 'pending' from rowcall_job")
     last = jobs.enqueue("plain")
     rounds = 1
-    claimer = Claimer("w", 1, 60_000, None)
-    while not (claim := queue_of(jobs).run(Write(_claim_some, queue_of(jobs), claimer, 1))[0]).started:
+    demand = _checked_demand(queue_of(jobs), "w", 1, 60, None)
+    while not (claim := queue_of(jobs).run(Write(_claim_some, queue_of(jobs), demand, 1))[0]).started:
         assert claim.more
         rounds += 1
     assert claim.started[0].id == last.id

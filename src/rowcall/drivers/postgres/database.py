@@ -65,6 +65,7 @@ class PostgresDatabase(Database):
     ) -> None:
         assert config.server is not None
         self._server = config.server
+        self.name = shown(config.server.url)
         # more than there are connections, so that a caller that waits too long gets an error, sync or async
         self.threads = config.server.pool_size + 32
         self._config = config
@@ -81,10 +82,6 @@ class PostgresDatabase(Database):
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
-
-    @property
-    def name(self) -> str:
-        return shown(self._server.url)
 
     @property
     def side_folder(self) -> str:

@@ -46,7 +46,7 @@ class SqliteDatabase(Database):
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
     ) -> None:
         self._config = config
-        self.path = os.path.realpath(config.path) if not config.in_memory else _memory_file()
+        self.path = self.name = os.path.realpath(config.path) if not config.in_memory else _memory_file()
         super().__init__(plan_of_one, plan_of_many, SqliteHome(self.path))
         _open_databases.add(self)
 
@@ -57,10 +57,6 @@ class SqliteDatabase(Database):
         self._checkpointer: SqliteConnection | None = None
         self._checkpointed = -1
         self._file: SameFile | None = None
-
-    @property
-    def name(self) -> str:
-        return self.path
 
     @property
     def side_folder(self) -> str:
@@ -123,12 +119,9 @@ class SqliteDatabase(Database):
             self._checkpointer.checkpoint()
 
     def vacuum(self) -> int:
-        return self._shrink(lambda: False)
+        return self.shrink(lambda: False)
 
-    def shrink(self, stopped: Callable[[], bool]) -> None:
-        self._shrink(stopped)
-
-    def _shrink(self, stopped: Callable[[], bool]) -> int:
+    def shrink(self, stopped: Callable[[], bool]) -> int:
         connection = self.connect()
         try:
             freed = 0
