@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from enum import Enum, auto
-from typing import Generic, TypeVar, cast, overload
+from typing import Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -116,51 +116,40 @@ class Kind(Enum):
 Now, Ms, Text, Int, Float, Ids, Json = Kind
 
 
+class Options(TypedDict, total=False):
+    text: str | None
+    only: tuple[str, ...]
+    hint: Callable[[list[Row]], bool] | None
+
+
 class Query(Generic[R]):
     """A statement by name. Its text is in the catalogue of each database, or in `text` where one serves them all.
 
-    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows.
+    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows. `hint`: see
+    `Statement`.
     """
 
     __slots__ = ("hint", "kinds", "make", "name", "only", "text")
 
     @overload
-    def __init__(
-        self: Query[Row],
-        name: str,
-        kinds: tuple[Kind, ...] = ...,
-        *,
-        text: str | None = ...,
-        only: tuple[str, ...] = ...,
-        hint: Callable[[list[Row]], bool] | None = ...,
-    ) -> None: ...
+    def __init__(self: Query[Row], name: str, kinds: tuple[Kind, ...] = ..., **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
-        self,
-        name: str,
-        kinds: tuple[Kind, ...],
-        make: Callable[[Row], R],
-        *,
-        text: str | None = ...,
-        only: tuple[str, ...] = ...,
-        hint: Callable[[list[Row]], bool] | None = ...,
+        self, name: str, kinds: tuple[Kind, ...], make: Callable[[Row], R], **options: Unpack[Options]
     ) -> None: ...
     def __init__(
         self,
         name: str,
         kinds: tuple[Kind, ...] = (),
         make: Callable[[Row], object] = no_row,
-        *,
-        text: str | None = None,
-        only: tuple[str, ...] = (),
-        hint: Callable[[list[Row]], bool] | None = None,
+        **options: Unpack[Options],
     ) -> None:
         self.name = name
         self.kinds = kinds
         self.make = cast("Callable[[Row], R]", make)
-        self.text = text
-        self.only = only
-        self.hint = hint
+        self.text = options.get("text")
+        self.only = options.get("only", ())
+        self.hint = options.get("hint")
 
     def __repr__(self) -> str:
         return f"Query({self.name!r})"
@@ -175,16 +164,8 @@ class Packed(Query[R]):
 
     __slots__ = ("struct",)
 
-    def __init__(
-        self,
-        name: str,
-        kinds: tuple[Kind, ...],
-        struct: type[R],
-        *,
-        text: str | None = None,
-        only: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(name, kinds, lambda row: struct(*row), text=text, only=only)
+    def __init__(self, name: str, kinds: tuple[Kind, ...], struct: type[R], **options: Unpack[Options]) -> None:
+        super().__init__(name, kinds, row_as(struct), **options)
         self.struct = struct
 
 
@@ -196,13 +177,5 @@ class Change(Query[int]):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        name: str,
-        kinds: tuple[Kind, ...] = (),
-        *,
-        text: str | None = None,
-        only: tuple[str, ...] = (),
-        hint: Callable[[list[Row]], bool] | None = None,
-    ) -> None:
-        super().__init__(name, kinds, number_from_row, text=text, only=only, hint=hint)
+    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), **options: Unpack[Options]) -> None:
+        super().__init__(name, kinds, number_from_row, **options)

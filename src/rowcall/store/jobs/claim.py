@@ -180,7 +180,7 @@ def _take_shares(
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:
-                ready = sorted([*offered, *ready], key=_in_order)[:share]
+                ready = sorted([*offered, *ready], key=Ready.order)[:share]
             held = admission.held
             if demand.limits.concern(ready):
                 assigned = yield from admission.admit(dialect, ready, partial(_assign, demand, claim))
@@ -292,10 +292,6 @@ def share_of(demand: Demand, queue: str, claim: Claim, queues_left: int) -> int:
         return share
     of_queue = sum(job.queue == queue for job in (*claim.started, *claim.buffered))
     return min(share, limit - of_queue)
-
-
-def _in_order(job: Ready) -> tuple[int, int, int]:
-    return -job.priority, job.turn, job.id
 
 
 def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
 from rowcall.store.dialect import Dialect, Filter
@@ -24,32 +26,21 @@ def find(dialect: Dialect, job_id: int, *, lock: bool = False) -> Plan[Job | Non
 
 
 def get(dialect: Dialect, job_id: int) -> Plan[Job]:
-    job = yield from find(dialect, job_id)
-    if job is None:
-        raise JobNotFound(job_id)
-    return job
+    for job in (yield from dialect.ask(GET, job_id)):
+        return job
+    raise JobNotFound(job_id)
 
 
 def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
     """Return a job that no other transaction changes until this one ends."""
-    job = yield from find(dialect, job_id, lock=True)
-    if job is None:
-        raise JobNotFound(job_id)
-    return job
+    for job in (yield from dialect.ask(LOCK, job_id)):
+        return job
+    raise JobNotFound(job_id)
 
 
 def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
     """One page. A cursor names the last id seen: what is enqueued or finished meanwhile moves nothing."""
-    jobs = yield from dialect.list_jobs(
-        Filter(
-            status=wanted.status,
-            queue=wanted.queue,
-            type=wanted.type,
-            tag=wanted.tag,
-            before_id=wanted.before_id,
-            limit=wanted.limit + 1,
-        )
-    )
+    jobs = yield from dialect.list_jobs(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
     more = len(jobs) > wanted.limit
     shown = jobs[: wanted.limit]
     return Page(jobs=shown, next_cursor=f"before-{shown[-1].id}" if more else None)

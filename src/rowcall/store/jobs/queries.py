@@ -280,22 +280,11 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def work_from_row(row: Row) -> Work:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, edges_open, edges_unsure, slots, waiters = cast(
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, *flags = cast(
         "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
     )
-    return Work(
-        now_ms,
-        due_at,
-        expires_at,
-        bool(registered),
-        _pairs.decode(ready),
-        wake_at,
-        _pairs.decode(paused),
-        bool(edges_open),
-        bool(edges_unsure),
-        bool(slots),
-        bool(waiters),
-    )
+    known = (now_ms, due_at, expires_at, bool(registered), _pairs.decode(ready), wake_at, _pairs.decode(paused))
+    return Work(*known, *map(bool, flags))
 
 
 def in_use_from_row(row: Row) -> InUse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rowcall.store.sqlite.words import given
+
 _HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
 _COUNTS = """(
             exists (select 1 from <job> as job
@@ -16,18 +18,12 @@ _OF_ATTEMPTS = """json_each($1) as given cross join <slot> as slot indexed by <p
 _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 
-def _given(*names: str, parameter: int = 1) -> str:
-    """An array of arrays as a table."""
-    columns = ", ".join(f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(names))
-    return f"(select {columns} from json_each(${parameter})) as given"
-
-
 key_states = f"""
     select <now>, (
       select json_group_array(json_array(given.key,
         json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
         (select count(*) from <slot> as slot where slot.limit_key = given.key and {_COUNTS})))
-      from {_given("key", "name", parameter=2)})"""
+      from {given(("key", "name"), "$2")})"""
 slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
 stale_keys = f"""
     select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1"""
@@ -65,10 +61,10 @@ recent_starts = f"""
             where start.limit_key = given.key and number > last - rate and number <= last - rate + more))))
     from (select given.*, coalesce((select max(number) from <start> as start where start.limit_key = given.key), 0)
             as last
-          from {_given("key", "rate", "more")}) as given"""
+          from {given(("key", "rate", "more"), "$1")}) as given"""
 drop_starts = f"""
     delete from <start> where (limit_key, number) in (
-      select start.limit_key, start.number from {_given("key", "number")}
+      select start.limit_key, start.number from {given(("key", "number"), "$1")}
       cross join <start> as start on start.limit_key = given.key and start.number <= given.number)"""
 prune_starts = """
     delete from <start> where (limit_key, number) in (
