@@ -22,6 +22,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `id <in_ids:2>`, `name <in_texts:2>` | whether the value is in the list in parameter 2 |
 | `from <ids:2>`, `from <texts:2>` | the list in parameter 2, as `given.id`, `given.item` |
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
+| `id <in_rows> select id from … <end_rows>` | whether the value is in the rows of a subquery, which is run first |
+| `<fence>` | ends a subquery that must be run as it is written |
 | `<text_of:column>` | a JSON column as text |
 | `<same:a, b>` | whether both are equal, or both null |
 | `<indexed:job_ready>` | the index to use, where a database needs that |

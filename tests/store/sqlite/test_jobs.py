@@ -90,13 +90,16 @@ def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Co
     plan = plan_of(database, SQL.mismatched)
     assert lines_about(plan, "rowcall_job") == ["SEARCH rowcall_job USING INDEX rowcall_job_mismatched (id>?)"], plan
     for name in ("unhold_jobs", "extend_mismatched", "fail_mismatched"):
-        assert lines_about(plan_of(database, getattr(SQL, name)), "rowcall_job") == [f"SEARCH rowcall_job {BY_ID}"]
+        lines = lines_about(plan_of(database, getattr(SQL, name)), "(rowcall_job|job)")
+        assert lines, name
+        assert [line for line in lines if not line.endswith(BY_ID)] == []
     assert lines_about(plan_of(database, SQL.offered_jobs), "job") == [f"SEARCH job {BY_ID}"]
 
 
 @pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed_alike"])
 def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name: str) -> None:
-    assert f"SEARCH rowcall_job {BY_ID}" in plan_of(database, getattr(SQL, name))
+    plan = plan_of(database, getattr(SQL, name))
+    assert {f"SEARCH rowcall_job {BY_ID}", f"SEARCH job {BY_ID}"} & set(plan), plan
 
 
 @pytest.mark.parametrize("name", ["settle_successes", "settle_others", "mark_started"])

@@ -107,7 +107,13 @@ _CANCEL_WAITING = """
       error_code = <text:3>, error_detail = <text:4>
     where id <in_ids:2>"""
 CANCEL_WAITING = Query("cancel_waiting", (Now, Ids, Text, Text), text=_CANCEL_WAITING)
-UNFINISHED_WITH_KEY = Query("unfinished_with_key", (Text, Text, Int, Int), job_from_row)  # newest first
+# newest first
+_UNFINISHED_WITH_KEY = """
+    select <job_columns> from <job> as job <indexed:job_key>
+    where key is not null and type = <text:1> and key = <text:2> and status in <unfinished>
+      and (<bigint:3> is null or id < <bigint:3>)
+    order by type desc, key desc, id desc limit <int:4>"""
+UNFINISHED_WITH_KEY = Query("unfinished_with_key", (Text, Text, Int, Int), job_from_row, text=_UNFINISHED_WITH_KEY)
 FAILED_WITH = Query("failed_with", (Text, Int, Int, Text, Text, Int), failed_from_row)  # oldest failure first
 
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event

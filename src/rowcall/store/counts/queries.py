@@ -249,11 +249,21 @@ _PAST = f"""
     where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
 PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
-RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
+_LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
+_RUNNING = f"""
+    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{_LAST_SEEN}>
+    from <job> as job <indexed:job_owned> left join <worker> as worker on worker.name = job.worker
+    where job.status = <running> order by {_LAST_SEEN}, job.id limit <int:1>"""
+RUNNING = Query("running", (Int,), running_from_row, text=_RUNNING)  # the longest without a heartbeat first
 
 # Folding removes what it returns. Rows that another transaction has locked are left to it.
 TAKE_TALLIES = Query("take_tallies", (Ms, Int), tally_from_row)
-TAKE_MINUTES = Query("take_minutes", (Ms, Int), past_from_row)
+_FIRST_PAST = """
+    delete from <history> where id <in_rows>
+      select id from <history> where {} order by at limit <int:2> <for_update> <skip_locked> <end_rows>"""
+_TAKE_MINUTES = f"""{_FIRST_PAST.format(f"span_ms = {MINUTE_MS} and at < <time:1>")}
+    returning <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs"""
+TAKE_MINUTES = Query("take_minutes", (Ms, Int), past_from_row, text=_TAKE_MINUTES)
 # in one order, so that no two transactions wait for each other
 _ADD_TOTALS = f"""
     insert into <total> as total (status, queue, type, error_code, attempt, jobs)
@@ -266,8 +276,8 @@ _ADD_PAST = """
     insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)
     select <fields:time bigint text text text bigint text text> from <rows:1>"""
 ADD_PAST = Query("add_past", (Json,), text=_ADD_PAST)
-PRUNE_PAST = Change("prune_past", (Ms, Int))
-PRUNE_FUTURE = Change("prune_future", (Ms, Int))
+PRUNE_PAST = Change("prune_past", (Ms, Int), text=_FIRST_PAST.format("at < <time:1>"))
+PRUNE_FUTURE = Change("prune_future", (Ms, Int), text=_FIRST_PAST.format("at > <time:1>"))
 
 FINISHED_GROUPS = Query("finished_groups", (), group_from_row)
 # the oldest jobs of a group that finished before a time, with everything that belongs to them
@@ -299,4 +309,11 @@ _PUT_SETTING = """
 PUT_SETTING = Query("put_setting", (Text, Text), text=_PUT_SETTING)
 DROP_SETTING = Query("drop_setting", (Text,), text="delete from <setting> where name = <text:1>")
 UPKEEP_STATE = Query("upkeep_state", (Now,), upkeep_from_row)
-ONCE_EVERY = Query("once_every", (Now, Text, Int))  # returns a row to one caller in each period
+_ONCE_EVERY = """
+    insert into <setting> as setting (name, value)
+    select <text:2>, cast(now as text) from (select <ms:(select <now>)> as now) as moment where true
+    on conflict (name) do update set value = excluded.value
+    where cast(setting.value as bigint) <= cast(excluded.value as bigint) - <bigint:3>
+       or cast(setting.value as bigint) > cast(excluded.value as bigint)
+    returning name"""
+ONCE_EVERY = Query("once_every", (Now, Text, Int), text=_ONCE_EVERY)  # returns a row to one caller in each period

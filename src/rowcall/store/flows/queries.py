@@ -295,7 +295,10 @@ REOPEN_EDGES = Query("reopen_edges", (Ids,))
 _FORGIVE_EDGES = """
     update <edge> set state = <succeeded>, resolved_at = <now> where job_id <in_ids:2> and state = <failed>"""
 FORGIVE_EDGES = Query("forgive_edges", (Now, Ids), text=_FORGIVE_EDGES)
-REBLOCK = Query("reblock", (Ids,))
+_REBLOCK = """
+    update <job> as job set status = <to:reblock> where id <in_ids:1>
+      and exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state = 'open' <fence>)"""
+REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 
 # keys
 LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)

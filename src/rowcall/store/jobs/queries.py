@@ -18,6 +18,8 @@ import msgspec
 
 from rowcall.base.times import EPOCH, time_of
 from rowcall.domain.job import Attempt, Event, WorkerInfo
+from rowcall.domain.outcome import EXPIRED_CODE
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, text, time
 from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Inserted
@@ -337,8 +339,20 @@ FIND_WORK = Query("find_work", (Now, Text), work_from_row)
 # the same, and the worker, if it is registered, stays so until the transaction ends
 FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
 PEEK = Query("peek", (Now,), peek_from_row)
-STAGE = Change("stage", (Now, Int))
-EXPIRE = Query("expire", (Now, Int), row_as(Touched))
+_STAGE = """
+    update <job> as job set status = <to:stage> where id <in_rows>
+      select id from <job> <indexed:job_due> where status = <scheduled> and run_at <= (select <now>)
+      order by run_at limit <int:2> <for_update> <skip_locked> <end_rows>"""
+STAGE = Change("stage", (Now, Int), text=_STAGE)
+_EXPIRE = f"""
+    update <job> as job set status = <to:expire>, lease = <next:job.lease>, finished_at = moment.now,
+      error_code = '{EXPIRED_CODE}', error_detail = 'not started by ' || <shown:expires_at>
+    from (select <now> as now) as moment where id <in_rows>
+      select id from <job> <indexed:job_expiry>
+      where expires_at is not null and attempt = 0 and status in <waiting> and expires_at <= (select <now>)
+      order by expires_at limit <int:2> <for_update> <skip_locked> <end_rows>
+    returning id, <text_of:queue>, <text_of:type>, attempt"""
+EXPIRE = Query("expire", (Now, Int), row_as(Touched), text=_EXPIRE)
 READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SERVER)
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
@@ -354,8 +368,21 @@ MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
 OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
 UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
-EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int))
-FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched))
+# no index of held jobs: where ids are given, the primary key is the way
+_STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and coalesce(held, '') = 'mismatch'"
+_EXTEND_MISMATCHED = f"""
+    update <job> set held_until = <now> + <interval:3> where id <in_rows>
+      select id from <job> where {_STILL_MISMATCHED} <for_update> <skip_locked> <end_rows>"""
+EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int), text=_EXTEND_MISMATCHED)
+_FAIL_MISMATCHED = f"""
+    update <job> as job set status = <to:refuse>, lease = <next:job.lease>, held = null, finished_at = moment.now,
+      error_code = '{MISMATCH_CODE}',
+      error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+    from (select <now> as now) as moment where id <in_rows>
+      select id from <job> where {_STILL_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
+      order by id <for_update> <skip_locked> <end_rows>
+    returning id, <text_of:queue>, <text_of:type>, attempt"""
+FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched), text=_FAIL_MISMATCHED)
 # queue, task, how many milliseconds a job must have been due, how many jobs to look at, and the detail of the error
 FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), row_as(Touched))
 # null if a worker may know any task

@@ -93,6 +93,12 @@ def any_changed(rows: list[Row]) -> bool:
     return bool(rows[0][0])
 
 
+# whether a slot counts; asked of each row by its id: joined, PostgreSQL might read all jobs instead
+COUNTS = """(
+      coalesce(
+        (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id), false)
+      or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
+
 # keys and slots; a key is given with the name of its limit
 LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("postgres",))
 KEY_STATES = Query("key_states", (Now, Json), states_from_row)
@@ -105,8 +111,10 @@ _TAKE_SLOTS = """
 TAKE_SLOTS = Query("take_slots", (Json, Text), text=_TAKE_SLOTS)
 _SLOTS_OF_WORKER = "select job_id, lease from <slot> where worker = <text:1>"
 SLOTS_OF_WORKER = Query("slots_of_worker", (Text,), attempt_from_row, text=_SLOTS_OF_WORKER)
-STALE_KEYS = Query("stale_keys", (Int,), text_from_row)
-DROP_STALE = Change("drop_stale", (Json,))
+_STALE_KEYS = f"select distinct limit_key from <slot> as slot where not {COUNTS} limit <int:1>"
+STALE_KEYS = Query("stale_keys", (Int,), text_from_row, text=_STALE_KEYS)
+_DROP_STALE = f"delete from <slot> as slot where limit_key <in_texts:1> and not {COUNTS}"
+DROP_STALE = Change("drop_stale", (Json,), text=_DROP_STALE)
 # `free_slots` of the dialect
 SLOTS_OF = Query("slots_of", (Text,), json_from_row(list[str]), only=("sqlite",))
 DELETE_SLOTS = Query("delete_slots", (Text,), only=("sqlite",))

@@ -27,11 +27,6 @@ interrupted = f"""
       select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
       on job.lease = given.lease and job.status = <running>
     where job.id is null or job.cancel_lease = job.lease"""
-unfinished_with_key = """
-    select <job_columns> from <job> as job
-    where key is not null and type = $1::text and key = $2::text and status in <unfinished>
-      and ($3::bigint is null or id < $3::bigint)
-    order by type desc, key desc, id desc limit $4::int"""
 failed_with = """
     select round(date_part('epoch', job.finished_at) * 1000000)::bigint, <job_columns> from <job> as job
     where status = <failed> and coalesce(error_code, '') = $1::text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import MINUTE_MS, MOST_ATTEMPTS_COUNTED
+from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 
 # the orders are those of the indexes that hold every column that is counted
 _SOURCES = (
@@ -23,14 +23,7 @@ _UNFINISHED = [
 ]
 _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"
-_LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
 _FAILED = "<job> where status = <failed> and coalesce(error_code, '') = given.code order by finished_at"
-
-
-def _prune_history(condition: str) -> str:
-    return f"""
-    delete from <history> where id = any (array(
-      select id from <history> where {condition} order by at limit $2::int for update skip locked))"""
 
 
 _ATTEMPTS = " union all ".join(
@@ -51,10 +44,6 @@ error_spans = f"""
            (select <ms_or_null:finished_at> from {_FAILED} desc limit 1),
            (select error_detail from {_FAILED} desc, id desc limit 1)
     from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
-running = f"""
-    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{_LAST_SEEN}>
-    from <job> as job left join <worker> as worker on worker.name = job.worker
-    where job.status = <running> order by {_LAST_SEEN}, job.id limit $1::int"""
 
 take_tallies = """
     with taken as (
@@ -65,15 +54,6 @@ take_tallies = """
 drop_empty_totals = """
     delete from <total> where jobs = 0 and ctid = any (array(
       select ctid from <total> where jobs = 0 for update skip locked))"""
-take_minutes = f"""
-    with taken as (
-      delete from <history> where id = any (array(
-        select id from <history> where span_ms = {MINUTE_MS} and at < <time:1>
-        order by at limit $2::int for update skip locked))
-      returning *)
-    select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from taken"""
-prune_past = _prune_history("at < <time:1>")
-prune_future = _prune_history("at > <time:1>")
 
 # it hops from one group to the next, however many jobs are in each
 finished_groups = f"""
@@ -125,10 +105,3 @@ lock_tallies = "lock table <tally> in share row exclusive mode"
 upkeep_state = """
     select <ms:(select <now>)>, exists (select from <tally>),
            coalesce((select jsonb_object_agg(name, value) from <setting>), '{}'::jsonb)::text"""
-once_every = """
-    insert into <setting> as setting (name, value)
-    select $2::text, now from (select <ms:(select <now>)>::text as now) as moment
-    on conflict (name) do update set value = excluded.value
-    where setting.value::bigint <= excluded.value::bigint - $3::bigint
-       or setting.value::bigint > excluded.value::bigint
-    returning name"""

@@ -194,9 +194,6 @@ reopen_edges = f"""
           where edge.job_id <in_ids:1> and edge.state = <failed>) as blocker
     where edge.blocker_id = blocker.blocker_id and edge.of_chain = blocker.of_chain
       and edge.job_id = blocker.job_id and blocker.status <> <succeeded>"""
-reblock = """
-    update <job> as job set status = <to:reblock> where id <in_ids:1>
-      and exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)"""
 
 # in the order of the numbers, so that two transactions cannot deadlock
 lock_keys = """

@@ -5,8 +5,7 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 
 from __future__ import annotations
 
-from rowcall.domain.outcome import EXPIRED_CODE
-from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
+from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
 
@@ -143,22 +142,6 @@ peek = f"""
     select <ms:(select <now>)>,
       (select true from <job> where {_READY} order by queue, type, priority desc, {_TURN} limit 1) is not null,
       {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
-stage = """
-    update <job> as job set status = <to:stage> where id = any (array(
-      select id from <job> where status = <scheduled> and run_at <= (select <now>)
-      order by run_at limit $2::int for update skip locked))"""
-expire = f"""
-    with expired as (
-      update <job> as job set status = <to:expire>, lease = <next:job.lease>, finished_at = moment.now,
-        error_code = '{EXPIRED_CODE}', error_detail =
-          'not started by ' || to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'
-      from (select <now> as now) as moment
-      where id = any (array(
-        select id from <job>
-        where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= (select <now>)
-        order by expires_at limit $2::int for update skip locked))
-      returning id, queue, type, attempt)
-    select id, queue::text, type::text, attempt from expired"""
 ready_of_type = f"""
     select {_READY_COLUMNS} from <job> as job
     where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
@@ -215,21 +198,6 @@ mismatched = f"""
 offered_jobs = f"""
     select {_READY_COLUMNS} from <job> as job
     where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
-extend_mismatched = f"""
-    update <job> set held_until = <now> + $3::bigint * interval '1 millisecond' where id = any (array(
-      select id from <job> where id = any ($2::text::bigint[]) and {_MISMATCHED} for update skip locked))"""
-fail_mismatched = f"""
-    with failed as (
-      update <job> as job set status = <to:refuse>, lease = <next:job.lease>, held = null, finished_at = moment.now,
-        error_code = '{MISMATCH_CODE}',
-        error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-      from (select <now> as now) as moment
-      where id = any (array(
-        select id from <job>
-        where id = any ($2::text::bigint[]) and {_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
-        order by id for update skip locked))
-      returning id, queue, type, attempt)
-    select id, queue::text, type::text, attempt from failed"""
 fail_unknown = f"""
     with failed as (
       update <job> as job set status = <to:refuse>, lease = <next:job.lease>, finished_at = moment.now,

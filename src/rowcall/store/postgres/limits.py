@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from rowcall.store.limits.queries import COUNTS
 from rowcall.store.postgres.words import milliseconds_of
 
 _HELD = "<job> as job where status = <pending> and held"
 _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
-# asked of each row by its id: joined, the planner might read all jobs instead
-_COUNTS = """(coalesce(
-              (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id),
-              false)
-            or exists (select from <worker> as worker where worker.name = slot.worker))"""
 
 
 def _given(*columns: str, parameter: int = 1) -> str:
@@ -32,7 +28,7 @@ key_states = f"""
     select {milliseconds_of("(select <now>)")}, (
       select coalesce(jsonb_agg(jsonb_build_array(given.key,
         (select jsonb_build_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name),
-        (select count(*) filter (where {_COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
+        (select count(*) filter (where {COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
         '[]'::jsonb)::text
       from {_given("key text", "name text", parameter=2)})"""
 # what is just being freed is skipped, and what is locked here is freed only after our commit
@@ -42,7 +38,7 @@ steady_slots = f"""
       where limit_key = any (array(select jsonb_array_elements_text($1::text::jsonb)))
         and job_id <> all ($2::text::bigint[])
       for share skip locked)
-    select coalesce(jsonb_agg(limit_key) filter (where {_COUNTS}), '[]'::jsonb)::text from locked as slot"""
+    select coalesce(jsonb_agg(limit_key) filter (where {COUNTS}), '[]'::jsonb)::text from locked as slot"""
 # without a lease, only slots that no worker holds
 free_slots = f"""
     with given as materialized (select * from {_given("job_id bigint", "lease bigint")}), freed as (
@@ -77,8 +73,6 @@ recent_starts = f"""
     from {_given("key text", "rate bigint", "more bigint")} cross join lateral (
       select coalesce((select number from <start> as start where start.limit_key = given.key
                        order by limit_key desc, number desc limit 1), 0) as last) as latest"""
-stale_keys = f"select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1::int"
-drop_stale = f"delete from <slot> as slot where limit_key <in_texts:1> and not {_COUNTS}"
 hold = """
     update <job> as job set held = $1::text::jsonb ->> job.id::text where id = any (array(
       select id from <job>

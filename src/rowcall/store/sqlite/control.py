@@ -15,10 +15,6 @@ interrupted = f"""
     from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each($1)) given
     left join <job> as job on job.id = given.id and job.lease = given.lease and +job.status = <running>
     where job.id is null or job.cancel_lease = job.lease"""
-unfinished_with_key = """
-    select <job_columns> from <job> as job indexed by <prefix>job_key
-    where key is not null and type = $1 and key = $2 and status in <unfinished> and ($3 is null or id < $3)
-    order by id desc limit $4"""
 failed_with = """
     select job.finished_at, <job_columns> from <job> as job indexed by <prefix>job_failed
     where status = <failed> and coalesce(error_code, '') = $1 and (finished_at, id) > ($2, $3)

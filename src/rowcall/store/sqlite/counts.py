@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import MINUTE_MS, MOST_ATTEMPTS_COUNTED
+from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.jobs.pages import FINISHED_SOURCE
 from rowcall.store.sqlite.pages import groups_of
 
@@ -21,7 +21,6 @@ _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"
-_LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
 
 _ATTEMPTS = " union all ".join(
     f"select type, attempt, count(*) as jobs from {source} group by 1, 2" for _, source in _UNFINISHED
@@ -39,21 +38,11 @@ error_spans = f"""
     select given.value, (select min(finished_at) from {_FAILED}), (select max(finished_at) from {_FAILED}),
            (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)
     from json_each($1) as given"""
-running = f"""
-    select <job_columns>, worker.host, worker.heartbeat_at, {_LAST_SEEN}
-    from <job> as job indexed by <prefix>job_owned left join <worker> as worker on worker.name = job.worker
-    where job.status = <running> order by {_LAST_SEEN}, job.id limit $1"""
 
 take_tallies = """
     delete from <tally> where id in (select id from <tally> where at < $1 order by id limit $2)
     returning id, at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs"""
 drop_empty_totals = "delete from <total> where jobs = 0"
-take_minutes = f"""
-    delete from <history> where id in (
-      select id from <history> where span_ms = {MINUTE_MS} and at < $1 order by at limit $2)
-    returning at, span_ms, queue, type, outcome, jobs, waits, runs"""
-prune_past = "delete from <history> where id in (select id from <history> where at < $1 order by at limit $2)"
-prune_future = "delete from <history> where id in (select id from <history> where at > $1 order by at limit $2)"
 
 finished_groups = f"{groups_of(FINISHED_SOURCE)} where status in <finished>"
 # other jobs may still read its result, and a chain is kept as long as its youngest step
@@ -72,8 +61,3 @@ prunable = f"""
 size_bytes = "select page_count * page_size from pragma_page_count(), pragma_page_size()"
 
 upkeep_state = "select <now>, exists (select 1 from <tally>), (select json_group_object(name, value) from <setting>)"
-once_every = """
-    insert into <setting> (name, value) values ($2, <now>)
-    on conflict (name) do update set value = excluded.value
-    where cast(value as integer) <= <now> - $3 or cast(value as integer) > <now>
-    returning name"""

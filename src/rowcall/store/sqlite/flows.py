@@ -102,9 +102,6 @@ reopen_edges = f"""
     update <edge> set state = 'open', resolved_at = <clock>
     where job_id <in_ids:1> and state = <failed> and exists (
       select 1 from <job> as head where head.id = blocker_id and {_BLOCKER_STATUS.format("of_chain")} <> <succeeded>)"""
-reblock = """
-    update <job> set status = <to:reblock> where id <in_ids:1>
-      and exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')"""
 
 key_holders = """
     select json_group_array(json_array(key, id, status)) from (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.domain.outcome import EXPIRED_CODE
-from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
+from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import Settlement, Success
 from rowcall.store.sqlite.words import LARGEST, given
 
@@ -93,19 +92,6 @@ peek = f"""
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       (select min(expires_at) from <job> indexed by <prefix>job_expiry
        where expires_at is not null and attempt = 0 and {_WAITING}), {_WAKE}, 0"""
-stage = """
-    update <job> set status = <to:stage> where id in (
-      select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
-      order by run_at limit $2)"""
-expire = f"""
-    update <job> set status = <to:expire>, lease = <next:lease>, finished_at = <now>,
-      error_code = '{EXPIRED_CODE}',
-      error_detail = 'not started by ' || strftime('%Y-%m-%d %H:%M:%f', expires_at / 1000.0, 'unixepoch') || ' UTC'
-    where id in (
-      select id from <job> indexed by <prefix>job_expiry
-      where expires_at is not null and attempt = 0 and {_WAITING} and expires_at <= <now>
-      order by expires_at limit $2)
-    returning id, queue, type, attempt"""
 any_tag = "select exists (select 1 from <job_tag>)"
 # it returns rows, as a statement on a caller's connection has to
 retag = """
@@ -134,16 +120,6 @@ offered_jobs = f"""
     from json_each($2) as given cross join <job> as job on job.id = given.value
     where job.status = <pending> and job.held = 'mismatch'
       and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
-extend_mismatched = """
-    update <job> set held_until = <now> + $3
-    where id in (select value from json_each($2)) and status = <pending> and +held = 'mismatch'"""
-fail_mismatched = f"""
-    update <job> set status = <to:refuse>, lease = <next:lease>, held = null, finished_at = <now>,
-      error_code = '{MISMATCH_CODE}',
-      error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-    where id in (select value from json_each($2)) and status = <pending> and +held = 'mismatch'
-      and coalesce(held_until, run_at) <= <now>
-    returning id, queue, type, attempt"""
 fail_unknown = f"""
     update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
       error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6

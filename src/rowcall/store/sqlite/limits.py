@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from rowcall.store.limits.queries import COUNTS
 from rowcall.store.sqlite.words import given
 
 _HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
-_COUNTS = """(
-            exists (select 1 from <job> as job
-                    where job.id = slot.job_id and job.lease = slot.lease and +job.status = <running>)
-            or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
 # Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
 _OF_ATTEMPTS = """json_each($1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
         where slot.job_id = cast(given.key as integer) and case
@@ -22,15 +19,9 @@ key_states = f"""
     select <now>, (
       select json_group_array(json_array(given.key,
         json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
-        (select count(*) from <slot> as slot where slot.limit_key = given.key and {_COUNTS})))
+        (select count(*) from <slot> as slot where slot.limit_key = given.key and {COUNTS})))
       from {given(("key", "name"), "$2")})"""
 slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
-stale_keys = f"""
-    select distinct limit_key from <slot> as slot where not {_COUNTS} limit $1"""
-drop_stale = f"""
-    delete from <slot> where (limit_key, job_id, lease) in (
-      select slot.limit_key, slot.job_id, slot.lease from json_each($1) as given
-      cross join <slot> as slot on slot.limit_key = given.value where not {_COUNTS})"""
 delete_slots = f"""
     delete from <slot> where (limit_key, job_id, lease) in (
       select slot.limit_key, slot.job_id, slot.lease from {_OF_ATTEMPTS})"""
