@@ -61,7 +61,6 @@ MISSING = {
     "store/results/waiting.py",
     "store/schedules/ticks.py",
     "store/sqlite/dialect.py",
-    "store/sqlite/limits.py",
     "store/sqlite/words.py",
     "store/statement.py",
     "worker/completion.py",
