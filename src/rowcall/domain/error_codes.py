@@ -13,62 +13,55 @@ from http import HTTPStatus
 from rowcall.base.text import CODE_LENGTH
 
 
-def _by_name(codes: dict[str, str]) -> dict[str, str]:
-    return {name: code for code, names in codes.items() for name in names.split()}
+def _table(lines: str) -> dict[str, str]:
+    """Return the code of each name. A line has a code and its names."""
+    return {name: code for code, *names in map(str.split, lines.strip().splitlines()) for name in names}
 
 
 # asyncio, socket and concurrent.futures raise the built-in TimeoutError; the first base of ConnectTimeout is
-# ConnectionError; the four codes at the end are for errors that programs raise without an errno
-BY_TYPE = _by_name(
-    {
-        "TIMEOUT:OPERATION": "builtins.TimeoutError multiprocessing.context.TimeoutError",
-        "TIMEOUT:SUBPROCESS": "subprocess.TimeoutExpired",
-        "TIMEOUT:UPSTREAM_API": (
-            "httpx.TimeoutException requests.exceptions.Timeout requests.exceptions.ConnectTimeout "
-            "urllib3.exceptions.TimeoutError"
-        ),
-        "TIMEOUT:DB_POOL": "psycopg_pool.PoolTimeout sqlalchemy.exc.TimeoutError",
-        "DEPENDENCY:CONNECTION": (
-            "builtins.ConnectionError httpx.NetworkError httpx.ProxyError requests.exceptions.ConnectionError "
-            "urllib3.exceptions.NewConnectionError urllib3.exceptions.ProxyError"
-        ),
-        "DEPENDENCY:CONNECTION_REFUSED": "builtins.ConnectionRefusedError",
-        "DEPENDENCY:CONNECTION_RESET": (
-            "builtins.ConnectionResetError builtins.ConnectionAbortedError builtins.BrokenPipeError"
-        ),
-        "DEPENDENCY:DNS": "socket.gaierror urllib3.exceptions.NameResolutionError",
-        "DEPENDENCY:TLS": "ssl.SSLError requests.exceptions.SSLError urllib3.exceptions.SSLError",
-        "DEPENDENCY:PROTOCOL": (
-            "http.client.HTTPException httpx.ProtocolError requests.exceptions.ChunkedEncodingError "
-            "urllib3.exceptions.ProtocolError"
-        ),
-        "DEPENDENCY:DB_REFUSED": "rowcall.DataRefused",
-        "PAYLOAD:BLOB_MISSING": "rowcall.BlobMissing",
-        "PAYLOAD:BLOB_DAMAGED": "rowcall.BlobDamaged",
-        "INVALID_INPUT:SCHEMA_MISMATCH": (
-            "pydantic_core._pydantic_core.ValidationError msgspec.ValidationError "
-            "django.core.exceptions.ValidationError"
-        ),
-        "INVALID_INPUT:NOT_JSON": "json.decoder.JSONDecodeError",
-        "RESOURCE:OUT_OF_MEMORY": "builtins.MemoryError",
-        "INTERNAL:ASSERTION_FAILED": "builtins.AssertionError",
-        "OS:ENOENT": "builtins.FileNotFoundError",
-        "OS:EEXIST": "builtins.FileExistsError",
-        "OS:EISDIR": "builtins.IsADirectoryError",
-        "OS:ENOTDIR": "builtins.NotADirectoryError",
-    }
+# ConnectionError; programs raise the classes of the OS codes without an errno
+BY_TYPE = _table(
+    """
+    TIMEOUT:OPERATION              builtins.TimeoutError multiprocessing.context.TimeoutError
+    TIMEOUT:SUBPROCESS             subprocess.TimeoutExpired
+    TIMEOUT:UPSTREAM_API           httpx.TimeoutException requests.exceptions.Timeout
+    TIMEOUT:UPSTREAM_API           requests.exceptions.ConnectTimeout urllib3.exceptions.TimeoutError
+    TIMEOUT:DB_POOL                psycopg_pool.PoolTimeout sqlalchemy.exc.TimeoutError
+    DEPENDENCY:CONNECTION          builtins.ConnectionError httpx.NetworkError httpx.ProxyError
+    DEPENDENCY:CONNECTION          requests.exceptions.ConnectionError urllib3.exceptions.NewConnectionError
+    DEPENDENCY:CONNECTION          urllib3.exceptions.ProxyError
+    DEPENDENCY:CONNECTION_REFUSED  builtins.ConnectionRefusedError
+    DEPENDENCY:CONNECTION_RESET    builtins.ConnectionResetError builtins.ConnectionAbortedError
+    DEPENDENCY:CONNECTION_RESET    builtins.BrokenPipeError
+    DEPENDENCY:DNS                 socket.gaierror urllib3.exceptions.NameResolutionError
+    DEPENDENCY:TLS                 ssl.SSLError requests.exceptions.SSLError urllib3.exceptions.SSLError
+    DEPENDENCY:PROTOCOL            http.client.HTTPException httpx.ProtocolError
+    DEPENDENCY:PROTOCOL            requests.exceptions.ChunkedEncodingError urllib3.exceptions.ProtocolError
+    DEPENDENCY:DB_REFUSED          rowcall.DataRefused
+    PAYLOAD:BLOB_MISSING           rowcall.BlobMissing
+    PAYLOAD:BLOB_DAMAGED           rowcall.BlobDamaged
+    INVALID_INPUT:SCHEMA_MISMATCH  pydantic_core._pydantic_core.ValidationError msgspec.ValidationError
+    INVALID_INPUT:SCHEMA_MISMATCH  django.core.exceptions.ValidationError
+    INVALID_INPUT:NOT_JSON         json.decoder.JSONDecodeError
+    RESOURCE:OUT_OF_MEMORY         builtins.MemoryError
+    INTERNAL:ASSERTION_FAILED      builtins.AssertionError
+    OS:ENOENT                      builtins.FileNotFoundError
+    OS:EEXIST                      builtins.FileExistsError
+    OS:EISDIR                      builtins.IsADirectoryError
+    OS:ENOTDIR                     builtins.NotADirectoryError
+    """
 )
 
-BY_ERRNO = _by_name(
-    {
-        "RESOURCE:DISK_FULL": "ENOSPC EDQUOT",
-        "RESOURCE:OUT_OF_MEMORY": "ENOMEM",
-        "RESOURCE:TOO_MANY_FILES": "EMFILE ENFILE",
-        "TIMEOUT:OPERATION": "ETIMEDOUT",
-        "DEPENDENCY:CONNECTION_REFUSED": "ECONNREFUSED",
-        "DEPENDENCY:CONNECTION_RESET": "ECONNRESET ECONNABORTED EPIPE",
-        "DEPENDENCY:UNREACHABLE": "EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN",
-    }
+BY_ERRNO = _table(
+    """
+    RESOURCE:DISK_FULL             ENOSPC EDQUOT
+    RESOURCE:OUT_OF_MEMORY         ENOMEM
+    RESOURCE:TOO_MANY_FILES        EMFILE ENFILE
+    TIMEOUT:OPERATION              ETIMEDOUT
+    DEPENDENCY:CONNECTION_REFUSED  ECONNREFUSED
+    DEPENDENCY:CONNECTION_RESET    ECONNRESET ECONNABORTED EPIPE
+    DEPENDENCY:UNREACHABLE         EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN
+    """
 )
 
 BY_SQLITE_CODE: dict[int, str] = {
@@ -80,16 +73,16 @@ BY_SQLITE_CODE: dict[int, str] = {
     14: "DEPENDENCY:DB_UNAVAILABLE",  # SQLITE_CANTOPEN
 }
 
-BY_SQLSTATE = _by_name(
-    {
-        "DEPENDENCY:DB_LOCKED": "55P03",
-        "DEPENDENCY:DB_DEADLOCK": "40P01",
-        "DEPENDENCY:DB_CONFLICT": "40001",
-        "TIMEOUT:DB_QUERY": "57014",
-        "RESOURCE:DISK_FULL": "53100",
-        "RESOURCE:OUT_OF_MEMORY": "53200",
-        "DEPENDENCY:DB_UNAVAILABLE": "53300 57P01 57P02 57P03",
-    }
+BY_SQLSTATE = _table(
+    """
+    DEPENDENCY:DB_LOCKED       55P03
+    DEPENDENCY:DB_DEADLOCK     40P01
+    DEPENDENCY:DB_CONFLICT     40001
+    TIMEOUT:DB_QUERY           57014
+    RESOURCE:DISK_FULL         53100
+    RESOURCE:OUT_OF_MEMORY     53200
+    DEPENDENCY:DB_UNAVAILABLE  53300 57P01 57P02 57P03
+    """
 )
 
 DB_UNAVAILABLE = "DEPENDENCY:DB_UNAVAILABLE"
