@@ -47,7 +47,6 @@ BESIDE = {
     "wake/waker.py",
     "worker/lanes/batch.py",
     "worker/lanes/deadlines.py",
-    "worker/lanes/lanes.py",
     "worker/loop/attempt_log.py",
     "worker/loop/known_work.py",
     "worker/loop/room.py",

@@ -90,7 +90,7 @@ class Registrar:
         )
         registered_at = queue.clock.monotonic()
         try:
-            queue.run(Write(lambda: register(queue.dialect, registration, queue.now_ms())))
+            queue.run(Write(register, queue.dialect, registration, queue.now_ms()))
         except BaseException:
             if file is not None:
                 file.close()
@@ -119,7 +119,7 @@ class Registrar:
             return True
         queue, running = self._queue, handlers()
         try:
-            retired = queue.run(Write(lambda: retire(queue.dialect, self.name, running, queue.now_ms())))
+            retired = queue.run(Write(retire, queue.dialect, self.name, running, queue.now_ms()))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
             return not running

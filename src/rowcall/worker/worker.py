@@ -152,7 +152,7 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
-            self._queue.run(Write(lambda: fold(self._queue.dialect, everything=False, now_ms=self._queue.now_ms())))
+            self._queue.run(Write(fold, self._queue.dialect, everything=False, now_ms=self._queue.now_ms()))
         return Summary(
             succeeded=counts[Move.SUCCEED],
             failed=counts[Move.FAIL],

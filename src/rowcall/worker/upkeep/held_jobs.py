@@ -44,7 +44,7 @@ class HeldJobs:
         if not found.counts:
             return 0
         counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
-        freed = queue.run(Write(lambda: queue.dialect.unhold(counts)))
+        freed = queue.run(Write(queue.dialect.unhold, counts))
         if freed:
             logger.debug("freed %d jobs that were held although no limit holds them", freed)
         return freed

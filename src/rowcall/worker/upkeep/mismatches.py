@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from rowcall.base.text import span
 from rowcall.context import logger
@@ -86,12 +85,10 @@ class Mismatches:
         self._drop_gone(seen)
         self.expected = bool(seen)
         for ids in _pages(late):
-            queue.run(Write(partial(queue.dialect.ask, EXTEND_MISMATCHED, queue.now_ms(), ids, extension_ms)))
+            queue.run(Write(queue.dialect.ask, EXTEND_MISMATCHED, queue.now_ms(), ids, extension_ms))
         if fitting:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
-        failed = sum(
-            queue.run(Write(partial(fail_overdue, queue.dialect, ids, queue.now_ms()))) for ids in _pages(overdue)
-        )
+        failed = sum(queue.run(Write(fail_overdue, queue.dialect, ids, queue.now_ms())) for ids in _pages(overdue))
         if failed:
             logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
 
@@ -174,8 +171,8 @@ class UnknownTasks:
         queue, total, failed = self._queue, 0, FAILED_AT_ONCE
         detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
         while failed == FAILED_AT_ONCE and not stopping():
-            plan = partial(fail_unknown, queue.dialect, name, task, round(seconds * 1000), detail, queue.now_ms())
-            failed = queue.run(Write(plan))
+            due_ms, now_ms = round(seconds * 1000), queue.now_ms()
+            failed = queue.run(Write(fail_unknown, queue.dialect, name, task, due_ms, detail, now_ms))
             total += failed
         if total:
             logger.error("failed %d jobs in queue %r: %s", total, name, detail)

@@ -43,4 +43,4 @@ class Progress:
         if reports:
             rows = [(job_id, *report) for job_id, report in sorted(reports.items())]
             queue = self._queue
-            queue.run(Write(lambda: mark_progress(queue.dialect, rows, queue.now_ms())))
+            queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))

@@ -86,9 +86,9 @@ class Recovery:
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
-            recovered += queue.run(Write(lambda: recover_expired(queue.dialect, queue.now_ms())))
+            recovered += queue.run(Write(recover_expired, queue.dialect, queue.now_ms()))
         if survey.any_orphan:
-            recovered += queue.run(Write(lambda: recover_orphans(queue.dialect, queue.now_ms())))
+            recovered += queue.run(Write(recover_orphans, queue.dialect, queue.now_ms()))
         self.held_jobs.check()
         if self._mismatches is not None:
             self._mismatches.check(stopping)
@@ -118,16 +118,9 @@ class Recovery:
         heartbeat = None if liveness_file.is_dead(path) else peer.heartbeats
         total, done = 0, False
         while not done:
+            ages_ms = _ages_ms(started, queue.clock.monotonic())
             recovered, done = queue.run(
-                Write(
-                    lambda: recover_worker(
-                        queue.dialect,
-                        peer.name,
-                        _ages_ms(started, queue.clock.monotonic()),
-                        queue.now_ms(),
-                        heartbeats=heartbeat,
-                    )
-                )
+                Write(recover_worker, queue.dialect, peer.name, ages_ms, queue.now_ms(), heartbeats=heartbeat)
             )
             total += recovered
             if not (recovered or done):
