@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowcall import Rowcall
-from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
+from rowcall.testing.postgres import CLUSTER, MEMORY, PostgresServer, memory_has_room
 from rowcall.testing.postgres_database import Databases, database_of
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
         config.stash[TEMPORARY] = Path(tempfile.mkdtemp(prefix="rowcall-tests-", dir=MEMORY if in_memory else None))
         use_temporary_folder(config.stash[TEMPORARY])
+        os.environ[CLUSTER] = str(config.stash[TEMPORARY] / "cluster")
     else:
         use_temporary_folder(Path(os.environ["TMPDIR"], os.environ["PYTEST_XDIST_WORKER"]))
 

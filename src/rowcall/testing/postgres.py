@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import random
 import shutil
@@ -39,6 +40,8 @@ LONGEST_SOCKET_PATH = 100
 # could otherwise be given that very port, and be connected with itself
 PORTS = range(15_000, 32_000)
 PORT_TRIES = 10
+# names a folder in which the first server leaves a copy of its new cluster for the others
+CLUSTER = "ROWCALL_TEST_CLUSTER"
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED_BYTES = 2 * 1024**3
 SIGNALS: Mapping[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
@@ -184,8 +187,20 @@ class PostgresServer:
         atexit.unregister(self.close)
         atexit.register(self.close)
         if not (self.data / "PG_VERSION").exists():
-            options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
-            self._account.run([str(self._programs / "initdb"), f"--pgdata={self.data}", *options], cwd=self._folder)
+            self._make_cluster(self._programs)
+
+    def _make_cluster(self, programs: Path) -> None:
+        kept = os.environ.get(CLUSTER)
+        if kept is not None and os.path.exists(kept):
+            subprocess.run(["cp", "-a", kept, str(self.data)], check=True)
+            return
+        options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+        self._account.run([str(programs / "initdb"), f"--pgdata={self.data}", *options], cwd=self._folder)
+        if kept is not None:
+            copy = f"{kept}-{os.getpid()}"
+            subprocess.run(["cp", "-a", str(self.data), copy], check=True)
+            with contextlib.suppress(OSError):  # another process was first
+                os.rename(copy, kept)
 
     def _launch(self) -> bool:
         assert self._programs is not None
