@@ -24,7 +24,6 @@ MISSING = {
     "drivers/caller/django.py",
     "drivers/caller/sqlalchemy.py",
     "drivers/database.py",
-    "drivers/postgres/connection.py",
     "observe/endpoint.py",
     "operations/arguments.py",
     "operations/blobs.py",

@@ -43,12 +43,12 @@ def test_nothing_is_seen_before_the_commit(jobs: Rowcall) -> None:
 def test_savepoints(jobs: Rowcall) -> None:
     transaction = queue_of(jobs).database.begin()
     transaction.run(insert("a"))
-    transaction.savepoint("one")
+    transaction.run(plan("savepoint one"))
     transaction.run(insert("b"))
-    transaction.roll_back_to("one")
-    transaction.savepoint("one")
+    transaction.run(plan("rollback to savepoint one"))
+    transaction.run(plan("savepoint one"))
     transaction.run(insert("c"))
-    transaction.release("one")
+    transaction.run(plan("release savepoint one"))
     transaction.commit()
     assert notes(jobs) == ["a", "c"]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from rowcall.store.statement import Plan, Statement, execute, no_row
+from rowcall.store.statement import Plan
 
 T = TypeVar("T")
 
@@ -47,17 +47,6 @@ class Transaction:
             if self._running is plan:
                 self._session.interrupt()
 
-    def savepoint(self, name: str) -> None:
-        self._execute(f"savepoint {name}")
-
-    def release(self, name: str) -> None:
-        self._execute(f"release savepoint {name}")
-
-    def roll_back_to(self, name: str) -> None:
-        """Roll back to the savepoint, and release it."""
-        self._execute(f"rollback to savepoint {name}")
-        self.release(name)
-
     def commit(self) -> None:
         """End the transaction, even if this raises."""
         try:
@@ -70,6 +59,3 @@ class Transaction:
             self._session.roll_back()
         finally:
             self._end()
-
-    def _execute(self, sql: str) -> None:
-        self.run(execute(Statement(sql, (), no_row)))

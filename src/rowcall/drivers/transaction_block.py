@@ -15,7 +15,7 @@ from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
 from rowcall.drivers.transaction import Transaction
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Plan, Statement, execute, no_row
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Block")
@@ -56,7 +56,7 @@ class Block:
             await shared.in_thread(lambda: self._begin(shared))
         except BaseException:
             try:
-                await shared.in_thread(lambda: self._undo_begin(shared))  # it was cancelled, but has begun
+                await shared.in_thread(lambda: self._end(shared, keep=False))  # it was cancelled, but has begun
             finally:
                 shared.stop_thread()
             raise
@@ -107,7 +107,7 @@ class Block:
             if shared.blocks:
                 shared.check(shared.blocks[-1])
                 self._savepoint = f"rowcall_block_{len(shared.blocks)}"
-                shared.do(lambda transaction: transaction.savepoint(self._savepoint))
+                shared.execute(f"savepoint {self._savepoint}")
             else:
                 shared.begin(self._database)
             shared.blocks.append(self)
@@ -134,24 +134,21 @@ class Block:
     def _keep(self, shared: SharedTransaction) -> None:
         shared.blocks.pop()
         if self._savepoint:
-            shared.do(lambda transaction: transaction.release(self._savepoint))
+            shared.execute(f"release savepoint {self._savepoint}")
         else:
-            shared.finish(lambda transaction: transaction.commit())
+            shared.finish(Transaction.commit)
 
     def _undo(self, shared: SharedTransaction) -> None:
         if self not in shared.blocks:
             return
         del shared.blocks[shared.blocks.index(self) :]
         if not self._savepoint:
-            shared.finish(lambda transaction: transaction.roll_back())
+            shared.finish(Transaction.roll_back)
             return
         shared.broken = None
         with contextlib.suppress(StoreUnavailable):  # the connection is lost: the outer block reports it at its end
-            shared.do(lambda transaction: transaction.roll_back_to(self._savepoint))
-
-    def _undo_begin(self, shared: SharedTransaction) -> None:
-        with shared.lock:
-            self._undo(shared)
+            shared.execute(f"rollback to savepoint {self._savepoint}")
+            shared.execute(f"release savepoint {self._savepoint}")
 
     def _begun(self) -> SharedTransaction:
         if self._shared is None:
@@ -211,7 +208,7 @@ class SharedTransaction:
         self.check_alive()  # before the lock: in a forked child, that may never be free
         with self.lock:
             self.check(block)
-            return self.do(lambda transaction: transaction.run(plan))
+            return self._run(plan)
 
     async def arun(self, block: Block, plan: Plan[T]) -> T:
         """`run`, in the thread. A plan that waits for a lock after its task was cancelled is interrupted."""
@@ -232,10 +229,13 @@ class SharedTransaction:
         assert self._transaction is not None
         threading.Thread(target=self._transaction.interrupt, args=[plan], daemon=True).start()  # it asks the server
 
-    def do(self, step: Callable[[Transaction], T]) -> T:
+    def execute(self, sql: str) -> None:
+        self._run(execute(Statement(sql, (), no_row)))
+
+    def _run(self, plan: Plan[T]) -> T:
         assert self._transaction is not None
         try:
-            return step(self._transaction)
+            return self._transaction.run(plan)
         except RowcallError as error:
             if error.__cause__ is not None or isinstance(error, StoreUnavailable):  # not only refused by a plan
                 self.broken = error
@@ -257,7 +257,7 @@ class SharedTransaction:
             if self.blocks:
                 self._was_closed = True
                 self.blocks.clear()
-                self.finish(lambda transaction: transaction.roll_back())
+                self.finish(Transaction.roll_back)
 
     def stop_thread(self) -> None:
         """Let the thread end, once no block is left."""
