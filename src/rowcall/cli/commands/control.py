@@ -241,8 +241,8 @@ def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]
     match given:
         case {"queue": str(queue)}:
             counts = stats.by_queue.get(queue, {})
-        case {"type": str(kind)}:
-            counts = stats.by_type.get(kind, {})
+        case {"type": str(task)}:
+            counts = stats.by_type.get(task, {})
         case _:
             counts = stats.by_status
     count = sum(counts.get(status, 0) for status in wanted)

@@ -47,8 +47,8 @@ def _show(report: RetentionReport, now: datetime) -> None:
         shown.add_row(status_text(status), jobs[status], count(prunable[status], "yellow"))
     show("")
     show(shown)
-    order = sorted(report.kept, key=lambda rule: (-rule.prunable, -rule.jobs, rule.status, rule.queue, rule.type))
-    rows, rest = first_of(order, MOST_RULES)
+    rules = sorted(report.kept, key=lambda rule: (-rule.prunable, -rule.jobs, rule.status, rule.queue, rule.type))
+    rows, rest = first_of(rules, MOST_RULES)
     columns = {
         "state": lambda rule: status_text(rule.status),
         "queue": lambda rule: rule.queue,

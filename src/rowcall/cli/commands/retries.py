@@ -45,11 +45,11 @@ def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Table
 def _types_table(retries: Retries) -> tuple[Table, str]:
     groups = attempt_groups(list(retries.by_attempts), MOST_COLUMNS)
     shown = Table("type", *groups, "retried", right=(*groups, "retried"))
-    kinds = sorted(retries.by_type, key=lambda kind: (-retried(retries.by_type[kind]), kind))
-    rows, rest = first_of(kinds)
-    for kind in rows:
-        counts = retries.by_type[kind]
+    tasks = sorted(retries.by_type, key=lambda task: (-retried(retries.by_type[task]), task))
+    rows, rest = first_of(tasks)
+    for task in rows:
+        counts = retries.by_type[task]
         again = retried(counts)
         cells = [count(sum(counts.get(number, 0) for number in group)) for group in groups.values()]
-        shown.add_row(kind, *cells, text(share(again, sum(counts.values())), "yellow" if again else "dim"))
+        shown.add_row(task, *cells, text(share(again, sum(counts.values())), "yellow" if again else "dim"))
     return shown, rest

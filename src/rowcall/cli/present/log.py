@@ -75,6 +75,6 @@ def _about(record: logging.LogRecord) -> str:
     job_id: object = getattr(record, "job_id", None)
     if job_id is None or record.message.startswith(f"job {job_id} "):
         return ""
-    kind, attempt = getattr(record, "job_type", None), getattr(record, "job_attempt", None)
-    said = f"job {job_id}" if kind is None else f"job {job_id} {one_line(str(kind))}"
+    task, attempt = getattr(record, "job_type", None), getattr(record, "job_attempt", None)
+    said = f"job {job_id}" if task is None else f"job {job_id} {one_line(str(task))}"
     return f"{said}: " if attempt is None else f"{said} attempt {attempt}: "
