@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from rowcall.base.times import time_of
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.statement import Row
+
+T = TypeVar("T")
 
 _COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
@@ -82,3 +84,12 @@ def text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def struct_from_row(
+    struct: Callable[..., T], names: Sequence[str], makers: Mapping[str, Callable[[Any], object]]
+) -> Callable[[Row], T]:
+    """Return the maker of a struct whose fields are the columns, in this order; `makers` convert some of them."""
+    return lambda row: struct(
+        **{name: makers[name](value) if name in makers else value for name, value in zip(names, row, strict=True)}
+    )

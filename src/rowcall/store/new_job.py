@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -72,37 +73,18 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def is_plain(self) -> bool:
         """Due at once, and with nothing that most jobs do not have."""
-        return (
-            self.run_at_ms is None
-            and self.delay_ms == 0
-            and self.expires_at_ms is None
-            and self.expires_in_ms is None
-            and self.timeout_seconds is None
-            and self.retry is None
-            and self.tags is None
-            and self.trace_context is None
-            and self.limits is None
-            and self.limited_by is None
-        )
+        special = (self.run_at_ms, self.expires_at_ms, self.expires_in_ms, self.timeout_seconds, self.retry, self.tags)
+        others = (self.trace_context, self.limits, self.limited_by)
+        return self.delay_ms == 0 and all(value is None for value in (*special, *others))
+
+
+_schedule_of = attrgetter("priority", "max_attempts", "run_at_ms", "delay_ms", "timeout_seconds", "retry", "tags")
+_expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context")
 
 
 def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:
-    """A job as the statements that insert one take it, in the order of their parameters."""
-    return (
-        job.type,
-        job.queue,
-        payload,
-        job.priority,
-        job.max_attempts,
-        job.run_at_ms,
-        job.delay_ms,
-        job.timeout_seconds,
-        job.retry,
-        job.tags,
-        job.expires_at_ms,
-        job.expires_in_ms,
-        job.trace_context,
-    )
+    """Return a job as the statements that insert one take it, in the order of their parameters."""
+    return job.type, job.queue, payload, *_schedule_of(job), *_expiry_of(job)
 
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):

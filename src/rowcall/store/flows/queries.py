@@ -137,29 +137,14 @@ class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-JOB_OPTIONS = (
-    "type",
-    "queue",
-    "priority",
-    "max_attempts",
-    "run_at_ms",
-    "delay_ms",
-    "timeout_seconds",
-    "retry",
-    "tags",
-    "expires_at_ms",
-    "expires_in_ms",
-    "trace_context",
-    "key",
-    "limits",
-    "blocked",
-    "chain_id",
-    "chain_index",
+_OPTIONS = (
+    "type queue priority max_attempts run_at_ms delay_ms timeout_seconds retry tags expires_at_ms expires_in_ms"
+    " trace_context key limits blocked chain_id chain_index"
 )
-INSERTED_FIELDS = (*JOB_OPTIONS, "payload")
+INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""
 
-_options = attrgetter(*JOB_OPTIONS)
+_options = attrgetter(*_OPTIONS.split())
 _standing = msgspec.json.Decoder(list[tuple[int, int, str, str, int]])
 
 

@@ -20,7 +20,7 @@ from rowcall.base.times import EPOCH, time_of
 from rowcall.domain.job import Attempt, Event, WorkerInfo
 from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.columns import job_from_row, text, time
+from rowcall.store.columns import job_from_row, struct_from_row, text, time
 from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import (
@@ -231,49 +231,24 @@ _peers = msgspec.json.Decoder(list[tuple[str, str, int, int, str | None]])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 
 
-def attempt_from_row(row: Row) -> Attempt:
-    job_id, attempt, status, claimed_at, started_at, finished_at, worker, code, detail, traceback, next_run_at = row
-    return Attempt(
-        job_id=cast("int", job_id),
-        attempt=attempt if isinstance(attempt, int) else 0,
-        status=text(status) or "",
-        claimed_at=time(claimed_at) or EPOCH,
-        started_at=time(started_at),
-        finished_at=time(finished_at),
-        worker=text(worker),
-        error_code=text(code),
-        error_detail=text(detail),
-        traceback=text(traceback),
-        next_run_at=time(next_run_at),
-    )
+_attempt = {
+    "attempt": lambda value: value if isinstance(value, int) else 0,
+    "status": lambda value: text(value) or "",
+    "claimed_at": lambda value: time(value) or EPOCH,
+    **dict.fromkeys(("started_at", "finished_at", "next_run_at"), time),
+    **dict.fromkeys(("worker", "error_code", "error_detail", "traceback"), text),
+}
+_worker = {
+    **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
+    "lease_seconds": lambda lease_ms: lease_ms / 1000,
+}
+attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
+worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
 
 
 def event_from_row(row: Row) -> Event:
     at, event, actor, detail = row
-    return Event(
-        at=time(at) or EPOCH,
-        event=text(event) or "",
-        actor=text(actor),
-        detail=text(detail),
-    )
-
-
-def worker_from_row(row: Row) -> WorkerInfo:
-    name, host, pid, queues, concurrency, version, started_at, heartbeats, seen_at, lease_ms, lock_path, running = row
-    return WorkerInfo(
-        name=cast("str", name),
-        host=cast("str", host),
-        pid=cast("int", pid),
-        queues=cast("str", queues),
-        concurrency=cast("int", concurrency),
-        version=cast("str", version),
-        started_at=time_of(cast("int", started_at)),
-        heartbeats=cast("int", heartbeats),
-        heartbeat_at=time_of(cast("int", seen_at)),
-        lease_seconds=cast("int", lease_ms) / 1000,
-        lock_path=cast("str | None", lock_path),
-        running=cast("int", running),
-    )
+    return Event(at=time(at) or EPOCH, event=text(event) or "", actor=text(actor), detail=text(detail))
 
 
 def inserted_from_row(row: Row) -> Inserted:

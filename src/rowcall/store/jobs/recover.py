@@ -58,18 +58,9 @@ def recover_worker(
 
 def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:
     """Register a worker: only a registered worker may claim."""
-    yield from dialect.ask(
-        queries.REGISTER_WORKER,
-        now_ms,
-        worker.name,
-        worker.host,
-        worker.pid,
-        worker.queues,
-        worker.concurrency,
-        worker.version,
-        worker.lease_ms,
-        worker.lock_path,
-    )
+    one = worker
+    given = (one.name, one.host, one.pid, one.queues, one.concurrency, one.version, one.lease_ms, one.lock_path)
+    yield from dialect.ask(queries.REGISTER_WORKER, now_ms, *given)
     if worker.served is not None:
         yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
     if worker.tasks is not None:
