@@ -61,7 +61,7 @@ class Tried(NamedTuple):
 
 
 class Storm:
-    """Goes on until all is done: every 100 ms some connections are cut, and at every third time a worker is killed."""
+    """Cuts some connections every 100 ms in which jobs end, and kills a worker every third time, until all is done."""
 
     def __init__(self, site: Site, server: PostgresServer, seed: int) -> None:
         self._site = site
@@ -74,17 +74,19 @@ class Storm:
 
     def rage(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        rounds = 0
+        rounds, before = 0, -1
         try:
             while (done := self._done()) < JOBS:
                 assert time.monotonic() < deadline, self._state()
                 threading.Event().wait(CUT_EVERY_SECONDS)
-                rounds += 1
+                self._replace_unlucky()
+                if done == before:  # on a busy machine, nothing would ever be done between two cuts
+                    continue
+                rounds, before = rounds + 1, done
                 if self._restarts and done >= self._restarts[0]:
                     del self._restarts[0]
                     self._server.restart("immediate")
                 self._cut_some()
-                self._replace_unlucky()
                 if rounds % CUTS_PER_KILL == 0:
                     self._kill_one()
         finally:
