@@ -69,9 +69,6 @@ MISSING = {
     "worker/isolation/child_process.py",
     "worker/isolation/messages.py",
     "worker/lanes/thread_lane.py",
-    "worker/loop/claims.py",
-    "worker/loop/ownership.py",
-    "worker/loop/waiting.py",
     "worker/upkeep/heartbeat.py",
 }
 

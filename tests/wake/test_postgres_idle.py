@@ -23,7 +23,7 @@ EDGES = 3  # of each kind of question, one more may fall into a time than its sh
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (recovery, ("CHECK_SECONDS", "TIDY_SECONDS")),
+        (recovery, ("CHECK_SECONDS", "CHECKPOINT_SECONDS")),
         (known_work, ("LONGEST_WAIT_SECONDS",)),
         (mismatches, ("PAUSE_SECONDS",)),
         (postgres_waiter, ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,7 @@ from rowcall.testing import FakeClock, eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
-from tests.worker.support import all_ended, claimed, ended
+from tests.worker.support import claimed
 
 
 def test_it_is_renewed_from_when_the_heartbeat_was_sent() -> None:
@@ -97,26 +95,3 @@ def test_an_attempt_that_was_stopped_before_its_thread_started_it_is_not_called(
     assert attempt.transition.move == "release"
     assert called == []
     dispatcher.close()
-
-
-def test_a_worker_that_was_out_of_touch_and_is_still_registered_goes_on(tmp_path: Path) -> None:
-    clock, go, began = FakeClock(), threading.Event(), threading.Event()
-    with Rowcall(tmp_path / "queue.db", clock=clock) as jobs:
-
-        @jobs.task
-        def hold() -> None:
-            began.set()
-            go.wait()
-
-        held = hold.enqueue()
-        with jobs.worker(concurrency=1):
-            began.wait()
-            (before,) = jobs.workers()
-            clock.advance_monotonic(3600)
-            hold.enqueue_many([{}] * 20)
-            go.set()
-            all_ended(jobs)
-            (after,) = jobs.workers()
-        assert after.name == before.name
-        assert ended(jobs, held).status == "succeeded"
-        assert jobs.stats().by_status["succeeded"] == 21

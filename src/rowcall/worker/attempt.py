@@ -61,7 +61,7 @@ class Attempt:
     # class attributes, as few attempts change them
     started_at = 0.0
     finished_at = 0.0
-    place = NO_SLOT
+    file_slot = NO_SLOT
     settled = False
     completed = False
     cancelled = False
@@ -156,7 +156,7 @@ class Attempt:
         if self._lease is not None and started_at > self._lease.ends_at:
             raise LeaseInDoubt
         if self.identity.liveness_file is not None:
-            self.place = self.identity.liveness_file.mark_started(self.ready.id, self.ready.lease, started_at)
+            self.file_slot = self.identity.liveness_file.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
         if self._tracing is not None:
             self.trace = self._tracing.processing(self.ready, self.identity.name)
@@ -359,7 +359,7 @@ def clear_started(attempts: list[Attempt]) -> None:
     """Remove settled attempts from the liveness file: recovery need not know any more whether they had begun."""
     for identity in {attempt.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
         if identity.liveness_file is not None:
-            identity.liveness_file.free([attempt.place for attempt in attempts if attempt.identity is identity])
+            identity.liveness_file.free([attempt.file_slot for attempt in attempts if attempt.identity is identity])
 
 
 def _is_chosen(error: Raised | Reported) -> bool:

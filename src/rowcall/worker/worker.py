@@ -35,7 +35,7 @@ from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.pruning import Pruning
 from rowcall.worker.upkeep.recovery import Recovery
 
-LAST_WORDS_SECONDS = 2.0
+FORCE_AFTER_SECONDS = 2.0
 
 
 class Worker:
@@ -327,7 +327,7 @@ class Shutdown:
     def _end_grace(self) -> None:
         """Ask the handlers to end, and give them a moment."""
         self._stop_handlers()
-        self._start_timer(LAST_WORDS_SECONDS, self.force)
+        self._start_timer(FORCE_AFTER_SECONDS, self.force)
         self._wake()
 
     def force(self) -> None:
@@ -339,7 +339,7 @@ class Shutdown:
         if not self.is_forced or not loop.is_out_of_reach:
             return False
         self._forced_at = self._forced_at or self._clock.timer()
-        overdue = self._clock.timer() - self._forced_at > LAST_WORDS_SECONDS
+        overdue = self._clock.timer() - self._forced_at > FORCE_AFTER_SECONDS
         if overdue:
             logger.error("could not settle or release %d jobs; other workers will recover them", loop.unsettled)
         return overdue

@@ -9,7 +9,7 @@ from rowcall.worker.loop.known_work import (
     FIRST_STUCK_SECONDS,
     LAST_RETRY_SECONDS,
     LONGEST_WAIT_SECONDS,
-    SWEEP_SECONDS,
+    UNSURE_SECONDS,
     KnownWork,
 )
 from tests.worker.timers import StoppedClock
@@ -54,7 +54,7 @@ def test_a_schedule_counts_even_without_room_for_jobs() -> None:
 def test_an_edge_that_is_unsure_is_swept_again_soon() -> None:
     known = KnownWork(StoppedClock())
     known.note_round(Claim(work(edges_unsure=True)))
-    assert known.seconds_to_due() == SWEEP_SECONDS
+    assert known.seconds_to_due() == UNSURE_SECONDS
 
 
 def test_due_jobs_that_another_process_locks_are_tried_ever_less_often() -> None:

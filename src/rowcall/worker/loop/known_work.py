@@ -19,7 +19,7 @@ from rowcall.worker.registrar import Registrar
 LONGEST_WAIT_SECONDS = 5.0
 FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS = 0.05, 1.0
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.003, 0.05
-SWEEP_SECONDS = 1.0
+UNSURE_SECONDS = 1.0
 
 
 class KnownWork:
@@ -28,7 +28,7 @@ class KnownWork:
         self._timer = clock.timer
         self._work: Work | None = None
         self._checked_at = 0.0
-        self._swept_at = 0.0
+        self._round_at = 0.0
         self._stuck_seconds = 0.0
         self._retry_seconds = 0.0
         self._retry_at = math.inf
@@ -44,7 +44,7 @@ class KnownWork:
     def note_round(self, claim: Claim) -> None:
         self.is_checked = False
         self.note_check(claim.work)
-        self._swept_at = self._timer()
+        self._round_at = self._timer()
         self._stuck_seconds = _backed_off(self._stuck_seconds, FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS, claim.stuck)
         # another claimer had the limit of some jobs: that is over in a moment
         self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
@@ -71,11 +71,13 @@ class KnownWork:
         if self._work is None:
             return retry_in
         # an edge stays unsure for as long as another transaction locks its blocker
-        sweep_in = SWEEP_SECONDS - (self._timer() - self._swept_at) if self._work.edges_unsure else LONGEST_WAIT_SECONDS
+        unsure_in = (
+            UNSURE_SECONDS - (self._timer() - self._round_at) if self._work.edges_unsure else LONGEST_WAIT_SECONDS
+        )
         if self._work.next_at_ms is None:
-            return min(retry_in, max(0.0, sweep_in))
+            return min(retry_in, max(0.0, unsure_in))
         stuck_in = self._stuck_seconds - (self._timer() - self._checked_at)
-        return min(retry_in, max(0.0, stuck_in, min(self._seconds_until(self._work.next_at_ms), sweep_in)))
+        return min(retry_in, max(0.0, stuck_in, min(self._seconds_until(self._work.next_at_ms), unsure_in)))
 
     def seconds_to_schedule(self) -> float:
         """Return the time until a schedule or a rate limit needs a round."""

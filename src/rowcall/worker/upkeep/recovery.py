@@ -19,7 +19,7 @@ from rowcall.worker.upkeep.mismatches import Mismatches
 
 SURVEYS_PER_LEASE = 3
 CHECK_SECONDS = 0.5
-TIDY_SECONDS = 2.0
+CHECKPOINT_SECONDS = 2.0
 
 
 class Recovery:
@@ -43,7 +43,7 @@ class Recovery:
         if heartbeat is not None:
             lease_seconds = heartbeat.interval_seconds * HEARTBEATS_PER_LEASE
             self._survey_seconds = min(self._survey_seconds, lease_seconds / SURVEYS_PER_LEASE)
-        self._survey_at = self._tidy_at = self._surveyed_at
+        self._survey_at = self._checkpoint_at = self._surveyed_at
 
     def run(self, thread: Background) -> None:
         while not thread.stopping():
@@ -59,8 +59,8 @@ class Recovery:
             self.check(stopping)
         if self._mismatches is not None and self._mismatches.expected:
             self._mismatches.check(stopping)
-        if clock.monotonic() >= self._tidy_at:
-            self._tidy_at = clock.monotonic() + TIDY_SECONDS
+        if clock.monotonic() >= self._checkpoint_at:
+            self._checkpoint_at = clock.monotonic() + CHECKPOINT_SECONDS
             self._queue.database.checkpoint()
 
     def _any_dead_here(self) -> bool:
