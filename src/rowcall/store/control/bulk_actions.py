@@ -114,16 +114,8 @@ def _next(dialect: Dialect, wanted: Wanted, walk: Walk) -> Plan[Found]:
     if wanted.key is not None and wanted.type is not None:
         jobs = yield from dialect.ask(UNFINISHED_WITH_KEY, wanted.type, wanted.key, walk.before_id, AT_ONCE)
         return Found(jobs, _behind(walk, jobs, sources=1))
-    jobs = yield from dialect.list_jobs(
-        Filter(
-            status=wanted.statuses[walk.source],
-            queue=wanted.queue,
-            type=wanted.type,
-            tag=wanted.tag,
-            before_id=walk.before_id,
-            limit=AT_ONCE,
-        )
-    )
+    like = Filter(status=wanted.statuses[walk.source], queue=wanted.queue, type=wanted.type, tag=wanted.tag)
+    jobs = yield from dialect.list_jobs(msgspec.structs.replace(like, before_id=walk.before_id, limit=AT_ONCE))
     return Found(jobs, _behind(walk, jobs, sources=len(wanted.statuses)))
 
 

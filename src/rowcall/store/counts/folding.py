@@ -30,16 +30,7 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
         if tally.outcome is not None:
             past.append(
-                Past(
-                    row.at_ms,
-                    MINUTE_MS,
-                    tally.queue,
-                    tally.type,
-                    tally.outcome,
-                    tally.jobs,
-                    tally.waits,
-                    tally.runs,
-                )
+                Past(row.at_ms, MINUTE_MS, tally.queue, tally.type, tally.outcome, tally.jobs, tally.waits, tally.runs)
             )
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:

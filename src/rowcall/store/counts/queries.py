@@ -159,21 +159,9 @@ def past_from_row(row: Row) -> Past:
 
 
 def tally_from_row(row: Row) -> WrittenTally:
-    tally_id, at, queue, kind, outcome, status, error_code, attempt, jobs, waits, runs = cast(
-        "tuple[int, int, str, str, str | None, str | None, str, int, int, str | None, str | None]", row
-    )
-    tally = Tally(
-        queue=queue,
-        type=kind,
-        outcome=outcome,
-        status=status,
-        error_code=error_code,
-        attempt=attempt,
-        jobs=jobs,
-        waits=from_json(waits),
-        runs=from_json(runs),
-    )
-    return WrittenTally(tally_id, at, tally)
+    tally_id, at, *fields, waits, runs = row
+    histograms = [from_json(cast("str | None", histogram)) for histogram in (waits, runs)]
+    return WrittenTally(cast("int", tally_id), cast("int", at), msgspec.convert([*fields, *histograms], Tally))
 
 
 def group_from_row(row: Row) -> Group:

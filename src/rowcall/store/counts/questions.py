@@ -9,17 +9,7 @@ import msgspec
 
 from rowcall.base.histogram import Histogram, merge, percentile_ms
 from rowcall.base.times import time_or_none
-from rowcall.domain.job import (
-    ErrorGroup,
-    InProgress,
-    Kept,
-    Pace,
-    Percentiles,
-    RetentionReport,
-    Retries,
-    Stats,
-    Status,
-)
+from rowcall.domain.job import ErrorGroup, InProgress, Kept, Pace, Percentiles, RetentionReport, Retries, Stats, Status
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts import queries
@@ -213,8 +203,5 @@ def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[Retent
         )
     (size_bytes,) = yield from dialect.ask(queries.SIZE_BYTES)
     return RetentionReport(
-        kept=kept,
-        jobs=sum(one.jobs for one in kept),
-        prunable=sum(one.prunable for one in kept),
-        size_bytes=size_bytes,
+        kept=kept, jobs=sum(one.jobs for one in kept), prunable=sum(one.prunable for one in kept), size_bytes=size_bytes
     )

@@ -198,11 +198,7 @@ def _take_shares(
     started, buffered = claim.started[already[0] :], claim.buffered[already[1] :]
     if started or buffered:
         yield from dialect.mark_claimed(
-            demand.worker,
-            [job.id for job in started],
-            [job.id for job in buffered],
-            demand.lease_ms,
-            now_ms,
+            demand.worker, [job.id for job in started], [job.id for job in buffered], demand.lease_ms, now_ms
         )
     if claim.joining[already[2] :]:
         yield from _mark_joining(dialect, demand, claim.joining[already[2] :], now_ms)

@@ -238,10 +238,7 @@ _attempt = {
     **dict.fromkeys(("started_at", "finished_at", "next_run_at"), time),
     **dict.fromkeys(("worker", "error_code", "error_detail", "traceback"), text),
 }
-_worker = {
-    **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
-    "lease_seconds": lambda lease_ms: lease_ms / 1000,
-}
+_worker = {**dict.fromkeys(("started_at", "heartbeat_at"), time_of), "lease_seconds": lambda lease_ms: lease_ms / 1000}
 attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
 worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
 

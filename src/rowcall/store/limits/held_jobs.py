@@ -7,14 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import (
-    HELD_AS_MISMATCH,
-    HELD_PREFIX,
-    Numbers,
-    held_by,
-    job_limits_from_text,
-    name_of,
-)
+from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits import queries
 from rowcall.store.limits.admission import Room, load_starts, lock_limits, most_keys, put_openings

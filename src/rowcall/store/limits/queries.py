@@ -20,19 +20,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from rowcall.domain.limits import HELD_PREFIX, Numbers
-from rowcall.store.statement import (
-    Change,
-    Ids,
-    Int,
-    Json,
-    Ms,
-    Now,
-    Query,
-    Row,
-    Text,
-    json_from_row,
-    text_from_row,
-)
+from rowcall.store.statement import Change, Ids, Int, Json, Ms, Now, Query, Row, Text, json_from_row, text_from_row
 
 
 class KeyState(NamedTuple):

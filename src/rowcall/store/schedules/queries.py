@@ -10,7 +10,7 @@ The contract
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import msgspec
 
@@ -39,29 +39,16 @@ class ScheduleRow(DeclaredSchedule, frozen=True, kw_only=True):
     problem: str | None
 
 
+_FIELDS = (
+    "name task payload options cron every_ms zone catch_up paused actor next_run_at_ms last_run_at_ms last_job_id"
+    " problem"
+)
+
+
 def schedule_from_row(row: Row) -> ScheduleRow:
-    (
-        name, task, payload, options, cron, every_ms, zone, catch_up, paused, actor, next_run_at, last_run_at,
-        last_job_id, problem,
-    ) = row  # fmt: skip
-    return ScheduleRow(
-        name=cast("str", name),
-        task=cast("str", task),
-        payload=cast("str", payload),
-        options=cast("str", options),
-        timing=Timing(
-            cron=cast("str | None", cron),
-            every_ms=cast("int | None", every_ms),
-            zone=cast("str", zone),
-            catch_up=cast("str", catch_up),
-        ),
-        paused=bool(paused),
-        actor=cast("str | None", actor),
-        next_run_at_ms=cast("int | None", next_run_at),
-        last_run_at_ms=cast("int | None", last_run_at),
-        last_job_id=cast("int | None", last_job_id),
-        problem=cast("str | None", problem),
-    )
+    fields: dict[str, Any] = dict(zip(_FIELDS.split(), row, strict=True))
+    timing = Timing(**{name: fields.pop(name) for name in Timing.__struct_fields__})
+    return ScheduleRow(timing=timing, paused=bool(fields.pop("paused")), **fields)
 
 
 _SELECT = """
