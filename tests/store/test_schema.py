@@ -13,7 +13,7 @@ import pytest
 from rowcall.store.postgres.schema import MORE_COLUMNS
 from rowcall.store.postgres.schema import TABLES as TABLES_ON_POSTGRES
 from rowcall.store.schema import INDEXES, TABLES, definitions
-from rowcall.store.sqlite.schema import OLDEST_CODE, VERSION_FOUND
+from rowcall.store.sqlite.schema import VERSION_FOUND
 from rowcall.store.sqlite.words import render
 from tests.store.databases import PREFIX, migrated, parameters_of, query_plan
 from tests.store.postgres.databases import migrated as migrated_server
@@ -61,8 +61,7 @@ def test_a_column_that_is_only_written_would_be_seen(file: sqlite3.Connection) -
 
 
 def test_each_column_is_read_by_a_query(file: sqlite3.Connection) -> None:
-    of_schema = [render(text, PREFIX) for text in (VERSION_FOUND, OLDEST_CODE)]
-    read = read_columns(file, *of_schema, *(sql for _, sql in on_sqlite(PREFIX)))
+    read = read_columns(file, render(VERSION_FOUND, PREFIX), *(sql for _, sql in on_sqlite(PREFIX)))
     assert set().union(*map(columns_of, TABLES)) - read == FOR_PEOPLE
 
 

@@ -14,7 +14,7 @@ The contract
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -51,6 +51,11 @@ class Version(NamedTuple):
     found: int
     oldest: int
     missing: tuple[str, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Row, newest: int) -> Version:
+        found, oldest, missing = cast("tuple[int, int, str | None]", row)
+        return cls(found, oldest, tuple(missing.split(",")) if missing and found == newest else ())
 
     def require_fit(self, newest: int) -> None:
         """Refuse tables that no migration of this code can make fit."""

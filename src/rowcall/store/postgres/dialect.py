@@ -77,9 +77,8 @@ class PostgresDialect:
         yield self._statement(schema.WAIT_BRIEFLY)
         if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
-        rows = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
-        found, oldest, missing = cast("tuple[int, int, str | None]", rows[0])
-        return Version(found, oldest, tuple(missing.split(",")) if missing and found == NEWEST_VERSION else ())
+        (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
+        return Version.from_row(row, NEWEST_VERSION)
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield self._statement(schema.WAIT_BRIEFLY)

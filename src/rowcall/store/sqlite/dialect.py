@@ -27,7 +27,7 @@ from rowcall.store.sqlite import control, counts, flows, jobs, limits, results, 
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, number_from_row, plain, text_from_row
+from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
 
@@ -76,14 +76,8 @@ class SqliteDialect:
     def version(self) -> Plan[Version]:
         if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
-        found = number_from_row((yield self._statement(schema.VERSION_FOUND))[0])
-        if found < NEWEST_VERSION:
-            return Version(found, 0)
-        if found == NEWEST_VERSION:
-            missing = yield self._statement(schema.MISSING_TABLES)
-            return Version(found, 0, tuple(map(text_from_row, missing)))
-        oldest = yield self._statement(schema.OLDEST_CODE, NEWEST_VERSION)
-        return Version(found, number_from_row(oldest[0]))
+        (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
+        return Version.from_row(row, NEWEST_VERSION)
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield self._statement(schema.VERSION_TABLE)

@@ -10,11 +10,12 @@ from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
 LONGEST_STEP = 1_000_000  # more than one statement inserts
 
 TABLE_EXISTS = "select 1 from sqlite_master where type = 'table' and name = '<migration>'"
-VERSION_FOUND = "select coalesce(max(version), 0) from <migration>"
-MISSING_TABLES = f"""
-    select column1 from (values {", ".join(f"('<{table}>')" for table in TABLES)})
-    where column1 not in (select name from sqlite_master where type = 'table')"""
-OLDEST_CODE = "select max(coalesce(oldest, version)) from <migration> where version > $1"
+# the version, the oldest code that later migrations allow, and the tables that are missing
+VERSION_FOUND = f"""
+    select coalesce(max(version), 0), coalesce(max(coalesce(oldest, version)) filter (where version > $1), 0),
+           (select group_concat(column1) from (values {", ".join(f"('<{table}>')" for table in TABLES)})
+            where column1 not in (select name from sqlite_master where type = 'table'))
+    from <migration>"""
 
 
 def _is_one_of(column: str, statuses: tuple[Status, ...]) -> str:
