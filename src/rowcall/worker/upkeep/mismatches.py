@@ -21,7 +21,7 @@ from rowcall.worker.settings import Settings
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
 SHORTEST_EXTENSION_SECONDS = 60.0
-UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
+UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS, LONGEST_FAILING_SECONDS = 5.0, 60.0, 1.0
 MOST_REMEMBERED = 10_000
 
 
@@ -170,7 +170,9 @@ class UnknownTasks:
     def _fail(self, name: str, task: str, seconds: float, stopping: Stopping) -> None:
         queue, total, failed = self._queue, 0, FAILED_AT_ONCE
         detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
-        while failed == FAILED_AT_ONCE and not stopping():
+        # the next check continues: the thread also looks for dead workers
+        until = queue.clock.monotonic() + LONGEST_FAILING_SECONDS
+        while failed == FAILED_AT_ONCE and not stopping() and queue.clock.monotonic() <= until:
             due_ms, now_ms = round(seconds * 1000), queue.now_ms()
             failed = queue.run(Write(fail_unknown, queue.dialect, name, task, due_ms, detail, now_ms))
             total += failed
