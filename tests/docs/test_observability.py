@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rowcall import Rowcall
 from rowcall.domain.outcome import OUTCOMES
-from rowcall.observe import counts, logs, meter, tracing
+from rowcall.observe import logs, meter, tracing
 from rowcall.observe.endpoint import DEFAULT_HOST
 from tests.docs.pages import DOCS, read, section
 from tests.observe.scraping import free_ports, scrape
@@ -43,8 +43,8 @@ def test_the_table_of_metrics_is_what_a_worker_serves(tmp_path: Path) -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     metrics = section(PAGE, "Metrics")
     assert f"first {meter.MOST_PAIRS} pairs of queue and task, and the first {meter.MOST_PAIRS} queues" in metrics
-    assert f"did not answer within {counts.STALE_SECONDS:g} s" in metrics
-    assert f"cached for {counts.FRESH_SECONDS:g} s" in metrics
+    assert f"did not answer within {meter.STALE_SECONDS:g} s" in metrics
+    assert f"cached for {meter.FRESH_SECONDS:g} s" in metrics
     assert f"`{meter.OTHER}`" in metrics
     assert f'metrics_host="{DEFAULT_HOST}"' in metrics
     assert {f"`{outcome}`" for outcome in (*OUTCOMES.values(), meter.DROPPED)} <= set(re.findall(r"`\w+`", metrics))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Stats
-from rowcall.observe.counts import Counts
-from rowcall.observe.meter import Meter
+from rowcall.observe.meter import Counts, Meter
 from rowcall.observe.optional_libraries import missing
 
 if TYPE_CHECKING:

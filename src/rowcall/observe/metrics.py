@@ -18,8 +18,7 @@ from prometheus_client.registry import Collector
 
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import Stats
-from rowcall.observe.counts import Counts
-from rowcall.observe.meter import Bounded, Meter
+from rowcall.observe.meter import Bounded, Counts, Meter
 
 
 class WorkerCollector(Collector):
@@ -48,24 +47,20 @@ class WorkerCollector(Collector):
             yield from self._queue_state(stats)
 
     def _attempts(self) -> Iterator[Metric]:
-        attempts = CounterMetricFamily(
-            "rowcall_attempts", "Attempts of this worker that ended, by outcome.", labels=["queue", "task", "outcome"]
-        )
+        ended = "Attempts of this worker that ended, by outcome."
+        attempts = CounterMetricFamily("rowcall_attempts", ended, labels=["queue", "task", "outcome"])
         for labels, count in self._meter.attempts():
             attempts.add_metric(labels, count)
         yield attempts
-        ran = HistogramMetricFamily(
-            "rowcall_attempt_duration_seconds", "How long handlers ran.", labels=["queue", "task"]
-        )
-        for pair, buckets, total in self._meter.ran():
-            ran.add_metric(pair, buckets, total)
-        yield ran
-        waited = HistogramMetricFamily(
-            "rowcall_job_wait_seconds", "How long jobs that were due waited to be claimed.", labels=["queue", "task"]
-        )
-        for pair, buckets, total in self._meter.waited():
-            waited.add_metric(pair, buckets, total)
-        yield waited
+        waited = "How long jobs that were due waited to be claimed."
+        for name, text, found in (
+            ("rowcall_attempt_duration_seconds", "How long handlers ran.", self._meter.ran()),
+            ("rowcall_job_wait_seconds", waited, self._meter.waited()),
+        ):
+            histogram = HistogramMetricFamily(name, text, labels=["queue", "task"])
+            for pair, buckets, total in found:
+                histogram.add_metric(pair, buckets, total)
+            yield histogram
 
     def _queue_state(self, stats: Stats) -> Iterator[Metric]:
         counts: Counter[tuple[str, str]] = Counter()
