@@ -71,7 +71,8 @@ def deadlock(server: PostgresServer, url: str, job: Job) -> Iterator[None]:
         helper.execute("select pg_advisory_unlock(1)")
         wants_row.result(20)
         user.commit()
-    assert deadlocks(server) == before + 1
+    # one at least: on a busy machine the settler can be back at the row before the user has noticed that it is free
+    assert deadlocks(server) > before
 
 
 def deadlocks(server: PostgresServer) -> int:
