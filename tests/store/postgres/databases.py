@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
 
 PREFIX = "rowcall_"
-FINISHED, SCHEDULED, PENDING, RUNNING = 200_000, 100_000, 50_000, 2_000
+FINISHED, SCHEDULED, PENDING, RUNNING = 80_000, 40_000, 20_000, 2_000
 WORKERS = 4
 
 
