@@ -100,6 +100,8 @@ class Queue:
         self.open_transactions: set[SharedTransaction] = set()
         self.for_callers: ForCallers | None = None
         self.end_waiter: Waiter | None = None
+        self.at_close: set[Callable[[], None]] = set()
+        """Called when the queue is closed, while it can still be used."""
         self.turns = itertools.count()
         """Which queue comes first when jobs are claimed by hand."""
         self._schema_ready = False
@@ -194,6 +196,8 @@ class Queue:
             return
         for transaction in list(self.open_transactions):
             transaction.close()
+        for end in list(self.at_close):
+            end()
         waiter, self.end_waiter = self.end_waiter, None
         if waiter is not None and waiter.pid == os.getpid():
             waiter.close()

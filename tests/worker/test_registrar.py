@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing import FakeClock, eventually
+from rowcall.testing.process import PythonProcess
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
@@ -95,3 +99,28 @@ def test_an_attempt_that_was_stopped_before_its_thread_started_it_is_not_called(
     assert attempt.transition.move == "release"
     assert called == []
     dispatcher.close()
+
+
+ABANDON_AND_EXIT = """
+import threading
+from rowcall import Limit, Rowcall
+
+jobs = Rowcall("sqlite:///app.db")
+
+@jobs.task(limit=Limit("one", concurrency=1), timeout=0.1, max_attempts=1)
+def stay():
+    threading.Event().wait()
+
+stay.enqueue()
+assert jobs.drain(concurrency=1).failed == 1
+assert [worker.concurrency for worker in jobs.workers()] == [0]
+"""
+
+
+def test_a_process_that_exits_frees_the_slots_of_handlers_that_it_abandoned(tmp_path: Path) -> None:
+    with PythonProcess("-c", ABANDON_AND_EXIT, cwd=str(tmp_path)) as process:
+        assert process.wait() == 0, process.output
+    with Rowcall(f"sqlite:///{tmp_path}/app.db") as jobs:
+        assert jobs.workers() == []
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        assert connection.execute("select * from rowcall_slot").fetchall() == []

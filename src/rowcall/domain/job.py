@@ -226,6 +226,16 @@ def is_paused(queue: str, task: str, paused: Collection[tuple[str, str]]) -> boo
     return not {("queue", EVERY_QUEUE), ("queue", queue), ("task", task)}.isdisjoint(paused)
 
 
+def serves(queues: str, queue: str) -> bool:
+    """Return whether a worker serves a queue, given what its registration says: `mail=10,default`, or `*`.
+
+    In doubt it does: a name that was given by a mapping may have a comma or an equals sign in it.
+    """
+    if queues == EVERY_QUEUE or queue in (part.partition("=")[0] for part in queues.split(",")):
+        return True
+    return ("," in queue or "=" in queue) and queue in queues
+
+
 class Stats(Value, frozen=True, kw_only=True):
     """Counts of jobs by state, the age of the oldest waiting job, and recent rates.
 

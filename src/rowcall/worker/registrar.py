@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import socket
 from collections.abc import Callable, Collection
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -132,22 +133,30 @@ class Registrar:
         return retired
 
     def keep(self, handlers: RunningHandlers) -> None:
-        """Keep the registration, in a thread, until the handlers have ended. The end of this process frees it, too."""
+        """Keep the registration, in a thread, until the handlers end, the queue is closed, or this process exits."""
+        thread = Background("abandoned handlers", lambda thread: self._keep(handlers, thread, end), self._queue.clock)
 
-        def run(thread: Background) -> None:
-            queue, running, send_at = self._queue, None, 0.0
-            with suppress(RowcallError), closing(queue.database.connect()) as connection:
-                while running is None or running:
-                    before, running = running, handlers()
-                    if running != before or queue.clock.monotonic() >= send_at:
-                        send_at = queue.clock.monotonic() + self.lease.heartbeat_seconds
-                        with suppress(RowcallError):  # a server that restarts
-                            if connection.write(retire(queue.dialect, self.name, running, queue.now_ms())):
-                                break
-                    thread.pause(HANDLERS_CHECK_SECONDS)
-            self.close()
+        def end() -> None:
+            thread.stop()
+            thread.wait()
 
-        Background("abandoned handlers", run, self._queue.clock).start()
+        self._queue.at_close.add(end)
+        atexit.register(end)
+        thread.start()
+
+    def _keep(self, handlers: RunningHandlers, thread: Background, end: Callable[[], None]) -> None:
+        queue, running, send_at = self._queue, None, 0.0
+        while running is None or running:
+            before, running = running, set() if thread.stopping() else handlers()
+            if running != before or queue.clock.monotonic() >= send_at:
+                send_at = queue.clock.monotonic() + self.lease.heartbeat_seconds
+                with suppress(RowcallError):  # a server that restarts
+                    if queue.run(Write(retire, queue.dialect, self.name, running, queue.now_ms())):
+                        break
+            thread.pause(HANDLERS_CHECK_SECONDS)
+        self.close()
+        queue.at_close.discard(end)
+        atexit.unregister(end)
 
     def close(self) -> None:
         if self.current.liveness_file is not None:

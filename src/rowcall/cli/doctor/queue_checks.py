@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rowcall.base.text import span
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
-from rowcall.domain.job import what_is_paused
+from rowcall.domain.job import serves, what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
@@ -105,18 +105,11 @@ def _due(rows: Rows, any_alive: bool, target: Target) -> Finding:
 
 
 def _queues(ready: Sequence[Count], alive: Sequence[SeenWorker]) -> Iterator[Finding]:
-    unserved = [(queue, count) for queue, count in ready if not any(_serves(worker, queue) for worker in alive)]
+    unserved = [(queue, count) for queue, count in ready if not any(serves(worker.queues, queue) for worker in alive)]
     if alive and unserved:
         served = ", ".join(sorted({worker.queues for worker in alive}))
         what = f"no worker serves {_listed(unserved)}; the workers serve {served}"
         yield warn("queues", what, "Start a worker for these queues, or add them to --queues of a running one")
-
-
-def _serves(worker: SeenWorker, queue: str) -> bool:
-    if worker.queues == "*" or queue in (part.partition("=")[0] for part in worker.queues.split(",")):
-        return True
-    # a name with a comma or = in it (given by a mapping) cannot be told apart for sure
-    return ("," in queue or "=" in queue) and queue in worker.queues
 
 
 def _pauses(rows: Rows, target: Target) -> Iterator[Finding]:
@@ -132,7 +125,7 @@ def _limits(rows: Rows) -> Iterator[Finding]:
         yield warn(
             "limits",
             f"the handler of job {job_id} still runs in {worker} after its attempt ended, and keeps a slot of {limit}",
-            "The slot comes free when the handler ends, or when you restart that worker;"
+            "The slot comes free when the handler ends, or its process;"
             ' with isolation="process" a timeout ends the handler',
         )
 

@@ -357,13 +357,11 @@ _FAIL_MISMATCHED = f"""
 FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched), text=_FAIL_MISMATCHED)
 # queue, task, how many milliseconds a job must have been due, how many jobs to look at, and the detail of the error
 FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), row_as(Touched))
-# null if a worker may know any task
-_TASKS_OF_WORKERS = "select tasks from <worker> where concurrency > 0"
-TASKS_OF_WORKERS = Query("tasks_of_workers", (), lambda row: cast("str | None", row[0]), text=_TASKS_OF_WORKERS)
-_TASKS_BY_HAND = """
-    select distinct <text_of:type> from <job> <indexed:job_leased>
-    where status = <running> and lease_until is not null"""
-TASKS_BY_HAND = Query("tasks_by_hand", (), text_from_row, text=_TASKS_BY_HAND)
+# what workers serve and know; null if a worker may know any task
+_KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
+KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)
+# whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds
+IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 
 # settle
 SETTLE_PACKED = Query("settle_packed", (Now, Json), only=_FILE)

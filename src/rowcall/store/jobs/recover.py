@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from rowcall.domain.outcome import Lost, Released, Tries, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
@@ -20,8 +18,6 @@ from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest batch in each slot
-
-_names = msgspec.json.Decoder(list[str])
 
 
 class Recovery(NamedTuple):
@@ -65,15 +61,6 @@ def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan
         yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
     if worker.tasks is not None:
         yield from dialect.ask(queries.SET_TASKS, worker.name, worker.tasks)
-
-
-def known_tasks(dialect: Dialect) -> Plan[set[str] | None]:
-    """Return the tasks that live workers know, or that are claimed by hand now. None if a worker may know any."""
-    of_workers = yield from dialect.ask(queries.TASKS_OF_WORKERS)
-    by_hand = yield from dialect.ask(queries.TASKS_BY_HAND)
-    if None in of_workers:
-        return None
-    return set(by_hand).union(*(_names.decode(tasks) for tasks in of_workers if tasks is not None))
 
 
 def retire(

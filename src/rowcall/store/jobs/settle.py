@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
-from rowcall.domain.job import FINISHED, Job, Status
+from rowcall.domain.job import FINISHED, Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import Transition
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
@@ -30,6 +30,8 @@ from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 FAILED_AT_ONCE = 500
+
+_names = msgspec.json.Decoder(list[str])
 
 
 class Then(msgspec.Struct, frozen=True):
@@ -326,8 +328,17 @@ def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -
     return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
 
 
+def is_known(dialect: Dialect, queue: str, task: str) -> Plan[bool]:
+    """Return whether a registered worker serves the queue and knows the task."""
+    workers = yield from dialect.ask(queries.KNOWN_TASKS)
+    return any(serves(queues, queue) and (tasks is None or task in _names.decode(tasks)) for queues, tasks in workers)
+
+
 def fail_unknown(dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None) -> Plan[int]:
-    """Fail those of the first jobs of a task that have been due for `due_ms`; return how many."""
+    """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
+    (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
+    if is_consumed or (yield from is_known(dialect, queue, task)):
+        return 0
     failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
     return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
 

@@ -204,13 +204,17 @@ fail_unknown = f"""
         error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text
       from (select <now> as now) as moment
       where id = any (array(
-        select id from (
-          select id, greatest(run_at, created_at) as due_at from <job>
-          where {_READY} and queue = $2::text and type = $3::text
-          order by priority desc, {_TURN} limit $5::int for update skip locked) as first
-        where due_at <= (select <now>) - $4::bigint * interval '1 millisecond'))
+        select id from <job>
+        where {_READY} and queue = $2::text and type = $3::text
+          and greatest(run_at, created_at) <= (select <now>) - $4::bigint * interval '1 millisecond'
+        order by priority desc, {_TURN} limit $5::int for update skip locked))
       returning id, queue, type, attempt)
     select id, queue::text, type::text, attempt from failed"""
+is_consumed = """
+    select (exists (select from <job> where status = <running> and lease_until is not null
+                    and queue = $2::text and type = $3::text)
+         or exists (select from <job> where status = <succeeded> and queue = $2::text and type = $3::text
+                    and finished_at >= (select <now>) - $4::bigint * interval '1 millisecond'))::int"""
 
 # settle
 # locked until the commit: the attempt and the end of its job are written about the same rows

@@ -124,11 +124,14 @@ fail_unknown = f"""
     update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
       error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6
     where id in (
-      select id from (
-        select id, max(run_at, created_at) as due_at from {_READY} and queue = $2 and type = $3
-        order by priority desc, coalesce(turn, id), id limit $5)
-      where due_at <= <now> - $4)
+      select id from {_READY} and queue = $2 and type = $3 and max(run_at, created_at) <= <now> - $4
+      order by priority desc, coalesce(turn, id), id limit $5)
     returning id, queue, type, attempt"""
+is_consumed = """
+    select exists (select 1 from <job> indexed by <prefix>job_leased
+                   where status = <running> and lease_until is not null and queue = $2 and type = $3)
+        or exists (select 1 from <job> indexed by <prefix>job_aged
+                   where status = <succeeded> and queue = $2 and type = $3 and finished_at >= <now> - $4)"""
 
 changes = "select changes()"
 settle_successes = f"""

@@ -25,7 +25,13 @@ class StoreWorker:
     """What a worker process does to the store, step by step. It dies by being left alone."""
 
     def __init__(
-        self, jobs: Rowcall, name: str, *, lease_seconds: float = LEASE_SECONDS, tasks: list[str] | None = None
+        self,
+        jobs: Rowcall,
+        name: str,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        tasks: list[str] | None = None,
+        queues: str = "*",
     ) -> None:
         self._jobs = jobs
         self.name = name
@@ -33,7 +39,7 @@ class StoreWorker:
             name=name,
             host="elsewhere",
             pid=1,
-            queues="*",
+            queues=queues,
             concurrency=10,
             version="0",
             lease_ms=round(lease_seconds * 1000),

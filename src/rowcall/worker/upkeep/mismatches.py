@@ -13,15 +13,15 @@ from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
-from rowcall.store.jobs.recover import known_tasks
-from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown
+from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown, is_known
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
 SHORTEST_EXTENSION_SECONDS = 60.0
-UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS, LONGEST_FAILING_SECONDS = 5.0, 60.0, 1.0
+UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
+BATCHES_AT_ONCE = 4
 MOST_REMEMBERED = 10_000
 
 
@@ -117,7 +117,7 @@ class Mismatches:
 class UnknownTasks:
     """Jobs of tasks that this worker does not know: other workers may, and no job is claimed to find out.
 
-    They fail when this worker has seen for `mismatch_grace` that no live worker knows their task.
+    They fail when this worker has seen for `mismatch_grace` that no worker of their queue knows their task.
     """
 
     def __init__(self, queue: Queue, settings: Settings) -> None:
@@ -125,7 +125,7 @@ class UnknownTasks:
         self._queues = settings.queues
         self._seen: set[tuple[str, str]] = set()
         self._warned: set[str] = set()
-        self._since: dict[str, float] = {}
+        self._since: dict[tuple[str, str], float] = {}
         self._checked_at = -LONGEST_GAP_SECONDS
 
     def note(self, work: Work) -> None:
@@ -156,26 +156,28 @@ class UnknownTasks:
             self._since = {}  # this process was stopped, or the database out of reach: others may have been, too
         if not self._seen or now - self._checked_at < UNKNOWN_PAUSE_SECONDS:
             return
-        known = queue.run(Read(known_tasks(queue.dialect)))
         self._checked_at = now
-        unknown = {task for _, task in self._seen if known is not None and task not in known}
-        self._since = {task: self._since.get(task, now) for task in unknown}
+        unknown = [pair for pair in self._seen if not queue.run(Read(is_known(queue.dialect, *pair)))]
+        self._since = {pair: self._since.get(pair, now) for pair in unknown}
         grace_seconds = max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
         if any(now - since >= grace_seconds for since in self._since.values()):
             (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
-            for name, task in self._unknown_in(work):
-                if now - self._since.get(task, now) >= grace_seconds:
-                    self._fail(name, task, grace_seconds, stopping)
+            for pair in self._unknown_in(work):
+                if now - self._since.get(pair, now) >= grace_seconds:
+                    self._fail(*pair, grace_seconds, stopping)
 
     def _fail(self, name: str, task: str, seconds: float, stopping: Stopping) -> None:
-        queue, total, failed = self._queue, 0, FAILED_AT_ONCE
+        """Fail a few batches: the thread of this check has lost workers to find, too."""
+        queue, total = self._queue, 0
         detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
-        # the next check continues: the thread also looks for dead workers
-        until = queue.clock.monotonic() + LONGEST_FAILING_SECONDS
-        while failed == FAILED_AT_ONCE and not stopping() and queue.clock.monotonic() <= until:
+        for _ in range(BATCHES_AT_ONCE):
+            if stopping():
+                break
             due_ms, now_ms = round(seconds * 1000), queue.now_ms()
             failed = queue.run(Write(fail_unknown, queue.dialect, name, task, due_ms, detail, now_ms))
             total += failed
+            if failed < FAILED_AT_ONCE:
+                break
         if total:
             logger.error("failed %d jobs in queue %r: %s", total, name, detail)
 

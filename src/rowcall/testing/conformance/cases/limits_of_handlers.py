@@ -212,6 +212,18 @@ class TestLimitsOfHandlers:
             crowd.all_succeed(first)
         assert crowd.jobs.workers() == []
 
+    def test_closing_the_queue_frees_the_slots_of_a_stopped_worker(self, crowd: Crowd, store: Store) -> None:
+        @crowd.jobs.task(limit=ONE, timeout=0.1, max_attempts=1)
+        def charge() -> None:
+            assert crowd.let_go.wait(60)
+
+        charge.enqueue()
+        assert crowd.jobs.drain(concurrency=1).failed == 1
+        assert len(crowd.jobs.workers()) == len(store.execute("select * from rowcall_slot")) == 1
+        crowd.jobs.close()
+        assert store.execute("select * from rowcall_worker") == store.execute("select * from rowcall_slot") == []
+        crowd.let_go.set()
+
     def test_an_async_handler_ends_with_the_event_loop_of_its_worker(
         self, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read
+from rowcall.operations.steps import Read, Write
+from rowcall.store.jobs import settle
 from rowcall.store.jobs.queries import FIND_WORK
+from rowcall.store.jobs.settle import fail_unknown
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -453,13 +455,50 @@ class TestUnknownTasks:
         check(50)
         assert self.status(jobs, job) == ["failed"]
 
-    def test_many_fail_in_batches(self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]) -> None:
+    def test_many_fail_in_batches_and_newer_ones_of_higher_priority_wait(
+        self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(settle, "FAILED_AT_ONCE", 3)
+        monkeypatch.setattr(mismatches, "FAILED_AT_ONCE", 3)
         with jobs.transaction():
-            for _ in range(1200):
+            for _ in range(14):
                 jobs.enqueue("stranger")
         check(0)
+        check(550)
+        newer = [jobs.enqueue("stranger", priority=9) for _ in range(4)]
+        for failed in (12, 14):  # four batches each time: the thread has other duties
+            check(50)
+            assert jobs.stats().by_status["failed"] == failed
+        assert self.status(jobs, *newer) == ["pending"] * 4
+
+    def test_a_worker_that_registers_between_two_batches_keeps_the_others_waiting(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        queue, made = queue_of(jobs), [jobs.enqueue("stranger") for _ in range(3)]
+        clock.advance(700)
+        StoreWorker(jobs, "other", tasks=["stranger"])
+        assert queue.run(Write(fail_unknown, queue.dialect, "default", "stranger", 0, "late", queue.now_ms())) == 0
+        assert self.status(jobs, *made) == ["pending"] * 3
+
+    def test_a_worker_that_knows_the_task_but_serves_another_queue_does_not_count(
+        self, jobs: Rowcall, check: Callable[[float], None]
+    ) -> None:
+        here, there = jobs.enqueue("stranger"), jobs.enqueue("stranger", queue="mail")
+        StoreWorker(jobs, "other", tasks=["stranger"], queues="mail=3,sms")
+        check(0)
         check(600)
-        assert jobs.stats().by_status == {**jobs.stats().by_status, "failed": 1200, "pending": 0}
+        assert self.status(jobs, here, there) == ["failed", "pending"]
+
+    def test_the_time_begins_again_when_a_pause_ends(self, jobs: Rowcall, check: Callable[[float], None]) -> None:
+        paused, other = jobs.enqueue("stranger", queue="mail"), jobs.enqueue("stranger")
+        jobs.pause("mail")
+        check(0)
+        check(600)
+        jobs.resume("mail")
+        check(550)
+        assert self.status(jobs, paused, other) == ["pending", "failed"]
+        check(100)
+        assert self.status(jobs, paused) == ["failed"]
 
     @pytest.mark.concurrency
     def test_a_worker_fails_them_and_a_drain_does_not(
