@@ -22,7 +22,7 @@ pytestmark = pytest.mark.concurrency
 
 JOBS = 2000
 THREADS = 8
-EACH = int(os.environ.get("ROWCALL_TEST_CUT_ENQUEUES", "20"))
+EACH = 50
 NOTHING_WRITTEN = "Nothing was written"
 
 Outcome = Job | StoreUnavailable

@@ -24,6 +24,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
 | `id <in_rows> select id from … <end_rows>` | whether the value is in the rows of a subquery, which is run first |
 | `<fence>` | ends a subquery that must be run as it is written |
+| `<by_id:column>` | a column in a condition on ids; on SQLite, no partial index replaces the ids |
 | `<text_of:column>` | a JSON column as text |
 | `<same:a, b>` | whether both are equal, or both null |
 | `<indexed:job_ready>` | the index to use, where a database needs that |

@@ -340,8 +340,7 @@ MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
 OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
 UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
-# no index of held jobs: where ids are given, the primary key is the way
-_STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and coalesce(held, '') = 'mismatch'"
+_STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and <by_id:held> = 'mismatch'"
 _EXTEND_MISMATCHED = f"""
     update <job> set held_until = <now> + <interval:3> where id <in_rows>
       select id from <job> where {_STILL_MISMATCHED} <for_update> <skip_locked> <end_rows>"""

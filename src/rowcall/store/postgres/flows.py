@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from rowcall.store.flows.queries import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement, UnsureEdge
+from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_or_null, time_of
 
 
@@ -51,7 +52,6 @@ _BLOCKED = "status || '' = <blocked>"
 _EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
 _BLOCKER_STATUS = f"""case when {{}} <> 0 then coalesce({LAST_STEP.format("step.status::text")}, head.status::text)
              else head.status::text end"""
-_LISTENING = "exists (select from <worker> where listening)"
 
 transaction_began = "select now()::text"
 isolation = "select current_setting('transaction_isolation')"
@@ -70,7 +70,7 @@ insert_each = f"""
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
                 {milliseconds_of("expires_at")} as expires_at)
-    select id, status::text, run_at, created_at, expires_at, {_LISTENING} from inserted"""
+    select id, status::text, run_at, created_at, expires_at, {LISTENING} from inserted"""
 mark_chains = f"""
     update <job> as job set chain_id = {_step.chain_id}::bigint, chain_index = {_step.chain_index}::int
     from {_rows_of("$1")} where job.id = {_step.id}::bigint
