@@ -328,16 +328,23 @@ def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -
     return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
 
 
-def is_known(dialect: Dialect, queue: str, task: str) -> Plan[bool]:
-    """Return whether a registered worker serves the queue and knows the task."""
-    workers = yield from dialect.ask(queries.KNOWN_TASKS)
-    return any(serves(queues, queue) and (tasks is None or task in _names.decode(tasks)) for queues, tasks in workers)
+def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
+    """Return those of the pairs of queue and task that some registered worker serves and knows."""
+    workers = [
+        (queues, None if tasks is None else _names.decode(tasks))
+        for queues, tasks in (yield from dialect.ask(queries.KNOWN_TASKS))
+    ]
+    return {
+        (queue, task)
+        for queue, task in pairs
+        if any(serves(queues, queue) and (tasks is None or task in tasks) for queues, tasks in workers)
+    }
 
 
 def fail_unknown(dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None) -> Plan[int]:
     """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
     (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
-    if is_consumed or (yield from is_known(dialect, queue, task)):
+    if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
         return 0
     failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
     return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))

@@ -13,7 +13,7 @@ from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
-from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown, is_known
+from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
@@ -157,8 +157,8 @@ class UnknownTasks:
         if not self._seen or now - self._checked_at < UNKNOWN_PAUSE_SECONDS:
             return
         self._checked_at = now
-        unknown = [pair for pair in self._seen if not queue.run(Read(is_known(queue.dialect, *pair)))]
-        self._since = {pair: self._since.get(pair, now) for pair in unknown}
+        known = queue.run(Read(known_tasks(queue.dialect, self._seen)))
+        self._since = {pair: self._since.get(pair, now) for pair in self._seen - known}
         grace_seconds = max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
         if any(now - since >= grace_seconds for since in self._since.values()):
             (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
