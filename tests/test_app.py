@@ -52,10 +52,12 @@ def test_a_queue_with_a_url_cannot_be_configured() -> None:
 def test_wrong_options_are_refused_before_the_url_is_known() -> None:
     with pytest.raises(InvalidOption, match="durability"):
         Rowcall(durability="most")
-    with pytest.raises(InvalidOption, match=r"table_prefx.*unknown option.*did you mean 'table_prefix'"):
+    with pytest.raises(InvalidOption, match=r"^unknown option 'table_prefx' \(did you mean 'table_prefix'\?\)$"):
         Rowcall(table_prefx="app_")  # type: ignore[call-arg]
     with pytest.raises(InvalidOption, match="durability"):
         Rowcall().configure(durability="most")
+    with pytest.raises(InvalidOption, match=r"^unknown option 'concurency' \(did you mean 'concurrency'\?\)$"):
+        Rowcall().worker(concurency=3)  # type: ignore[call-arg]
 
 
 def test_a_password_is_not_shown() -> None:

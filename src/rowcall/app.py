@@ -10,14 +10,13 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
 from rowcall.base.clock import SystemClock
-from rowcall.base.text import did_you_mean
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.limits import checked_queue_limit
 from rowcall.declare.options import TASK_OPTIONS, BatchOptions, EnqueueOptions, Options, TaskOptions, checked
 from rowcall.domain.config import Config, QueueOptions, configure
-from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask
+from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
     Attempt,
     BlockedBy,
@@ -140,9 +139,7 @@ class Rowcall:
 
     def _apply(self, options: QueueOptions) -> None:
         """Check the options. What they say about the database is used when it is opened."""
-        if unknown := sorted(set(options) - set(QueueOptions.__annotations__)):
-            hint = did_you_mean(unknown[0], QueueOptions.__annotations__)
-            raise InvalidOption(unknown[0], f"unknown option{hint}")
+        refuse_unknown(options, QueueOptions.__annotations__)
         config = self._config(checked_only=self._url is None)
         queue = self._queue
         queue.clock = self._options.get("clock") or SystemClock()
@@ -893,6 +890,7 @@ class Rowcall:
             lease: after how many seconds without a heartbeat other workers recover its jobs; default 15.
             metrics_port, metrics_host: where Prometheus reads metrics; default none, and `"127.0.0.1"`.
         """
+        refuse_unknown(options, WorkerOptions.__annotations__)
         return Worker(self._queue, settings(**options), lambda: self.stats(window=60))
 
     def work(self, **options: Unpack[WorkerOptions]) -> None:

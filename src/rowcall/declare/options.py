@@ -8,10 +8,9 @@ from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 
 import msgspec
 
-from rowcall.base.text import did_you_mean
 from rowcall.declare import option_values as check
 from rowcall.domain import checks
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain.errors import InvalidOption, unknown_option
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import Retention
@@ -174,8 +173,7 @@ def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:
     elif name in ENQUEUE_OPTIONS:
         problem = f"{name} is an option of using({name}=…) and jobs.enqueue(…), not of a task"
     else:
-        hint = did_you_mean(name, allowed) or f"; known options: {', '.join(sorted(allowed))}"
-        problem = f"unknown option {name!r}{hint}"
+        return unknown_option(name, allowed)
     return InvalidOption(name, problem, message=problem)
 
 

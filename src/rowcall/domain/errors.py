@@ -32,6 +32,7 @@ Control                               raised by handlers, to choose how an attem
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from rowcall.base.text import DETAIL_LENGTH, code_problem, did_you_mean, storable
@@ -65,6 +66,17 @@ class InvalidOption(RowcallError, ValueError):
         super().__init__(message or about_option(option, problem))
         self.option = option
         self.problem = problem
+
+
+def unknown_option(name: str, known: Iterable[str]) -> InvalidOption:
+    hint = did_you_mean(name, known) or f"; known options: {', '.join(sorted(known))}"
+    problem = f"unknown option {name!r}{hint}"
+    return InvalidOption(name, problem, message=problem)
+
+
+def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+    for name in sorted(set(options) - set(known)):
+        raise unknown_option(name, known)
 
 
 class TooLarge(InvalidArguments):
