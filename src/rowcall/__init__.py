@@ -3,7 +3,8 @@
 from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Bindable, Context, current
-from rowcall.declare.options import BatchOptions, EnqueueOptions, TaskOptions
+from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptions
+from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import (
@@ -63,7 +64,6 @@ from rowcall.domain.job import (
 )
 from rowcall.domain.limits import Limit
 from rowcall.domain.retention import Retention
-from rowcall.domain.retry import Backoff
 from rowcall.domain.value import Value
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.operations.enqueue import Bound, Transaction

@@ -14,7 +14,7 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.limits import checked_queue_limit
-from rowcall.declare.options import TASK_OPTIONS, BatchOptions, EnqueueOptions, Options, TaskOptions, checked
+from rowcall.declare.option_table import TASK_OPTIONS, BatchOptions, EnqueueOptions, Options, TaskOptions, checked
 from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (

@@ -9,7 +9,7 @@ from typing import Generic, ParamSpec, Self, TypeVar, Unpack
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, mappings
 from rowcall.declare.limits import limited
-from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.operations.enqueue import Bound, enqueue, enqueue_many

@@ -8,9 +8,9 @@ import pytest
 
 from rowcall import Backoff
 from rowcall.declare.declaration import Declaration
-from rowcall.declare.options import Options
+from rowcall.declare.option_table import Options
 from rowcall.declare.policy import policy_of
-from rowcall.domain.retry import DEFAULT_BACKOFF, RetryPolicy, backoff_to_text
+from rowcall.domain.backoff import DEFAULT_BACKOFF, RetryPolicy, backoff_to_text
 
 
 def declared(retry: RetryPolicy | None) -> Declaration:

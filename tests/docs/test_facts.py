@@ -42,7 +42,7 @@ from rowcall import (
 )
 from rowcall.cli.bench.measure import Figures
 from rowcall.cli.main import COMMANDS, main
-from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import outcome
 from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rowcall.domain.backoff import Backoff
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move
@@ -21,7 +22,6 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.domain.retry import Backoff
 
 SECOND_OF_FIVE = Tries(attempt=2, max_attempts=5)
 LAST_OF_FIVE = Tries(attempt=5, max_attempts=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowcall.domain.backoff import LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
@@ -21,7 +22,6 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.domain.retry import LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 
 seconds = st.floats(0, 1e9)
 errors: st.SearchStrategy[BaseException] = st.one_of(

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
 from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
-from rowcall.declare.options import EnqueueOptions
+from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding

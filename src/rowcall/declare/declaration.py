@@ -12,7 +12,7 @@ from rowcall.context import Context
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to
-from rowcall.declare.options import Options, option_hint
+from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.limits import Limit, TaskLimit

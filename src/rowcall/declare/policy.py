@@ -7,7 +7,7 @@ from datetime import timedelta
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
-from rowcall.domain.retry import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
+from rowcall.domain.backoff import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
 
 
 def policy_of(task: Declaration | None, row: str | None) -> RetryPolicy:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
+from rowcall.domain.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.domain.retry import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
 
 
 class Tries(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.base.text import CODE_LENGTH, did_you_mean, one_line
 from rowcall.context import logger
-from rowcall.declare.options import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
+from rowcall.declare.option_table import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused

@@ -9,8 +9,8 @@ import msgspec
 
 from rowcall.base.times import time_of
 from rowcall.declare.limits import limited, limits_text, limits_texts, with_limits
-from rowcall.declare.option_values import key_problem
-from rowcall.declare.options import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.declare.option_checks import key_problem
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job, Status

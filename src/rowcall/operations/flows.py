@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rowcall.declare.option_values import awaited_of, one_or_more
+from rowcall.declare.option_checks import awaited_of, one_or_more
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json

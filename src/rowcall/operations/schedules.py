@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.base.times import time_or_none
 from rowcall.context import logger
-from rowcall.declare.options import ENQUEUE_OPTIONS, checked
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.backoff import backoff_from_text
 from rowcall.domain.outcome import Transition, Tries, Unfit, decide
-from rowcall.domain.retry import backoff_from_text
 from rowcall.store.jobs.queries import Ready
 
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"

@@ -24,7 +24,7 @@ from rowcall.context import logger, running
 from rowcall.declare.declaration import Declaration, declared_here
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE, Home
-from rowcall.declare.options import Options
+from rowcall.declare.option_table import Options
 from rowcall.domain.errors import Control, InvalidArguments
 from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.queue import Queue

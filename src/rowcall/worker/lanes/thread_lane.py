@@ -1,4 +1,4 @@
-"""Runs sync handlers in threads."""
+"""Runs sync handlers in threads. The dispatcher ends attempts past their timeout: it cannot end the thread."""
 
 from __future__ import annotations
 

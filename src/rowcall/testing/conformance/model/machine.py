@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall, WrongState
 from rowcall.app import queue_of
-from rowcall.declare.options import EnqueueOptions
+from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Read
 from rowcall.store.statement import Row, Statement, fetch

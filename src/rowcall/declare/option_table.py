@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 
 import msgspec
 
-from rowcall.declare import option_values as check
+from rowcall.declare import option_checks as check
 from rowcall.domain import checks
+from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
 from rowcall.domain.errors import InvalidOption, unknown_option
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import Retention
-from rowcall.domain.retry import Backoff, RetryPolicy, backoff_to_text
 from rowcall.store.flows.queries import Unique
 from rowcall.store.new_job import Awaited, KeyOf, NewJob
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import InvalidOption
-from rowcall.declare import option_values as check
+from rowcall.declare import option_checks as check
 from rowcall.store.new_job import Blocker
 
 

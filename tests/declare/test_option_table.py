@@ -10,8 +10,8 @@ from typing import Any, get_type_hints
 import pytest
 
 from rowcall import Backoff, BatchOptions, EnqueueOptions, InvalidOption, Job, Rowcall
-from rowcall.declare.options import ENQUEUE_OPTIONS, TASK_OPTIONS, Options
-from rowcall.domain.retry import backoff_from_text
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, TASK_OPTIONS, Options
+from rowcall.domain.backoff import backoff_from_text
 from rowcall.task import Task
 from rowcall.testing import FakeClock
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rowcall.base.times import milliseconds_of
+from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.checks import checked_text, name_problem, one_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.retention import DAY_SECONDS, Retention
-from rowcall.domain.retry import Backoff, RetryPolicy
 from rowcall.store.flows.queries import Blocker
 from rowcall.store.new_job import Awaited, KeyOf
 

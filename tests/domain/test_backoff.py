@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowcall import Backoff, InvalidOption
-from rowcall.domain.retry import (
+from rowcall.domain.backoff import (
     DEFAULT_BACKOFF,
     LONGEST_DELAY_SECONDS,
     backoff_from_text,
