@@ -30,7 +30,7 @@ def module_name(path: Path) -> str:
 
 
 def test_the_domain_has_examples() -> None:
-    assert {"errors", "outcome", "retry", "payload", "times"} <= {path.stem for path in WITH_EXAMPLES}
+    assert {"errors", "outcome", "backoff", "payload", "times"} <= {path.stem for path in WITH_EXAMPLES}
 
 
 @pytest.mark.parametrize("name", [module_name(path) for path in WITH_EXAMPLES])
