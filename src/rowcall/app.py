@@ -117,7 +117,8 @@ class Rowcall:
         self._options = options
         self._queue = Queue(self._config)
         self._schedules: builtins.list[Callable[[], None]] = []
-        self._apply(options)
+        self._open_reason = "" if url is None else "this queue got its URL from Rowcall(url); pass all options there"
+        self._apply(options, open_now=url is not None)
 
     def configure(self, url: str | Path | None = None, **options: Unpack[QueueOptions]) -> None:
         """Set the URL and options later, once, before the first use: for application factories.
@@ -128,26 +129,32 @@ class Rowcall:
             jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
         """
         if self._queue.is_open:
-            raise InvalidOption("configure", f"this queue is already in use, with {self._queue.database.name}")
+            in_use = f"this queue is already in use, with {self._queue.database.name}; call configure before"
+            raise InvalidOption("configure", self._open_reason or in_use)
+        before = self._url, self._options
         self._url = self._url if url is None else url
         self._options = {**self._options, **options}
-        self._apply(options)
+        try:
+            self._apply(options, open_now=True)
+        except BaseException:
+            self._url, self._options = before
+            raise
+        self._open_reason = "was already called; call it once, with the URL and all options"
         self._queue.declared_schedules.clear()
         for declare_again in self._schedules:  # their default queue may have changed
             declare_again()
-        self._queue.database  # noqa: B018  # open it: a second call is refused
 
-    def _apply(self, options: QueueOptions) -> None:
-        """Check the options. What they say about the database is used when it is opened."""
-        refuse_unknown(options, QueueOptions.__annotations__)
+    def _apply(self, options: QueueOptions, *, open_now: bool) -> None:
+        """Check the options, then use them. Opening the database connects to nothing, but needs the driver."""
+        refuse_unknown(options, {"url", *QueueOptions.__annotations__})
         config = self._config(checked_only=self._url is None)
-        queue = self._queue
+        queue, tracing = self._queue, tracing_of(self._options.get("tracing", False))
+        if open_now:
+            queue.database  # noqa: B018
         queue.clock = self._options.get("clock") or SystemClock()
-        queue.tracing = tracing_of(self._options.get("tracing", False))
+        queue.tracing = tracing
         queue.options = config
         queue.failures.configure(config.scrub, config.traceback_limit)
-        if self._url is not None:
-            queue.database  # noqa: B018  # it connects to nothing yet, and fails if a driver is missing
 
     def _config(self, *, checked_only: bool = False) -> Config:
         given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}

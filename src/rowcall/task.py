@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
-from functools import cached_property
 from typing import Generic, ParamSpec, Self, TypeVar, Unpack
 
 from rowcall.context import Context
@@ -26,28 +25,40 @@ class Enqueuer(Generic[P, R]):
     """A task with options: what `task.using(...)` returns."""
 
     def __init__(
-        self, queue: Queue, declared: Declaration, job: NewJob | None = None, connection: object = None
+        self,
+        queue: Queue,
+        declared: Declaration,
+        given: Options = NOTHING_GIVEN,
+        connection: object = None,
+        job: NewJob | None = None,
     ) -> None:
         self._queue = queue
         self._declared = declared
+        self._given = given
         self._connection = connection
-        if job is not None:
-            self._new_job = job
+        self._new_job = job
+        self._job()  # refuse wrong options here
 
-    @cached_property
-    def _new_job(self) -> NewJob:
-        """The job of a task without options; made at its first use, because the queue may be configured until then."""
-        return _new_job(self._queue, self._declared, NOTHING_GIVEN)
+    def _job(self) -> NewJob:
+        """Return the job without its arguments. It is kept once the queue is open: `configure` may change it before."""
+        job = self._new_job
+        if job is None:
+            queue, declared, given = self._queue, self._declared, self._given
+            job = new_job(declared.name, declared.options, given, queue.options.default_queue)
+            job = limited(job, declared.limits_for(given.limits, queue.limits))
+            if queue.is_open:
+                self._new_job = job
+        return job
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        return self._queue.run(enqueue(self._queue, self._new_job, payload, self._connection))
+        return self._queue.run(enqueue(self._queue, self._job(), payload, self._connection))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        return await self._queue.arun(enqueue(self._queue, self._new_job, payload, self._connection))
+        return await self._queue.arun(enqueue(self._queue, self._job(), payload, self._connection))
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
         """Return a call that is not enqueued yet: a step of a chain, or a job of a flow.
@@ -56,18 +67,18 @@ class Enqueuer(Generic[P, R]):
         """
         if self._connection is not None:
             raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
-        return Bound(self._new_job, self._declared.arguments.to_json(args, kwargs))
+        return Bound(self._job, self._declared.arguments.to_json(args, kwargs))
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
         """Write one job for each dict of arguments, all in one transaction.
 
         >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
         """
-        return self._queue.run(enqueue_many(self._queue, self._new_job, self._payloads(rows), self._connection))
+        return self._queue.run(enqueue_many(self._queue, self._job(), self._payloads(rows), self._connection))
 
     async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
         """Do what `enqueue_many` does in async code."""
-        return await self._queue.arun(enqueue_many(self._queue, self._new_job, self._payloads(rows), self._connection))
+        return await self._queue.arun(enqueue_many(self._queue, self._job(), self._payloads(rows), self._connection))
 
     def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
         to_json = self._declared.arguments.to_json
@@ -84,7 +95,6 @@ class BaseTask(Enqueuer[P, R]):
 
     def __init__(self, queue: Queue, declared: Declaration) -> None:
         super().__init__(queue, declared)
-        _new_job(queue, declared, NOTHING_GIVEN)  # refuse wrong options where they are declared
         function = declared.function
         self.__name__ = getattr(function, "__name__", declared.name)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
@@ -106,9 +116,9 @@ class BaseTask(Enqueuer[P, R]):
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
         if len(options) == 1 and "connection" in options:  # the job is the same
-            return Enqueuer(self._queue, self._declared, self._new_job, options["connection"])
+            return Enqueuer(self._queue, self._declared, self._given, options["connection"], self._new_job)
         given = checked(options, ENQUEUE_OPTIONS)
-        return Enqueuer(self._queue, self._declared, _new_job(self._queue, self._declared, given), given.connection)
+        return Enqueuer(self._queue, self._declared, given, given.connection)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """Return the task itself. `help(task)` shows the signature of what has this method."""
@@ -166,8 +176,3 @@ def task_of(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     if declared.is_async:
         return (AsyncContextTask if declared.takes_context else AsyncTask)(queue, declared)
     return (ContextTask if declared.takes_context else Task)(queue, declared)
-
-
-def _new_job(queue: Queue, declared: Declaration, given: Options) -> NewJob:
-    job = new_job(declared.name, declared.options, given, queue.options.default_queue)
-    return limited(job, declared.limits_for(given.limits, queue.limits))

@@ -80,7 +80,7 @@ def test_errors_have_the_usual_base_classes_of_python() -> None:
         (
             WrongState(7, "running", "cancel", ["pending", "blocked"]),
             {"job_id": 7, "status": "running", "move": "cancel", "allowed": ["pending", "blocked"]},
-            "cannot cancel job 7: it is running, and must be pending or blocked",
+            "job 7 is running: wait for it to end, or cancel it first",
         ),
         (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs version 1: do this"),
         (SchemaMismatch(3, 3, "do this", "one is missing"), {"found": 3, "wanted": 3}, "one is missing: do this"),

@@ -129,7 +129,7 @@ def test_after_it_is_settled_it_is_no_longer_yours(jobs: Rowcall) -> None:
 def test_a_snapshot_that_was_never_a_claim_settles_nothing(jobs: Rowcall) -> None:
     job = jobs.enqueue("task")
     for call in settle_calls(jobs):
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLost, match=f"^job {job.id} was not claimed by you; pass the Job that claim or"):
             call(job)
     assert jobs.get(job.id) == job
 

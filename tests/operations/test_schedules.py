@@ -111,7 +111,7 @@ def test_options_of_its_jobs(jobs: Rowcall) -> None:
         jobs.add_schedule("daily", "digest", every=60, priority=2**40)
     with pytest.raises(InvalidOption, match="queue must have 1 to 200"):
         jobs.add_schedule("daily", "digest", every=60, queue="")
-    with pytest.raises(InvalidOption, match="name must be a string"):
+    with pytest.raises(InvalidOption, match="task must be a string"):
         jobs.add_schedule("daily", 5, every=60)  # type: ignore[arg-type]
     with pytest.raises(InvalidArguments, match="characters are more than a schedule can hold"):
         jobs.add_schedule("daily", "digest", {"text": "x" * 100_000}, every=60)

@@ -139,21 +139,38 @@ class JobCancelled(RowcallError):
 
 
 class LeaseLost(RowcallError):
-    def __init__(self, job_id: int) -> None:
-        super().__init__(f"this attempt of job {job_id} is no longer yours: it was settled, released or recovered")
+    def __init__(self, job_id: int, message: str = "") -> None:
+        said = f"this attempt of job {job_id} is no longer yours: it was settled, released or recovered"
+        super().__init__(message or said)
         self.job_id = job_id
 
 
 class WrongState(RowcallError):
     def __init__(self, job_id: int, status: str, move: str, allowed: list[str], problem: str = "") -> None:
         """`problem` replaces the sentence about the state."""
-        said = problem or f"it is {status}, and must be {' or '.join(allowed)}"
-        super().__init__(f"cannot {move} job {job_id}: {said}")
+        super().__init__(f"cannot {move} job {job_id}: {problem}" if problem else _in_state(job_id, status, move))
         self.job_id = job_id
         self.status = status
         self.move = move
         self.allowed = allowed
         self.problem = problem
+
+
+def _in_state(job_id: int, status: str, move: str) -> str:
+    """Return why the state does not allow the move, and what to do.
+
+    >>> _in_state(5, "running", "delete"), _in_state(5, "cancelled", "cancel")
+    ('job 5 is running: wait for it to end, or cancel it first', 'job 5 has already been cancelled')
+    """
+    subject = f"the chain of job {job_id}" if move.endswith("the chain of") else f"job {job_id}"
+    match status:
+        case "running":
+            return f"{subject} is running: wait for it to end, or cancel it first"
+        case "succeeded" | "failed":
+            return f"{subject} has already {status}"
+        case "cancelled":
+            return f"{subject} has already been cancelled"
+    return f"{subject} is {status}: " + ("it will run without a retry" if move == "retry" else f"cannot {move} it")
 
 
 class StillNeeded(RowcallError):

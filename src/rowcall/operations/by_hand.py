@@ -16,7 +16,7 @@ from rowcall.declare.policy import policy_of
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
-from rowcall.domain.job import Job, Status
+from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
@@ -179,6 +179,8 @@ def _owned(job: Job) -> Job:
     """Return the job if it was read while it ran: then it carries the lease of its claim."""
     if not isinstance(job, Job):
         raise InvalidOption("job", f"must be a Job that claim or dequeue returned, got {job!r}")
+    if job.status in WAITING:
+        raise LeaseLost(job.id, f"job {job.id} was not claimed by you; pass the Job that claim or dequeue returned")
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job

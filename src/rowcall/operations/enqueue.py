@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar, Unpack
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, Unpack
 
 import msgspec
 
@@ -39,11 +40,20 @@ _UNDECLARED = Options()
 _STATUSES = {status.value: status for status in Status}
 
 
-class Bound(NamedTuple):
+class Bound:
     """A call that is not enqueued yet: what `task.bind(...)` returns."""
 
-    job: NewJob
-    payload: str
+    def __init__(self, job: NewJob | Callable[[], NewJob], payload: str) -> None:
+        self._job = job
+        self.payload = payload
+
+    @property
+    def job(self) -> NewJob:
+        """Return the job. It may change until the queue is configured."""
+        return self._job() if callable(self._job) else self._job
+
+    def __repr__(self) -> str:
+        return f"<{self.job.type!r} bound to {reprlib.repr(self.payload)}>"
 
 
 class WriteShared(Step[Inserted]):
@@ -69,13 +79,14 @@ def enqueue_by_name(
     queue: Queue, task: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
 ) -> Operation[Job]:
     given = checked(options, ENQUEUE_OPTIONS)
-    return enqueue(queue, *bind_by_name(queue, task, arguments, given), given.connection)
+    call = bind_by_name(queue, task, arguments, given)
+    return enqueue(queue, call.job, call.payload, given.connection)
 
 
 def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
     """Return a call of a task that may be declared in this process or not."""
     if problem := name_problem(task):
-        raise InvalidOption("name", problem)
+        raise InvalidOption("task", problem)
     declared = queue.tasks.get(task)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)

@@ -14,7 +14,7 @@ from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
 from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
-from rowcall.domain.job import Job, Status
+from rowcall.domain.job import Job
 from rowcall.domain.outcome import (
     SUCCESS,
     CancelRequested,
@@ -222,9 +222,9 @@ class Attempt:
         if self.finished_at or self.settled:
             raise RuntimeError("continue_with was called after the handler had ended")
         if self.completed:
-            raise WrongState(self.ready.id, "completed", "continue", [str(Status.RUNNING)])
+            raise WrongState(self.ready.id, "completed", "continue", [], "it is completed already")
         if self.then is not None:
-            raise WrongState(self.ready.id, "about to continue already", "continue", ["without a next step"])
+            raise WrongState(self.ready.id, "running", "continue", [], "it has a next step already")
         self.then = self._completion.next_step(self.ready, task, arguments, options)
 
     def blockers(self) -> list[object]:

@@ -28,7 +28,7 @@ from rowcall.cli.command import (
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable, WrongState
-from rowcall.domain.job import FINISHED, WAITING, Job, Status
+from rowcall.domain.job import WAITING, Job, Status
 from rowcall.overview.formats import counted, moment
 
 Act = Callable[[Rowcall, int], tuple[Job | None, str]]
@@ -174,7 +174,7 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail alike
         except WrongState as wrong:
-            status, error = wrong.status, _explained(wrong)
+            status, error = wrong.status, str(wrong)
         except RowcallError as problem:
             error = str(problem)
         outcomes.append(Outcome(id=job_id, ok=error is None, status=status, error=error))
@@ -187,18 +187,6 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
                 click.echo(f"error: {printable(str(outcome.error))}", err=True)
 
     return Answer({"jobs": outcomes}, print_outcomes, all(outcome.ok for outcome in outcomes))
-
-
-def _explained(error: WrongState) -> str:
-    """Return what the job's state means for this command, and what to do."""
-    if error.problem:
-        return str(error)
-    said = f"job {error.job_id} is {error.status}"
-    if error.status == Status.RUNNING:
-        return f"{said}: wait for it to end, or cancel it first"
-    if error.status in FINISHED:
-        return f"job {error.job_id} has already {'been ' if error.status == Status.CANCELLED else ''}{error.status}"
-    return f"{said}: it will run without a retry" if error.move == "retry" else f"{said}: cannot {error.move} it"
 
 
 def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:
