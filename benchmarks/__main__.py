@@ -36,8 +36,8 @@ def main() -> int:
     results, machine = measure(given)
     write(results, machine, output)
     show(results)
-    place = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
-    print(f"Written to {place} after {results.seconds:.0f} s.")
+    path = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
+    print(f"Written to {path} after {results.seconds:.0f} s.")
     if given.quick:
         print("A quick run shows that all works; its figures mean nothing.")
     return 1 if results.failures else 0

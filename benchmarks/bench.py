@@ -1,4 +1,4 @@
-"""What an experiment is given: sizes, and places to work in."""
+"""What an experiment is given: sizes, and sites to work on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Share = Literal["all", "half", "one"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """A database for a queue, and a folder for what processes leave behind."""
 
     url: str
@@ -36,25 +36,25 @@ class Bench:
     server: PostgresServer | None = None
     kind: Kind = "sqlite"
     chance: random.Random = field(default_factory=lambda: random.Random(1))
-    _kept: dict[tuple[Kind, str], Place] = field(default_factory=dict)
+    _kept: dict[tuple[Kind, str], Site] = field(default_factory=dict)
 
     @contextmanager
-    def fresh_place(self) -> Iterator[Place]:
+    def fresh_site(self) -> Iterator[Site]:
         """An empty database for one measurement, gone afterwards."""
-        place = self._new_place()
+        site = self._new_site()
         try:
-            yield place
+            yield site
         finally:
             if self.server is not None and self.kind == "postgres":
-                self.server.drop_database(place.folder.name)
-            shutil.rmtree(place.folder)
+                self.server.drop_database(site.folder.name)
+            shutil.rmtree(site.folder)
 
-    def kept_place(self, name: str, fill: Callable[[Place], None]) -> Place:
+    def kept_site(self, name: str, fill: Callable[[Site], None]) -> Site:
         """A database that stays from round to round, filled when it is first asked for."""
         if (self.kind, name) not in self._kept:
-            place = self._new_place()
-            fill(place)
-            self._kept[self.kind, name] = place
+            site = self._new_site()
+            fill(site)
+            self._kept[self.kind, name] = site
         return self._kept[self.kind, name]
 
     @property
@@ -63,11 +63,11 @@ class Bench:
             raise RuntimeError("there is no PostgreSQL server in this run")
         return self.server
 
-    def _new_place(self) -> Place:
-        folder = self.folder / f"place_{uuid.uuid4().hex[:12]}"
+    def _new_site(self) -> Site:
+        folder = self.folder / f"site_{uuid.uuid4().hex[:12]}"
         folder.mkdir()
         url = self.postgres.create_database(folder.name) if self.kind == "postgres" else url_of(folder / "queue.db")
-        return Place(url, folder)
+        return Site(url, folder)
 
 
 @dataclass(frozen=True)

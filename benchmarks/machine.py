@@ -70,7 +70,7 @@ def _disk(folder: Path) -> str:
     if name.startswith(VIRTUAL):  # these say that they turn, whatever lies below them
         return f"{file_system} on a virtual disk"
     block = Path(f"/sys/class/block/{name}").resolve()
-    flags = [place / "queue" / "rotational" for place in (block, block.parent)]
+    flags = [device / "queue" / "rotational" for device in (block, block.parent)]
     turning = [flag.read_text().strip() == "1" for flag in flags if flag.exists()]
     if not turning:
         return file_system
@@ -84,9 +84,9 @@ def _mount(folder: Path) -> tuple[str, str]:
         return "unknown file system", ""
     found = ("", "unknown file system", "")
     for line in mounts.read_text().splitlines():
-        device, place, kind = line.split()[:3]
-        if real.is_relative_to(place) and len(place) >= len(found[0]):
-            found = (place, kind, device)
+        device, path, kind = line.split()[:3]
+        if real.is_relative_to(path) and len(path) >= len(found[0]):
+            found = (path, kind, device)
     return found[1], found[2]
 
 

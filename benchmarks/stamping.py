@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from benchmarks.app import Stamp, read_stamps
-from benchmarks.bench import Place
+from benchmarks.bench import Site
 from benchmarks.fill import make_queue
 from benchmarks.observer import Observer
 from benchmarks.workers import WorkerProcess, worker_processes
@@ -18,11 +18,11 @@ SETTLE_DOWN_SECONDS = 0.3
 
 
 @contextmanager
-def started_worker(place: Place, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
+def started_worker(site: Site, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
     """A worker process that has nothing more to do for its start."""
-    make_queue(place.url)
-    with worker_processes(place, stamps=stamps, queue=queue) as (worker,):
-        with closing(Observer(place.url)) as observer:
+    make_queue(site.url)
+    with worker_processes(site, stamps=stamps, queue=queue) as (worker,):
+        with closing(Observer(site.url)) as observer:
             observer.wait_for_workers(1, worker)
         time.sleep(SETTLE_DOWN_SECONDS)
         yield worker

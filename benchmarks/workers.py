@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import Place
+from benchmarks.bench import Site
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 40.0
@@ -68,10 +68,10 @@ class WorkerProcess:
 
 @contextmanager
 def worker_processes(
-    place: Place, count: int = 1, *, stamps: Path | None = None, queue: str | None = None, flows: bool = False
+    site: Site, count: int = 1, *, stamps: Path | None = None, queue: str | None = None, flows: bool = False
 ) -> Iterator[list[WorkerProcess]]:
     """Start many workers together, each in a separate process."""
-    errors = place.folder / "worker-errors.txt"
+    errors = site.folder / "worker-errors.txt"
     options = {"--stamps": stamps, "--queue": queue}
     given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
     given += ["--flows"] if flows else []
@@ -80,7 +80,7 @@ def worker_processes(
         for _ in range(count):
             with errors.open("ab") as sink:
                 process = subprocess.Popen(
-                    command("worker", [place.url, *given]),
+                    command("worker", [site.url, *given]),
                     cwd=ROOT,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

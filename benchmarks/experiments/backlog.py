@@ -7,7 +7,7 @@ those in front are timed. Unknown: jobs in front, of higher priority, of a task 
 from __future__ import annotations
 
 from benchmarks.app import enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.draining import drain_rate
 from benchmarks.fill import filling, make_queue, refill
 
@@ -24,36 +24,36 @@ def measure_full(bench: Bench) -> Figures:
 
 
 def _empty(bench: Bench) -> float:
-    with bench.fresh_place() as place:
-        return _drain(bench, place)
+    with bench.fresh_site() as site:
+        return _drain(bench, site)
 
 
 def _full(bench: Bench) -> float:
     """The same table in every round: what a worker took from behind before it was stopped is put back."""
     sizes = bench.sizes
 
-    def fill_it(place: Place) -> None:
-        make_queue(place.url)
-        with filling(place.url) as fill:
+    def fill_it(site: Site) -> None:
+        make_queue(site.url)
+        with filling(site.url) as fill:
             fill.finished(sizes.finished_jobs, TASK)
             fill.future(sizes.future_jobs, TASK, priority=AHEAD)
             fill.waiting(sizes.waiting_jobs, TASK, priority=BEHIND)
 
-    place = bench.kept_place("full", fill_it)
-    refill(place.url, TASK, sizes.waiting_jobs, priority=BEHIND)
-    return _drain(bench, place)
+    site = bench.kept_site("full", fill_it)
+    refill(site.url, TASK, sizes.waiting_jobs, priority=BEHIND)
+    return _drain(bench, site)
 
 
 def _unknown(bench: Bench) -> float:
-    with bench.fresh_place() as place:
-        make_queue(place.url)
-        with filling(place.url) as fill:
+    with bench.fresh_site() as site:
+        make_queue(site.url)
+        with filling(site.url) as fill:
             fill.waiting(bench.sizes.unknown_jobs, "task_of_another_app", priority=AHEAD)
-        return _drain(bench, place)
+        return _drain(bench, site)
 
 
-def _drain(bench: Bench, place: Place) -> float:
-    app = open_app(place.url)
+def _drain(bench: Bench, site: Site) -> float:
+    app = open_app(site.url)
     with app.jobs:
         ids = enqueue_jobs(app.noop_async, bench.sizes.drain_jobs)
-    return drain_rate(place, ids)
+    return drain_rate(site, ids)

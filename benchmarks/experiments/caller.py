@@ -7,5 +7,5 @@ from benchmarks.workers import report_of
 
 
 def measure(bench: Bench) -> Figures:
-    with bench.fresh_place() as place:
-        return report_of("caller", place.url, bench.sizes.caller_transactions, bench.sizes.caller_statements)
+    with bench.fresh_site() as site:
+        return report_of("caller", site.url, bench.sizes.caller_transactions, bench.sizes.caller_statements)

@@ -6,7 +6,7 @@ from contextlib import closing
 from statistics import median
 
 from benchmarks.app import enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.database import connect
 from benchmarks.draining import drain_rate
 
@@ -17,12 +17,12 @@ def measure(bench: Bench) -> Figures:
     """Measure drain after drain, each by a new worker: the first few, the last few, and a new table next to them."""
     turns = bench.sizes.churn_jobs // bench.sizes.drain_jobs
     rates, beside = [], []
-    with bench.fresh_place() as place:
+    with bench.fresh_site() as site:
         for turn in range(turns):
             if turn >= turns - ENDS:
                 beside.append(_drain_of_a_new_table(bench))
-            rates.append(_drain(bench, place))
-        table_mb, indexes_mb = _megabytes(place)
+            rates.append(_drain(bench, site))
+        table_mb, indexes_mb = _megabytes(site)
     return {
         "first": median(rates[:ENDS]),
         "last": median(rates[-ENDS:]),
@@ -35,18 +35,18 @@ def measure(bench: Bench) -> Figures:
 
 
 def _drain_of_a_new_table(bench: Bench) -> float:
-    with bench.fresh_place() as place:
-        return _drain(bench, place)
+    with bench.fresh_site() as site:
+        return _drain(bench, site)
 
 
-def _drain(bench: Bench, place: Place) -> float:
-    app = open_app(place.url)
+def _drain(bench: Bench, site: Site) -> float:
+    app = open_app(site.url)
     with app.jobs:
         ids = enqueue_jobs(app.noop_async, bench.sizes.drain_jobs)
-    return drain_rate(place, ids, settled_down=False)
+    return drain_rate(site, ids, settled_down=False)
 
 
-def _megabytes(place: Place) -> tuple[float, float]:
-    with closing(connect(place.url)) as database:
+def _megabytes(site: Site) -> tuple[float, float]:
+    with closing(connect(site.url)) as database:
         ((table, indexes),) = database.rows("select pg_table_size('rowcall_job'), pg_indexes_size('rowcall_job')")
     return table / 1e6, indexes / 1e6

@@ -28,9 +28,9 @@ def measure(bench: Bench) -> Figures:
 
 def _drain(bench: Bench) -> float:
     jobs = bench.sizes.postgres_drain_jobs if bench.kind == "postgres" else bench.sizes.drain_jobs
-    with bench.fresh_place() as place:
-        made = report_of("prepare", place.url, jobs)
-        return drain_rate(place, range(int(made["first"]), int(made["last"]) + 1))
+    with bench.fresh_site() as site:
+        made = report_of("prepare", site.url, jobs)
+        return drain_rate(site, range(int(made["first"]), int(made["last"]) + 1))
 
 
 def _take_out(folder: Path) -> None:

@@ -23,16 +23,16 @@ STOP_SECONDS = 30.0
 
 
 def measure(bench: Bench) -> Figures:
-    with bench.fresh_place() as place:
-        make_queue(place.url)
-        with filling(place.url) as fill:
+    with bench.fresh_site() as site:
+        make_queue(site.url)
+        with filling(site.url) as fill:
             fill.waiting(bench.sizes.crowd_backlog, "noop_async", priority=1)
-        app = open_app(place.url)
+        app = open_app(site.url)
         with (
             app.jobs,
-            closing(Observer(place.url)) as observer,
-            worker_processes(place, 2) as workers,
-            producers(place.url) as counts,
+            closing(Observer(site.url)) as observer,
+            worker_processes(site, 2) as workers,
+            producers(site.url) as counts,
         ):
             observer.wait_for_workers(2, workers[0])
             millis, errors = _enqueue(bench, app)

@@ -16,10 +16,10 @@ FIRST_IN_SECONDS_PER_JOB = 0.005
 def measure(bench: Bench) -> Figures:
     count, over = bench.sizes.delayed_jobs, bench.sizes.delayed_over_seconds
     first_in = 0.5 + count * FIRST_IN_SECONDS_PER_JOB
-    with bench.fresh_place() as place:
-        stamps = place.folder / "stamps"
-        app = open_app(place.url)
-        with started_worker(place, stamps) as worker, app.jobs:
+    with bench.fresh_site() as site:
+        stamps = site.folder / "stamps"
+        app = open_app(site.url)
+        with started_worker(site, stamps) as worker, app.jobs:
             first_at = datetime.now(UTC) + timedelta(seconds=first_in)
             due = []
             for number in range(count):

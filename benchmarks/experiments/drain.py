@@ -36,18 +36,18 @@ def measure_postgres(bench: Bench) -> Figures:
 
 
 def _rowcall(bench: Bench, jobs: int, *, use_async: bool = True, processes: int = 1) -> float:
-    with bench.fresh_place() as place:
-        app = open_app(place.url)
+    with bench.fresh_site() as site:
+        app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async if use_async else app.noop_sync, jobs)
-        return drain_rate(place, ids, processes=processes)
+        return drain_rate(site, ids, processes=processes)
 
 
 def _contestant(bench: Bench, name: str, jobs: int, *, processes: int = 1) -> float:
-    with bench.fresh_place() as place:
-        return report_of("contest", name, place.url, jobs, processes)["drain"]
+    with bench.fresh_site() as site:
+        return report_of("contest", name, site.url, jobs, processes)["drain"]
 
 
 def _in_a_file(bench: Bench, process: str, *arguments: object) -> float:
-    with bench.fresh_place() as place:
-        return report_of(process, path_of(place.url), *arguments)["drain"]
+    with bench.fresh_site() as site:
+        return report_of(process, path_of(site.url), *arguments)["drain"]

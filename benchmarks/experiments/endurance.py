@@ -28,12 +28,12 @@ class WalGauge:
 
 def measure(bench: Bench) -> Figures:
     sizes = bench.sizes
-    with bench.fresh_place() as place:
-        make_queue(place.url)
-        with filling(place.url) as fill:
+    with bench.fresh_site() as site:
+        make_queue(site.url)
+        with filling(site.url) as fill:
             ids = fill.waiting(sizes.endurance_jobs, "noop_async")
-        gauge = WalGauge(path_of(place.url))
-        with closing(Observer(place.url)) as observer, worker_processes(place) as (worker,):
+        gauge = WalGauge(path_of(site.url))
+        with closing(Observer(site.url)) as observer, worker_processes(site) as (worker,):
             observer.wait_until_settled(ids[: sizes.memory_early_jobs], worker, each_look=gauge.look)
             early = worker.resident_megabytes()
             observer.wait_until_settled(ids[: sizes.memory_late_jobs], worker, each_look=gauge.look)

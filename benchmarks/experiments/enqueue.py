@@ -8,11 +8,11 @@ from benchmarks.workers import report_of
 
 def measure(bench: Bench) -> Figures:
     sizes = bench.sizes
-    with bench.fresh_place() as place, bench.fresh_place() as bare_place:
+    with bench.fresh_site() as site, bench.fresh_site() as bare_site:
         return report_of(
             "enqueue",
-            place.url,
-            bare_place.url,
+            site.url,
+            bare_site.url,
             sizes.single_inserts,
             sizes.gathered_enqueues,
             sizes.bulk_inserts,

@@ -36,13 +36,13 @@ def measure(bench: Bench) -> Figures:
 
 
 def _drain(bench: Bench, enqueue: Callable[[FlowApp], range]) -> float:
-    with bench.fresh_place() as place:
-        app = open_flow_app(place.url)
+    with bench.fresh_site() as site:
+        app = open_flow_app(site.url)
         with app.jobs:
             ids = enqueue(app)
-        return drain_rate(place, ids, flows=True)
+        return drain_rate(site, ids, flows=True)
 
 
 def _keyed(bench: Bench, jobs: int) -> float:
-    with bench.fresh_place() as place:
-        return report_of("keyed", place.url, jobs)["keyed"]
+    with bench.fresh_site() as site:
+        return report_of("keyed", site.url, jobs)["keyed"]

@@ -18,9 +18,9 @@ SETTLE_DOWN_SECONDS = 2.0
 
 def measure_sqlite(bench: Bench) -> Figures:
     seconds = bench.sizes.idle_seconds
-    with bench.fresh_place() as place, started_worker(place) as worker:
+    with bench.fresh_site() as site, started_worker(site) as worker:
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
-        with _another_app(place.url) as database:
+        with _another_app(site.url) as database:
             beside = _percent_of_a_core(worker, lambda: _commit(database, seconds))
             rows: int = database.rows("select count(*) from app_note")[0][0]
     return {"quiet_percent": quiet, "beside_percent": beside, "commits_per_second": rows / seconds}
@@ -29,12 +29,12 @@ def measure_sqlite(bench: Bench) -> Figures:
 def measure_postgres(bench: Bench) -> Figures:
     """Processor time first, then, with another worker on another database, the statements that its server logs."""
     seconds = bench.sizes.idle_seconds
-    with bench.fresh_place() as place, started_worker(place) as worker:
+    with bench.fresh_site() as site, started_worker(site) as worker:
         time.sleep(SETTLE_DOWN_SECONDS)
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
-    with bench.fresh_place() as place:
-        log = StatementLog(bench.postgres, place.url)
-        with started_worker(place) as worker:
+    with bench.fresh_site() as site:
+        log = StatementLog(bench.postgres, site.url)
+        with started_worker(site) as worker:
             time.sleep(SETTLE_DOWN_SECONDS)
             before = log.count()
             time.sleep(seconds)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from benchmarks.app import App, open_app
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.database import Database, connect
 from benchmarks.stamping import started_worker, wait_for_stamps
 from benchmarks.statistics import percentile
@@ -22,23 +22,23 @@ INSERT = "insert into rowcall_job (type, payload) values (?, ?)"
 
 
 def measure(bench: Bench) -> Figures:
-    with bench.fresh_place() as place:
-        app = open_app(place.url)
+    with bench.fresh_site() as site:
+        app = open_app(site.url)
         with app.jobs:
-            return _figures(_pick_ups(bench, place, lambda number: _enqueue(app, number)))
+            return _figures(_pick_ups(bench, site, lambda number: _enqueue(app, number)))
 
 
 def measure_with_plain_sql(bench: Bench) -> Figures:
-    with bench.fresh_place() as place, closing(connect(place.url)) as database:
-        plain = _figures(_pick_ups(bench, place, lambda number: _insert(database, number)))
+    with bench.fresh_site() as site, closing(connect(site.url)) as database:
+        plain = _figures(_pick_ups(bench, site, lambda number: _insert(database, number)))
     return {**measure(bench), **{f"plain_{name}": value for name, value in plain.items()}}
 
 
-def _pick_ups(bench: Bench, place: Place, enqueue: Callable[[int], None]) -> list[float]:
+def _pick_ups(bench: Bench, site: Site, enqueue: Callable[[int], None]) -> list[float]:
     """Milliseconds, one for each job."""
-    stamps = place.folder / "stamps"
+    stamps = site.folder / "stamps"
     called_ns = []
-    with started_worker(place, stamps) as worker:
+    with started_worker(site, stamps) as worker:
         for number in range(bench.sizes.pick_ups + WARM_UP):
             time.sleep(bench.chance.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS))
             called_ns.append(time.monotonic_ns())

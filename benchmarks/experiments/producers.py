@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from typing import Literal, NamedTuple
 
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.database import connect
 from benchmarks.fill import filling, make_queue
 from benchmarks.stamping import started_worker
@@ -52,23 +52,23 @@ COMPARED = {
 
 def measure(bench: Bench) -> Figures:
     figures: Figures = {}
-    with bench.fresh_place() as place:
-        make_queue(place.url)
-        with conversation("producers", place.url, PRODUCERS, bench.sizes.producing_seconds) as ask:
+    with bench.fresh_site() as site:
+        make_queue(site.url)
+        with conversation("producers", site.url, PRODUCERS, bench.sizes.producing_seconds) as ask:
             for name, case in CASES.items():
-                found = _measure(bench, case, place, ask)
+                found = _measure(bench, case, site, ask)
                 figures |= {f"{name}_{figure}": value for figure, value in found.items()}
     for name, base in COMPARED.items():
         figures[f"{name}_ratio"] = figures[f"{name}_per_second"] / figures[f"{base}_per_second"]
     return figures
 
 
-def _measure(bench: Bench, case: Case, place: Place, ask: Ask) -> Figures:
-    with closing(connect(place.url)) as database:
+def _measure(bench: Bench, case: Case, site: Site, ask: Ask) -> Figures:
+    with closing(connect(site.url)) as database:
         database.rows(f"alter table rowcall_job {'enable' if case.trigger else 'disable'} trigger {TRIGGER}")
         database.rows(f"truncate {TABLES} cascade")
     if case.busy:
-        with filling(place.url, indexes_last=False) as fill:
+        with filling(site.url, indexes_last=False) as fill:
             fill.waiting(bench.sizes.busy_backlog, "noop_async")
-    with started_worker(place, queue=case.worker_of) if case.worker_of else nullcontext():
+    with started_worker(site, queue=case.worker_of) if case.worker_of else nullcontext():
         return ask(case.way)

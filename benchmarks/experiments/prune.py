@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.app import App, enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.draining import drain_rate
 from benchmarks.fill import filling, make_queue
 from benchmarks.noop import NUMBER, TO
@@ -24,23 +24,23 @@ def measure(bench: Bench) -> Figures:
 
 
 def _drain(bench: Bench) -> float:
-    with bench.fresh_place() as place:
-        _fill(bench, place)
-        app = open_app(place.url)
+    with bench.fresh_site() as site:
+        _fill(bench, site)
+        app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
             with _enqueueing(app):
-                return drain_rate(place, ids)
+                return drain_rate(site, ids)
 
 
 def _drain_beside_prune(bench: Bench) -> Figures:
-    with bench.fresh_place() as place:
-        _fill(bench, place)
-        app = open_app(place.url)
+    with bench.fresh_site() as site:
+        _fill(bench, site)
+        app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
-            with background("prune", place.url) as pruning, _enqueueing(app) as waits_ms:
-                rate = drain_rate(place, ids, settled_down=False)
+            with background("prune", site.url) as pruning, _enqueueing(app) as waits_ms:
+                rate = drain_rate(site, ids, settled_down=False)
                 still_pruning = pruning.is_running()
             left = app.jobs.prune(dry_run=True).jobs
     pruned = bench.sizes.pruned_jobs - left
@@ -52,9 +52,9 @@ def _drain_beside_prune(bench: Bench) -> Figures:
     }
 
 
-def _fill(bench: Bench, place: Place) -> None:
-    make_queue(place.url)
-    with filling(place.url) as fill:
+def _fill(bench: Bench, site: Site) -> None:
+    make_queue(site.url)
+    with filling(site.url) as fill:
         fill.finished(bench.sizes.pruned_jobs, TASK, hours_ago=OLD_HOURS)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.app import open_app
-from benchmarks.bench import Bench, Figures, Place
+from benchmarks.bench import Bench, Figures, Site
 from benchmarks.fill import filling, make_queue
 from rowcall import Rowcall, Status
 
@@ -22,8 +22,8 @@ FAILED_SHARE, CANCELLED_SHARE = 0.04, 0.02
 
 
 def measure(bench: Bench) -> Figures:
-    place = bench.kept_place("questions", lambda place: _fill(bench, place))
-    with open_app(place.url).jobs as jobs:
+    site = bench.kept_site("questions", lambda site: _fill(bench, site))
+    with open_app(site.url).jobs as jobs:
         questions: dict[str, Callable[[], object]] = {
             "stats": jobs.stats,
             "stuck": jobs.stuck,
@@ -71,13 +71,13 @@ def _pages_ms(jobs: Rowcall, asked: dict[str, Any]) -> tuple[float, float]:
     return first, last
 
 
-def _fill(bench: Bench, place: Place) -> None:
+def _fill(bench: Bench, site: Site) -> None:
     sizes = bench.sizes
     groups = list(itertools.product(QUEUES, TYPES))
     finished = sizes.questions_finished // len(groups)
     failed, cancelled = int(finished * FAILED_SHARE), int(finished * CANCELLED_SHARE)
-    make_queue(place.url)
-    with filling(place.url) as fill:
+    make_queue(site.url)
+    with filling(site.url) as fill:
         for number, (queue, kind) in enumerate(groups):
             code = CODES[number % len(CODES)]
             hours_ago = 20.0 * 24 * number / len(groups)

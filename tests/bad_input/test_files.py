@@ -116,7 +116,7 @@ def test_it_works_once_the_folder_is_made(tmp_path: Path) -> None:
         assert jobs.enqueue("task").id == 1
 
 
-def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
+def test_a_folder_instead_of_the_file(tmp_path: Path) -> None:
     with Rowcall(tmp_path) as jobs, pytest.raises(StoreUnavailable, match="is a folder, not a file"):
         jobs.enqueue("task")
 

@@ -30,8 +30,8 @@ GROUPS = {"job": ["job"], "all others": [table for table in ROWS if table != "jo
 def write_all(shell: Shell, tables: list[str]) -> None:
     shell.insert_ended_jobs()
     for table in tables:
-        for place, column in enumerate(shell.columns_of(table)):
-            for value in shell.odd_values(column)[place % ONE_OF :: ONE_OF]:
+        for index, column in enumerate(shell.columns_of(table)):
+            for value in shell.odd_values(column)[index % ONE_OF :: ONE_OF]:
                 shell.insert_odd(table, column, value)
 
 
@@ -70,9 +70,9 @@ values = st.one_of(
 def test_random_rows_in_a_file(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int, object]]) -> None:
     with sqlite_shell(tmp_path_factory.mktemp("odd") / "app.db") as shell:
         shell.insert_ended_jobs()
-        for table, place, value in rows:
+        for table, index, value in rows:
             columns = shell.columns_of(table)
-            column = columns[place % len(columns)]
+            column = columns[index % len(columns)]
             if column != "every_ms":
                 shell.insert_odd(table, column, value)
         live_with(shell, commands=False)

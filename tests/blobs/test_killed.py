@@ -1,4 +1,4 @@
-"""SIGKILL between the write of a blob and the write of its row, at each place where that can happen."""
+"""SIGKILL between the write of a blob and the write of its row, at each point where that can happen."""
 
 from __future__ import annotations
 

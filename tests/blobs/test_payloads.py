@@ -99,7 +99,7 @@ def test_many_at_once_keep_their_order_and_share_what_is_equal(jobs: Rowcall) ->
     written = shout.enqueue_many([{"text": text} for text in texts])
     assert [jobs.get(job.id).payload["text"] for job in written] == texts
     assert len(Shelves(jobs).digests) == 2
-    assert {job for _, job in referred(jobs)} == {written[place].id for place in (0, 2, 3)}
+    assert {job for _, job in referred(jobs)} == {written[index].id for index in (0, 2, 3)}
 
 
 def test_a_list_shows_references(jobs: Rowcall) -> None:

@@ -1,3 +1,3 @@
-from tests.worker.fixtures import jobs, place
+from tests.worker.fixtures import jobs, site
 
-__all__ = ["jobs", "place"]
+__all__ = ["jobs", "site"]

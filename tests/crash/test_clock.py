@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from tests.worker.support import MovedClock, Place, comes_to, ended, some_heartbeats
+from tests.worker.support import MovedClock, Site, comes_to, ended, some_heartbeats
 
 pytestmark = pytest.mark.crash
 
@@ -17,25 +17,25 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path, moved_clock=True)
-    yield place
-    place.jobs.close()
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, moved_clock=True)
+    yield site
+    site.jobs.close()
 
 
 @pytest.mark.parametrize("moves", [[HOUR, 0.0], [-HOUR, 0.0], [HOUR, -HOUR]])
-def test_nothing_is_stolen_and_nothing_is_stuck(place: Place, jobs: Rowcall, moves: list[float]) -> None:
+def test_nothing_is_stolen_and_nothing_is_stuck(site: Site, jobs: Rowcall, moves: list[float]) -> None:
     held = [
         jobs.enqueue(task, {"name": f"{task}{number}"}, max_attempts=1, timeout=600)
         for number in range(2)
         for task in ("hold", "ahold")
     ]
-    with place.worker(lease=0.5, moved_clock=True) as one, place.worker(lease=0.5, moved_clock=True) as other:
+    with site.worker(lease=0.5, moved_clock=True) as one, site.worker(lease=0.5, moved_clock=True) as other:
         workers = {worker.name for worker in jobs.workers()}
         for job in held:
-            place.wait_for_line(f"start {job.payload['name']}")
+            site.wait_for_line(f"start {job.payload['name']}")
         for number, seconds in enumerate(moves):
-            MovedClock(place.folder).move_to(seconds)
+            MovedClock(site.folder).move_to(seconds)
             some_heartbeats(jobs, 15)
             assert {worker.name for worker in jobs.workers()} == workers
             assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in held} == {("running", 1)}
@@ -45,7 +45,7 @@ def test_nothing_is_stolen_and_nothing_is_stuck(place: Place, jobs: Rowcall, mov
                 done = ended(jobs, job)
                 assert (done.status, done.attempt) == ("succeeded", 1)
         for job in held:
-            place.open(str(job.payload["name"]))
+            site.open(str(job.payload["name"]))
         for job in held:
             done = ended(jobs, job)
             assert (done.status, done.attempt) == ("succeeded", 1)
@@ -53,21 +53,21 @@ def test_nothing_is_stolen_and_nothing_is_stuck(place: Place, jobs: Rowcall, mov
             assert process.output == ""
 
 
-def test_what_became_due_by_the_clock_is_noticed(place: Place, jobs: Rowcall) -> None:
-    with place.worker(moved_clock=True):
+def test_what_became_due_by_the_clock_is_noticed(site: Site, jobs: Rowcall) -> None:
+    with site.worker(moved_clock=True):
         later = jobs.enqueue("note", {"text": "later"}, delay=HOUR / 2)
         comes_to(jobs, later, "scheduled")
-        MovedClock(place.folder).move_to(HOUR)
+        MovedClock(site.folder).move_to(HOUR)
         eventually(lambda: jobs.get(later.id).status == "succeeded", within=15)
 
 
-def test_a_lost_worker_is_found_whatever_the_clock_says(place: Place, jobs: Rowcall) -> None:
+def test_a_lost_worker_is_found_whatever_the_clock_says(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
-    with place.worker(moved_clock=True) as first:
-        place.wait_for_line("start x")
-        MovedClock(place.folder).move_to(-HOUR)
-        with place.worker(moved_clock=True):
+    with site.worker(moved_clock=True) as first:
+        site.wait_for_line("start x")
+        MovedClock(site.folder).move_to(-HOUR)
+        with site.worker(moved_clock=True):
             first.kill()
-            place.wait_for_line("start x", times=2)
-            place.open("x")
+            site.wait_for_line("start x", times=2)
+            site.open("x")
             assert ended(jobs, job).attempt == 2

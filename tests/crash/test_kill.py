@@ -14,7 +14,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing.process import PythonProcess
 from tests.worker.program import declare_counted
-from tests.worker.support import FINISHED, Place, plain_rows
+from tests.worker.support import FINISHED, Site, plain_rows
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -41,19 +41,19 @@ class Tried(NamedTuple):
     pid: int
 
 
-def work_under_fire(place: Place, jobs: Rowcall, seed: int) -> set[int]:
+def work_under_fire(site: Site, jobs: Rowcall, seed: int) -> set[int]:
     """Four workers, one of them killed and replaced every 300 ms until all is done; gives the pids of the killed."""
     chance = random.Random(seed)
     killed: set[int] = set()
     deadline = time.monotonic() + PATIENCE_SECONDS
-    workers = [place.start_worker(concurrency=50) for _ in range(WORKERS)]
+    workers = [site.start_worker(concurrency=50) for _ in range(WORKERS)]
     try:
         while unfinished(jobs):
             threading.Event().wait(KILL_EVERY_SECONDS)
             victim = chance.randrange(WORKERS)
             killed.add(workers[victim].pid)
             kill(workers[victim])
-            workers[victim] = place.start_worker(concurrency=50)
+            workers[victim] = site.start_worker(concurrency=50)
             assert time.monotonic() < deadline, jobs.stats()
     finally:
         for worker in workers:
@@ -70,13 +70,13 @@ def unfinished(jobs: Rowcall) -> int:
     return sum(count for status, count in jobs.stats().by_status.items() if status not in FINISHED)
 
 
-def began(place: Place) -> list[Began]:
-    return [Began(*map(int, line.split())) for line in place.lines]
+def began(site: Site) -> list[Began]:
+    return [Began(*map(int, line.split())) for line in site.lines]
 
 
-def tried(place: Place) -> list[Tried]:
+def tried(site: Site) -> list[Tried]:
     rows = plain_rows(
-        place.database, "select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"
+        site.database, "select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"
     )
     return [
         Tried(int(str(job)), int(str(attempt)), str(status), int(str(worker).split(":")[1]))
@@ -84,8 +84,8 @@ def tried(place: Place) -> list[Tried]:
     ]
 
 
-def check_accounts(place: Place, killed: set[int]) -> dict[int, list[Tried]]:
-    lines, attempts = began(place), tried(place)
+def check_accounts(site: Site, killed: set[int]) -> dict[int, list[Tried]]:
+    lines, attempts = began(site), tried(site)
     by_job: dict[int, list[Tried]] = defaultdict(list)
     for one in attempts:
         by_job[one.job_id].append(one)
@@ -109,22 +109,22 @@ def check_accounts(place: Place, killed: set[int]) -> dict[int, list[Tried]]:
     return by_job
 
 
-def test_every_job_succeeds_however_many_workers_are_killed(place: Place, jobs: Rowcall) -> None:
-    declare_counted(jobs, place).using(max_attempts=50).enqueue_many([{}] * JOBS)
-    killed = work_under_fire(place, jobs, seed=1)
+def test_every_job_succeeds_however_many_workers_are_killed(site: Site, jobs: Rowcall) -> None:
+    declare_counted(jobs, site).using(max_attempts=50).enqueue_many([{}] * JOBS)
+    killed = work_under_fire(site, jobs, seed=1)
     assert jobs.stats().by_status["succeeded"] == JOBS
-    histories = check_accounts(place, killed)
+    histories = check_accounts(site, killed)
     assert all(history[-1].status == "succeeded" for history in histories.values())
     assert any(len(history) > 1 for history in histories.values()), "nothing was killed while it ran"
 
 
-def test_no_job_fails_but_those_that_died_with_five_workers(place: Place, jobs: Rowcall) -> None:
-    declare_counted(jobs, place).using(max_attempts=5).enqueue_many([{}] * JOBS)
-    killed = work_under_fire(place, jobs, seed=2)
+def test_no_job_fails_but_those_that_died_with_five_workers(site: Site, jobs: Rowcall) -> None:
+    declare_counted(jobs, site).using(max_attempts=5).enqueue_many([{}] * JOBS)
+    killed = work_under_fire(site, jobs, seed=2)
     counts = jobs.stats().by_status
     assert counts["succeeded"] + counts["failed"] == JOBS
-    histories = check_accounts(place, killed)
-    began_times = Counter(line.job_id for line in began(place))
+    histories = check_accounts(site, killed)
+    began_times = Counter(line.job_id for line in began(site))
     failed = {job_id for job_id, history in histories.items() if history[-1].status == "lost"}
     assert len(failed) == counts["failed"]
     for job_id in failed:

@@ -1,4 +1,4 @@
-"""The file is deleted, or another put in its place, while processes have it open."""
+"""The file is deleted, or replaced by another, while processes have it open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from rowcall.domain.errors import FileReplaced
 from rowcall.drivers.sqlite.fork_hooks import open_connections
 from rowcall.testing.waiting import eventually
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 pytestmark = pytest.mark.crash
 
@@ -43,77 +43,77 @@ def jobs_in(database: Path) -> int:
         return int(connection.execute("select count(*) from rowcall_job").fetchone()[0]) if found != (0,) else 0
 
 
-def test_who_enqueues_makes_a_new_one(place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_enqueues_makes_a_new_one(site: Site, jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     jobs.enqueue("note", {"text": "gone"})
-    remove(place.database)
+    remove(site.database)
 
     def written() -> bool:
         jobs.enqueue("note", {"text": "new"})
-        return jobs_in(place.database) > 0
+        return jobs_in(site.database) > 0
 
     eventually(written)  # what was opened a moment ago is believed for as long
     assert jobs.list(limit=1).jobs[0].payload == {"text": "new"}
     assert [one for one in caplog.messages if "was deleted or replaced while it was open" in one]
 
 
-def test_who_enqueues_goes_on_in_the_one_that_was_put_in_its_place(place: Place, jobs: Rowcall) -> None:
+def test_who_enqueues_goes_on_in_the_one_that_was_put_in_its_place(site: Site, jobs: Rowcall) -> None:
     jobs.enqueue("note", {"text": "kept"})
-    backup = backed_up(place.database)
+    backup = backed_up(site.database)
     jobs.enqueue("note", {"text": "gone"})
-    restore(backup, place.database)
+    restore(backup, site.database)
     eventually(lambda: jobs.stats().total == 1)
     jobs.enqueue("note", {"text": "new"})
-    assert jobs_in(place.database) == 2
+    assert jobs_in(site.database) == 2
 
 
-def test_a_worker_goes_on_with_what_comes_then(place: Place, jobs: Rowcall) -> None:
-    with place.worker() as worker:
+def test_a_worker_goes_on_with_what_comes_then(site: Site, jobs: Rowcall) -> None:
+    with site.worker() as worker:
         jobs.enqueue("note", {"text": "before"})
-        place.wait_for_line("note before")
-        remove(place.database)
-        with Rowcall(place.database) as another:
+        site.wait_for_line("note before")
+        remove(site.database)
+        with Rowcall(site.database) as another:
             job = another.enqueue("note", {"text": "after"})
-            place.wait_for_line("note after")
+            site.wait_for_line("note after")
             eventually(lambda: another.get(job.id).status == "succeeded")
             eventually(lambda: any(one.pid == worker.pid for one in another.workers()))
-            place.stop(worker)
+            site.stop(worker)
         assert "was deleted while it was open" in worker.output or "was replaced while it was open" in worker.output
 
 
-def test_what_a_worker_still_runs_of_the_old_one_settles_nothing_in_the_new_one(place: Place, jobs: Rowcall) -> None:
+def test_what_a_worker_still_runs_of_the_old_one_settles_nothing_in_the_new_one(site: Site, jobs: Rowcall) -> None:
     """The ids of a new file begin anew, and so do its leases."""
-    with place.worker() as worker:
+    with site.worker() as worker:
         old = jobs.enqueue("stubborn", {"name": "old"})
-        place.wait_for_line("start old")
-        remove(place.database)
-        with Rowcall(place.database) as another:
+        site.wait_for_line("start old")
+        remove(site.database)
+        with Rowcall(site.database) as another:
             new = another.enqueue("hold", {"name": "new"})
             assert new.id == old.id
-            place.wait_for_line("start new")
-            place.open("old")
-            place.wait_for_line("end old")
+            site.wait_for_line("start new")
+            site.open("old")
+            site.wait_for_line("end old")
             assert another.get(new.id).status == "running"
-            place.open("new")
+            site.open("new")
             eventually(lambda: another.get(new.id).status == "succeeded")
             assert another.get(new.id).result == "new"
-            place.stop(worker)
+            site.stop(worker)
 
 
-def test_a_worker_whose_file_is_restored_goes_on_with_that(place: Place, jobs: Rowcall) -> None:
+def test_a_worker_whose_file_is_restored_goes_on_with_that(site: Site, jobs: Rowcall) -> None:
     jobs.enqueue("note", {"text": "kept"})
-    backup = backed_up(place.database)
-    with place.worker() as worker:
-        place.wait_for_line("note kept")
-        restore(backup, place.database)
-        place.wait_for_line("note kept", times=2)
-        place.stop(worker)
+    backup = backed_up(site.database)
+    with site.worker() as worker:
+        site.wait_for_line("note kept")
+        restore(backup, site.database)
+        site.wait_for_line("note kept", times=2)
+        site.stop(worker)
 
 
-def test_who_waits_for_a_result_is_told(place: Place, jobs: Rowcall) -> None:
+def test_who_waits_for_a_result_is_told(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("nobody_s")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(jobs.result, job, timeout=60)
         eventually(lambda: any(getattr(connection, "_file", None) for connection in list(open_connections)))
-        remove(place.database)
+        remove(site.database)
         with pytest.raises(FileReplaced, match="was deleted while it was open"):
             waiting.result(30)

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Job, Rowcall
 from rowcall.testing import eventually
-from tests.worker.support import Place, comes_to, ended, outcomes
+from tests.worker.support import Site, comes_to, ended, outcomes
 
 pytestmark = pytest.mark.crash
 
@@ -21,17 +21,17 @@ def names_of(jobs: Rowcall, pid: int) -> set[str]:
     return {worker.name for worker in jobs.workers() if worker.pid == pid}
 
 
-def test_it_settles_nothing_that_others_have_finished_meanwhile(place: Place, jobs: Rowcall) -> None:
+def test_it_settles_nothing_that_others_have_finished_meanwhile(site: Site, jobs: Rowcall) -> None:
     made = enqueue_both(jobs)
-    with place.worker(lease=1, concurrency=2) as stopped:
+    with site.worker(lease=1, concurrency=2) as stopped:
         for job in made:
-            place.wait_for_line(f"start {job.type}")
+            site.wait_for_line(f"start {job.type}")
         (first_name,) = names_of(jobs, stopped.pid)
-        place.stop(stopped)
-        with place.worker(lease=1, concurrency=2) as other:
+        site.stop(stopped)
+        with site.worker(lease=1, concurrency=2) as other:
             for job in made:
-                place.wait_for_line(f"start {job.type}", times=2)
-                place.open(job.type)
+                site.wait_for_line(f"start {job.type}", times=2)
+                site.open(job.type)
             finished = [ended(jobs, job) for job in made]
             stopped.send(signal.SIGCONT)
             eventually(lambda: names_of(jobs, stopped.pid) not in (set(), {first_name}), message="a new name")
@@ -49,22 +49,22 @@ def test_it_settles_nothing_that_others_have_finished_meanwhile(place: Place, jo
         assert goes_on.worker in names_of(jobs, stopped.pid)
 
 
-def test_its_handlers_are_stopped_while_others_run_the_jobs(place: Place, jobs: Rowcall) -> None:
+def test_its_handlers_are_stopped_while_others_run_the_jobs(site: Site, jobs: Rowcall) -> None:
     made = enqueue_both(jobs)
-    with place.worker(lease=1, concurrency=2) as stopped:
+    with site.worker(lease=1, concurrency=2) as stopped:
         for job in made:
-            place.wait_for_line(f"start {job.type}")
-        place.stop(stopped)
-        with place.worker(lease=1, concurrency=2) as other:
+            site.wait_for_line(f"start {job.type}")
+        site.stop(stopped)
+        with site.worker(lease=1, concurrency=2) as other:
             for job in made:
-                place.wait_for_line(f"start {job.type}", times=2)
+                site.wait_for_line(f"start {job.type}", times=2)
             stopped.send(signal.SIGCONT)
             for job in made:
-                place.wait_for_line(f"cancelled {job.type}")
+                site.wait_for_line(f"cancelled {job.type}")
             for job in made:
                 running = comes_to(jobs, job, "running")
                 assert f":{other.pid}:" in str(running.worker)
-                place.open(job.type)
+                site.open(job.type)
             for job in made:
                 done = ended(jobs, job)
                 assert (done.status, done.attempt) == ("succeeded", 2)
@@ -72,12 +72,12 @@ def test_its_handlers_are_stopped_while_others_run_the_jobs(place: Place, jobs: 
             assert len(jobs.workers()) == 2
 
 
-def test_a_stop_shorter_than_the_lease_is_nothing(place: Place, jobs: Rowcall) -> None:
+def test_a_stop_shorter_than_the_lease_is_nothing(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
-    with place.worker(lease=600) as stopped, place.worker(lease=0.5) as other:
-        place.wait_for_line("start x")
+    with site.worker(lease=600) as stopped, site.worker(lease=0.5) as other:
+        site.wait_for_line("start x")
         owner = stopped if f":{stopped.pid}:" in str(jobs.get(job.id).worker) else other
-        place.stop(stopped)
+        site.stop(stopped)
         (name,) = names_of(jobs, other.pid)
 
         def heartbeats() -> int:
@@ -87,20 +87,20 @@ def test_a_stop_shorter_than_the_lease_is_nothing(place: Place, jobs: Rowcall) -
         eventually(lambda: heartbeats() > before + 10)
         assert len(jobs.workers()) == 2
         stopped.send(signal.SIGCONT)
-        place.open("x")
+        site.open("x")
         done = ended(jobs, job)
         assert (done.status, done.attempt) == ("succeeded", 1)
         assert f":{owner.pid}:" in str(done.worker)
 
 
-def test_a_stopped_worker_does_not_stop_the_world(place: Place, jobs: Rowcall) -> None:
+def test_a_stopped_worker_does_not_stop_the_world(site: Site, jobs: Rowcall) -> None:
     """It may have been stopped at any point, with the gate held too; others go on, if more slowly."""
     for number in range(400):
         jobs.enqueue("anote", {"text": str(number)})
-    with place.worker(lease=1, concurrency=4) as stopped:
-        eventually(lambda: len(place.lines) > 50)
-        place.stop(stopped)
-        with place.worker(lease=1, concurrency=4):
+    with site.worker(lease=1, concurrency=4) as stopped:
+        eventually(lambda: len(site.lines) > 50)
+        site.stop(stopped)
+        with site.worker(lease=1, concurrency=4):
             eventually(lambda: jobs.stats().by_status["succeeded"] == 400, within=30)
         stopped.send(signal.SIGCONT)
         after = jobs.enqueue("note", {"text": "after"})

@@ -14,7 +14,7 @@ from rowcall.testing.conformance.notes import Note
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.journal import Attempt, Change, Edge, Effect, Start
 from tests.crash.storm.records import Problems, Records
-from tests.observe.places import SqlitePlace
+from tests.observe.plain_sql import PlainSqlite
 
 Check = Callable[[Records], Problems]
 ONE, TWO = "host:11:0", "host:22:0"
@@ -456,15 +456,15 @@ class Scene:
         self.good = self.jobs.enqueue("good", tags=["storm"])
         self.bad = self.jobs.enqueue("bad")
         self.jobs.drain()
-        self.place = SqlitePlace(f"sqlite:///{folder}/app.db")
-        self.place.ask("pragma foreign_keys = off")
+        self.database = PlainSqlite(f"sqlite:///{folder}/app.db")
+        self.database.ask("pragma foreign_keys = off")
 
     def problems(self) -> list[str]:
         stored = set(queue_of(self.jobs).blobs.store.digests(-1))
         return [
-            *leftovers.rows_left(self.place),
-            *leftovers.blobs_left(self.jobs, self.place, stored),
-            *leftovers.wrong_answers(self.jobs, self.place),
+            *leftovers.rows_left(self.database),
+            *leftovers.blobs_left(self.jobs, self.database, stored),
+            *leftovers.wrong_answers(self.jobs, self.database),
             *leftovers.odd_timelines(self.jobs, self.jobs.list().jobs),
         ]
 
@@ -477,7 +477,7 @@ def _fail() -> None:
 def scene(tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(tmp_path)
     yield scene
-    scene.place.close()
+    scene.database.close()
     scene.jobs.close()
 
 
@@ -509,7 +509,7 @@ def test_a_tidy_database_passes(scene: Scene) -> None:
 
 @pytest.mark.parametrize("what", SPOILT)
 def test_what_is_left_is_found(scene: Scene, what: str) -> None:
-    scene.place.ask(SPOILT[what])
+    scene.database.ask(SPOILT[what])
     assert any(what in problem for problem in scene.problems())
 
 

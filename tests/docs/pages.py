@@ -31,7 +31,7 @@ class Block(NamedTuple):
     not_run: str | None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property

@@ -48,12 +48,12 @@ class PageRun:
                 self._run_python(block)
             case "sh":
                 for command in block.commands:
-                    self._run_command(command, block.place)
+                    self._run_command(command, block.location)
             case "sql":
                 self._database.run_sql(block.text)
             case "json":
-                assert self._printed is not None, f"{block.place}: no command before it printed JSON"
-                assert_same_shape(json.loads(block.text), self._printed, block.place)
+                assert self._printed is not None, f"{block.location}: no command before it printed JSON"
+                assert_same_shape(json.loads(block.text), self._printed, block.location)
 
     def _with_free_port(self, text: str) -> str:
         """Replace the port of the pages, which another test may use at the same time."""
@@ -82,7 +82,7 @@ class PageRun:
         else:
             exec(code, self._namespace)
 
-    def _run_command(self, command: Command, place: str) -> None:
+    def _run_command(self, command: Command, location: str) -> None:
         words = shlex.split(command.text)[1:]
         if words[0] == "work":
             work_for_a_moment(words, self._folder, self._database)
@@ -90,7 +90,7 @@ class PageRun:
         done = CliRunner().invoke(main, words)
         # what the doctor finds on the machine that runs the tests is not the page's fault
         allowed = {0, 1} if words[0] == "doctor" else {command.exit_code}
-        assert done.exit_code in allowed, f"{place}: {command.text}\n{done.output}"
+        assert done.exit_code in allowed, f"{location}: {command.text}\n{done.output}"
         self._printed = json.loads(done.stdout) if "--json" in words else None
 
 
@@ -112,21 +112,21 @@ def work_for_a_moment(words: list[str], folder: Path, database: PageDatabase) ->
         assert jobs.workers() == []
 
 
-def assert_same_shape(shown: object, real: object, place: str) -> None:
+def assert_same_shape(shown: object, real: object, location: str) -> None:
     """Compare keys and types of values. Null matches any value; the first item of a list is compared with all."""
     if shown is None or real is None:
         return
     if isinstance(shown, dict):
-        assert isinstance(real, dict), f"{place}: {real!r} is not an object"
-        assert list(shown) == list(real), place
+        assert isinstance(real, dict), f"{location}: {real!r} is not an object"
+        assert list(shown) == list(real), location
         for key, value in shown.items():
-            assert_same_shape(value, real[key], f"{place}.{key}")
+            assert_same_shape(value, real[key], f"{location}.{key}")
     elif isinstance(shown, list):
-        assert isinstance(real, list), f"{place}: {real!r} is not a list"
-        assert bool(shown) == bool(real), f"{place}: {real!r}"
+        assert isinstance(real, list), f"{location}: {real!r} is not a list"
+        assert bool(shown) == bool(real), f"{location}: {real!r}"
         for part in real:
-            assert_same_shape(shown[0], part, f"{place}[]")
+            assert_same_shape(shown[0], part, f"{location}[]")
     elif isinstance(shown, int | float) and not isinstance(shown, bool):
-        assert isinstance(real, int | float), f"{place}: {real!r} is not a number"
+        assert isinstance(real, int | float), f"{location}: {real!r} is not a number"
     else:
-        assert type(shown) is type(real), f"{place}: {real!r}"
+        assert type(shown) is type(real), f"{location}: {real!r}"

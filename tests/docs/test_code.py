@@ -67,13 +67,13 @@ def test_a_page_runs_on_a_server_with_only_the_url_changed(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_that_are_not_run_compile(page: Path) -> None:
     for block in blocks(page):
-        assert block.language in LANGUAGES, f"{block.place}: a block of {block.language or 'no language'}"
+        assert block.language in LANGUAGES, f"{block.location}: a block of {block.language or 'no language'}"
         if block.language == "python":
             compiled(block)
 
 
 def test_few_blocks_are_not_run() -> None:
-    not_run = [f"{block.place} {block.not_run}" for page in PAGES for block in blocks(page) if block.not_run]
+    not_run = [f"{block.location} {block.not_run}" for page in PAGES for block in blocks(page) if block.not_run]
     assert len(not_run) <= MOST_NOT_RUN, not_run
 
 

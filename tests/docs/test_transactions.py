@@ -34,8 +34,8 @@ def follow(tmp_path: Path) -> Follow:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     environment.pop("ROWCALL_URL", None)
 
-    def in_a_process(*place: str) -> str:
-        arguments = ("-m", "tests.docs.follow", str(PAGE), *place)
+    def in_a_process(*database: str) -> str:
+        arguments = ("-m", "tests.docs.follow", str(PAGE), *database)
         with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
             assert process.wait(within=60) == 0, process.output
             return process.output

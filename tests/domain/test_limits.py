@@ -31,7 +31,7 @@ def jobs(tmp_path: Path) -> Iterator[Rowcall]:
 BAD = {
     "a limit of 0": {"concurrency": 0},
     "a negative concurrency": {"concurrency": -1},
-    "half a place": {"concurrency": 1.5},
+    "half a slot": {"concurrency": 1.5},
     "a truth": {"concurrency": True},
     "a rate of 0": {"rate": 0, "per": 60},
     "a rate without a period": {"rate": 5},

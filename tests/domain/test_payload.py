@@ -313,12 +313,12 @@ def test_nothing_that_runs_code_from_data_is_imported_anywhere() -> None:
     assert {path.name: found for path in sources if (found := imports(path) & dangerous)} == {}
 
 
-@pytest.mark.parametrize("by_place", [True, False], ids=["by place", "by name"])
-def test_nan_is_refused_beside_an_opaque_value(by_place: bool) -> None:
+@pytest.mark.parametrize("by_position", [True, False], ids=["by position", "by name"])
+def test_nan_is_refused_beside_an_opaque_value(by_position: bool) -> None:
     def send(a: object, b: object) -> None: ...
 
     values = (float("nan"), msgspec.Raw(b"null"))
-    given = (values, {}) if by_place else ((), dict(zip(("a", "b"), values, strict=True)))
+    given = (values, {}) if by_position else ((), dict(zip(("a", "b"), values, strict=True)))
     with pytest.raises(InvalidArguments, match="NaN or infinity"):
         Arguments("send", send, skip_first=False).to_json(*given)
 

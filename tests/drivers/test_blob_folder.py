@@ -136,20 +136,20 @@ def test_a_reader_finds_what_is_being_decided_about(
     assert seen == [DATA]
 
 
-def test_a_reader_between_the_two_places_looks_again(
+def test_a_reader_between_the_two_folders_reads_again(
     folder: BlobFolder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is taken when the reader looks at its own place, and put back before it looks at the other."""
+    """It is taken when the reader looks in its own folder, and put back before it looks at the other."""
     folder.put(DIGEST, DATA)
     taken = path.with_name(f"{DIGEST}.taken")
     path.rename(taken)
     looks: list[str] = []
 
-    def looking(place: str, mode: str) -> object:
-        looks.append(place)
+    def looking(path: str, mode: str) -> object:
+        looks.append(path)
         if len(looks) == 2:
             taken.rename(path)
-        return open(place, mode)
+        return open(path, mode)
 
     monkeypatch.setattr(blob_folder, "open", looking, raising=False)
     assert folder.get(DIGEST) == DATA

@@ -95,12 +95,12 @@ def test_what_a_killed_owner_had_begun_can_be_read(tmp_path: Path) -> None:
     liveness_file.remove(path)
 
 
-def test_a_place_is_kept_until_it_is_freed(tmp_path: Path) -> None:
+def test_a_slot_is_kept_until_it_is_freed(tmp_path: Path) -> None:
     held = LivenessFile(str(tmp_path), "worker-x")
     slow = held.mark_started(1, 1)
-    places = [held.mark_started(number, 1) for number in range(2, PAIRS + 1)]
+    slots = [held.mark_started(number, 1) for number in range(2, PAIRS + 1)]
     assert held.mark_started(PAIRS + 1, 1) == NO_SLOT
-    held.free(places)
+    held.free(slots)
     for number in range(PAIRS + 1, 3 * PAIRS):
         held.free([held.mark_started(number, 1)])
     found = liveness_file.started_jobs(held.path)

@@ -19,7 +19,7 @@ from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 from tests.observe import slow
-from tests.observe.places import JobRow, Place, attempts_of, jobs_of
+from tests.observe.plain_sql import JobRow, PlainDatabase, attempts_of, jobs_of
 from tests.observe.slow import Ended, Wanted
 
 QUEUES, TYPES, TAGS = ("mail", "media", "Ärger"), ("obey", "obey_too", "stranger"), ("red", "blue")
@@ -39,9 +39,9 @@ PAGES_A_CHECK = 12
 
 
 class HistoryMachine(RuleBasedStateMachine):
-    """`place` is opened by a subclass."""
+    """A subclass opens `database`."""
 
-    place: Place
+    database: PlainDatabase
     jobs: Rowcall
     retention_rules: Rules
 
@@ -58,7 +58,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.wanted = itertools.cycle(WANTED)
 
     @abstractmethod
-    def open_place(self) -> Place:
+    def open_database(self) -> PlainDatabase:
         """A queue of its own for each history."""
 
     @initialize(
@@ -66,8 +66,8 @@ class HistoryMachine(RuleBasedStateMachine):
     )
     def begin(self, common: Retention, queues: dict[str, Retention], of_task: Retention) -> None:
         common = Retention(common.succeeded, common.failed, common.cancelled, queues)
-        self.place = self.open_place()
-        self.jobs = Rowcall(self.place.url, clock=self.clock, durability="normal", retention=common)
+        self.database = self.open_database()
+        self.jobs = Rowcall(self.database.url, clock=self.clock, durability="normal", retention=common)
         self.jobs.migrate()
         self.retention_rules = Rules(common, {"obey_too": of_task})
         self._declare(of_task)
@@ -107,7 +107,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "jobs"):
             self.jobs.close()
-            self.place.close()
+            self.database.close()
 
     # coming in
 
@@ -201,7 +201,7 @@ class HistoryMachine(RuleBasedStateMachine):
         if status is Status.PENDING and held:
             columns["held"] = "for a reason"
         for _ in range(many):
-            job_id = self.place.insert(**columns)
+            job_id = self.database.insert(**columns)
             if status is Status.RUNNING:
                 self.waits[job_id, self.now_ms] = 0
 
@@ -251,7 +251,7 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule(pick=PICK, way=st.sampled_from(["cancel", "retry", "delete", "delete with plain sql"]))
     def steer(self, pick: int, way: str) -> None:
         self._step()
-        rows = [row for row in jobs_of(self.place) if _may(way, row)]
+        rows = [row for row in jobs_of(self.database) if _may(way, row)]
         if not rows:
             return
         row = rows[pick % len(rows)]
@@ -264,7 +264,7 @@ class HistoryMachine(RuleBasedStateMachine):
             case "delete":
                 self.jobs.delete(row.id)
             case _:
-                self.place.ask(f"delete from rowcall_job where id = {row.id}")
+                self.database.ask(f"delete from rowcall_job where id = {row.id}")
 
     # housekeeping
 
@@ -287,13 +287,13 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule()
     def prune(self) -> None:
         self._step()
-        before = jobs_of(self.place)
+        before = jobs_of(self.database)
         doomed = slow.doomed_of(before, self.retention_rules, self.now_ms)
         pruned = self.jobs.prune()
         assert pruned.by_status == {name: sum(row.status == name for row in doomed) for name in slow.FINISHED}
         gone = {row.id for row in doomed}
-        assert [row.id for row in jobs_of(self.place)] == [row.id for row in before if row.id not in gone]
-        check_no_orphans(self.place)
+        assert [row.id for row in jobs_of(self.database)] == [row.id for row in before if row.id not in gone]
+        check_no_orphans(self.database)
 
     # answers
 
@@ -303,7 +303,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        rows = jobs_of(self.place)
+        rows = jobs_of(self.database)
         ended = [one for (_, one), count in self.ended.items() for _ in range(count)]
         slow.check_counts(self.jobs, rows, self.now_ms)
         for window_seconds in (60, 300, 3600, 90_000):
@@ -321,14 +321,14 @@ class HistoryMachine(RuleBasedStateMachine):
         """What has ended so far, before it is deleted or forgotten."""
         if not hasattr(self, "jobs"):
             return
-        rows = jobs_of(self.place)
+        rows = jobs_of(self.database)
         for row in rows:
             self.known[row.id] = (row.queue, row.type)
         self.lost_for_good |= {
             (row.id, row.finished_at) for row in rows if row.status == "failed" and row.error_code == "WORKER:LOST"
         }
         found: Counter[tuple[int, Ended]] = Counter()
-        for attempt in attempts_of(self.place):
+        for attempt in attempts_of(self.database):
             outcome = slow.outcome_of(attempt)
             if outcome == "lost" and (attempt.job_id, attempt.finished_at) in self.lost_for_good:
                 outcome = "failed"
@@ -369,7 +369,7 @@ def _may(way: str, row: JobRow) -> bool:
             return True
 
 
-def check_no_orphans(place: Place) -> None:
+def check_no_orphans(database: PlainDatabase) -> None:
     for table in ("attempt", "event", "job_tag"):
-        orphans = place.ask(f"select count(*) from rowcall_{table} where job_id not in (select id from rowcall_job)")
+        orphans = database.ask(f"select count(*) from rowcall_{table} where job_id not in (select id from rowcall_job)")
         assert orphans == [(0,)], table

@@ -12,7 +12,7 @@ from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.steps import Read
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
-from tests.observe.places import AttemptRow, JobRow
+from tests.observe.plain_sql import AttemptRow, JobRow
 
 FINISHED = ("succeeded", "failed", "cancelled")
 
@@ -45,8 +45,8 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
     stats = jobs.stats()
     assert stats.total == len(rows)
     assert stats.by_status == {status.value: sum(row.status == status for row in rows) for status in Status}
-    for found, place in ((stats.by_queue, "queue"), (stats.by_type, "type")):
-        counted = Counter((getattr(row, place), row.status) for row in rows)
+    for found, column in ((stats.by_queue, "queue"), (stats.by_type, "type")):
+        counted = Counter((getattr(row, column), row.status) for row in rows)
         shown = {(name, status): count for name, counts in found.items() for status, count in counts.items() if count}
         assert shown == dict(counted)
     oldest: dict[str, int] = {}
@@ -71,12 +71,12 @@ def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], no
     done = sum(one.outcome in ("succeeded", "failed") for one in recent)
     assert stats.completions_per_second == done / seconds
     _check_pace(stats.pace, len(arrived), recent)
-    for found, place in ((stats.pace_by_queue, "queue"), (stats.pace_by_type, "type")):
-        names = {getattr(one, place) for one in (*arrived, *recent)}
+    for found, column in ((stats.pace_by_queue, "queue"), (stats.pace_by_type, "type")):
+        names = {getattr(one, column) for one in (*arrived, *recent)}
         assert set(found) == names
         for name in names:
-            of_name = [one for one in recent if getattr(one, place) == name]
-            _check_pace(found[name], sum(getattr(row, place) == name for row in arrived), of_name)
+            of_name = [one for one in recent if getattr(one, column) == name]
+            _check_pace(found[name], sum(getattr(row, column) == name for row in arrived), of_name)
 
 
 def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.observe.machine import HistoryMachine
-from tests.observe.places import Place, PostgresPlace, SqlitePlace
+from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
 HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number, at random, and a failure is made short
 
@@ -34,11 +34,11 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> type[HistoryMachi
     databases: list[str] = []
 
     class Machine(HistoryMachine):
-        def open_place(self) -> Place:
+        def open_database(self) -> PlainDatabase:
             if request.param == "sqlite":
-                return SqlitePlace(f"sqlite:///{tmp_path}/history-{next(numbers)}.db")
+                return PlainSqlite(f"sqlite:///{tmp_path}/history-{next(numbers)}.db")
             databases.append(create_database(request.getfixturevalue("postgres_server_url")))
-            return PostgresPlace(databases[-1])
+            return PlainPostgres(databases[-1])
 
         def teardown(self) -> None:
             try:

@@ -12,7 +12,7 @@ from enum import IntEnum
 import pytest
 
 from rowcall import JobLogFilter, JsonLogFormatter, Rowcall
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 
 class Broken:
@@ -79,7 +79,7 @@ def test_whatever_a_handler_logs_through_any_logger_names_its_job(jobs: Rowcall,
     assert "job_id" not in vars(outside)
 
 
-def test_a_record_about_another_job_is_left_alone(place: Place, jobs: Rowcall, kept: Kept) -> None:
+def test_a_record_about_another_job_is_left_alone(site: Site, jobs: Rowcall, kept: Kept) -> None:
     @jobs.task(max_attempts=1)
     def inner() -> None:
         raise ValueError("enough")
@@ -87,7 +87,7 @@ def test_a_record_about_another_job_is_left_alone(place: Place, jobs: Rowcall, k
     @jobs.task
     def outer() -> None:
         inner.enqueue()
-        with Rowcall(place.database) as others:
+        with Rowcall(site.database) as others:
             others.task(name="inner")(inner.__wrapped__)
             others.drain()
 

@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from tests.observe.machine import check_no_orphans
-from tests.observe.places import Place, PostgresPlace, SqlitePlace
+from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 from tests.support import ForkedProcess, eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -39,72 +39,72 @@ HISTORY = (
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PlainDatabase]:
     if request.param == "sqlite":
-        place: Place = SqlitePlace(f"sqlite:///{tmp_path}/app.db")
+        database: PlainDatabase = PlainSqlite(f"sqlite:///{tmp_path}/app.db")
     else:
-        place = PostgresPlace(request.getfixturevalue("postgres_url"))
-    yield place
-    place.close()
+        database = PlainPostgres(request.getfixturevalue("postgres_url"))
+    yield database
+    database.close()
 
 
-def fill(place: Place, count: int, days_ago: int) -> None:
-    kind = place.url.partition(":")[0]
+def fill(database: PlainDatabase, count: int, days_ago: int) -> None:
+    kind = database.url.partition(":")[0]
     now = "cast(strftime('%s') as integer) * 1000" if kind == "sqlite" else "now()"
     ago = f"{days_ago * DAY_MS}" if kind == "sqlite" else f"interval '{days_ago} days'"
     tags = "'[\"red\"]'" if kind == "sqlite" else "'[\"red\"]'::jsonb"
     series = SERIES[kind].format(count=count)
-    place.ask(INSERT.format(series=series, tags=tags, then=f"{now} - {ago}"))
+    database.ask(INSERT.format(series=series, tags=tags, then=f"{now} - {ago}"))
 
 
-def counts(place: Place) -> Counter[tuple[str, str]]:
-    rows = place.ask("select status, queue, count(*) from rowcall_job group by status, queue")
+def counts(database: PlainDatabase) -> Counter[tuple[str, str]]:
+    rows = database.ask("select status, queue, count(*) from rowcall_job group by status, queue")
     return Counter({(status, queue): count for status, queue, count in rows})
 
 
-def check_counts(jobs: Rowcall, place: Place) -> None:
+def check_counts(jobs: Rowcall, database: PlainDatabase) -> None:
     stats = jobs.stats()
     shown = {(status, queue): n for queue, found in stats.by_queue.items() for status, n in found.items() if n}
-    assert shown == dict(counts(place))
+    assert shown == dict(counts(database))
 
 
-def test_pruners_that_are_killed_leave_no_orphan_and_take_nothing_that_stays(place: Place) -> None:
-    with Rowcall(place.url) as jobs:
+def test_pruners_that_are_killed_leave_no_orphan_and_take_nothing_that_stays(database: PlainDatabase) -> None:
+    with Rowcall(database.url) as jobs:
         jobs.migrate()
-        fill(place, OLD, days_ago=100)
-        fill(place, YOUNG, days_ago=10)
+        fill(database, OLD, days_ago=100)
+        fill(database, YOUNG, days_ago=10)
         for sql in HISTORY:
-            place.ask(sql)
+            database.ask(sql)
         waiting = [jobs.enqueue("task0", tags=["red"]).id for _ in range(10)]
-        stay = {row[0] for row in place.ask(f"select id from rowcall_job where id > {OLD}")}
+        stay = {row[0] for row in database.ask(f"select id from rowcall_job where id > {OLD}")}
         assert len(stay) == YOUNG + len(waiting)
 
         pruners = [
-            ForkedProcess("-m", "tests.observe.pruner", place.url, str(KILLS_OF_EACH), str(seed))
+            ForkedProcess("-m", "tests.observe.pruner", database.url, str(KILLS_OF_EACH), str(seed))
             for seed in range(PRUNERS)
         ]
         try:
-            eventually(lambda: _looked(place, stay) and not any(pruner.alive for pruner in pruners), within=60)
+            eventually(lambda: _looked(database, stay) and not any(pruner.alive for pruner in pruners), within=60)
             for pruner in pruners:
                 assert f"killed {KILLS_OF_EACH};" in pruner.output, pruner.output
         finally:
             for pruner in pruners:
                 pruner.close()
 
-        (left,) = place.ask("select count(*) from rowcall_job")[0]
+        (left,) = database.ask("select count(*) from rowcall_job")[0]
         assert len(stay) < left < OLD, "they were killed before or after all work"
-        check_counts(jobs, place)
+        check_counts(jobs, database)
         pruned = jobs.prune()
         assert pruned.jobs == left - len(stay)
-        assert {row[0] for row in place.ask("select id from rowcall_job")} == stay
-        assert place.ask("select count(*) from rowcall_attempt") == [(YOUNG,)]
-        assert place.ask("select count(*) from rowcall_job_tag") == [(len(stay),)]
-        check_counts(jobs, place)
+        assert {row[0] for row in database.ask("select id from rowcall_job")} == stay
+        assert database.ask("select count(*) from rowcall_attempt") == [(YOUNG,)]
+        assert database.ask("select count(*) from rowcall_job_tag") == [(len(stay),)]
+        check_counts(jobs, database)
 
 
-def _looked(place: Place, stay: set[int]) -> bool:
+def _looked(database: PlainDatabase, stay: set[int]) -> bool:
     """At any moment, in between and after."""
-    check_no_orphans(place)
-    found = {row[0] for row in place.ask("select id from rowcall_job")}
+    check_no_orphans(database)
+    found = {row[0] for row in database.ask("select id from rowcall_job")}
     assert stay <= found
     return True

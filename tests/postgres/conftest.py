@@ -10,7 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from tests.postgres.support import Site
+from tests.postgres.support import PostgresSite
 
 
 @pytest.fixture(scope="session")
@@ -37,14 +37,14 @@ def url(server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def site(url: str, tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path, url)
+def site(url: str, tmp_path: Path) -> Iterator[PostgresSite]:
+    site = PostgresSite(tmp_path, url)
     site.jobs.migrate()
     yield site
     site.jobs.close()
 
 
 @pytest.fixture
-def jobs(site: Site) -> Rowcall:
+def jobs(site: PostgresSite) -> Rowcall:
     """A queue of this process, in the site's database."""
     return site.jobs

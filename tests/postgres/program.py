@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from tests.postgres.support import Site
+from tests.postgres.support import PostgresSite
 from tests.worker.program import declare
 
 
@@ -15,7 +15,7 @@ def main() -> None:
     url, folder, text = sys.argv[1:]
     given = json.loads(text)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stdout)
-    site = Site(Path(folder), url, **given["options"])
+    site = PostgresSite(Path(folder), url, **given["options"])
     declare(site.jobs, site)
     site.jobs.work(**given["settings"])
     print("ended", flush=True)

@@ -1,4 +1,4 @@
-"""A database on a PostgreSQL server, beside the journal and the gates of a place, and worker processes on it."""
+"""A database on a PostgreSQL server, beside the journal and the gates of a site, and worker processes on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psycopg
 from rowcall import Rowcall
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
-from tests.worker.support import FINISHED, ROOT, MovedClock, Place
+from tests.worker.support import FINISHED, ROOT, MovedClock, Site
 
 Row = tuple[Any, ...]
 ATTEMPTS = "select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"
@@ -27,8 +27,8 @@ OUT_OF_REACH = "the database is out of reach"
 THERE_AGAIN = "the database is back"
 
 
-class Site(Place):
-    """A place whose database is on a server. `options` are those of the queue, here and in every worker process."""
+class PostgresSite(Site):
+    """A site whose database is on a server. `options` are those of the queue, here and in every worker process."""
 
     def __init__(self, folder: Path, url: str, **options: Any) -> None:
         self.folder = folder

@@ -16,12 +16,12 @@ from rowcall import Job, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from tests.postgres.support import ATTEMPTS, Site, ask
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask
 from tests.worker.support import all_ended, ended
 
 pytestmark = pytest.mark.concurrency
 
-# whoever settles a job meets two locks on the way, so that a test can let others go first at a known place
+# whoever settles a job meets two locks on the way, so that a test can let others go first at a known point
 LOCKS_ON_THE_WAY = """
 create function meet_locks() returns trigger language plpgsql as $body$
 begin
@@ -40,9 +40,9 @@ EACH = 50
 
 
 @pytest.fixture
-def site(url: str, tmp_path: Path) -> Iterator[Site]:
+def site(url: str, tmp_path: Path) -> Iterator[PostgresSite]:
     """Deadlocks are found within 10 ms, by whoever waits last."""
-    site = Site(tmp_path, url)
+    site = PostgresSite(tmp_path, url)
     site.jobs.migrate()
     site.jobs.close()
     ask(url, LOCKS_ON_THE_WAY)
@@ -85,7 +85,7 @@ def is_waiting(url: str, connection: psycopg.Connection[tuple[object, ...]]) -> 
 
 
 @pytest.mark.parametrize("call", ["complete", "fail", "release"])
-def test_a_call_by_hand_is_tried_again(site: Site, jobs: Rowcall, server: PostgresServer, call: str) -> None:
+def test_a_call_by_hand_is_tried_again(site: PostgresSite, jobs: Rowcall, server: PostgresServer, call: str) -> None:
     jobs.enqueue("task", max_attempts=1)
     (job,) = jobs.claim("me")
     settle: dict[str, tuple[Callable[[], None], str]] = {
@@ -103,7 +103,7 @@ def test_a_call_by_hand_is_tried_again(site: Site, jobs: Rowcall, server: Postgr
 
 
 def test_a_worker_settles_again_and_says_nothing(
-    site: Site, jobs: Rowcall, server: PostgresServer, caplog: pytest.LogCaptureFixture
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[str] = []
 
@@ -174,7 +174,7 @@ def test_every_write_is_tried_again(url: str) -> None:
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_the_isolation_of_the_database_does_not_matter(url: str, tmp_path: Path, level: str) -> None:
     ask(url, f"alter database {database_of(url)} set default_transaction_isolation = '{level}'")
-    site = Site(tmp_path, url)
+    site = PostgresSite(tmp_path, url)
     with site.jobs as jobs, ThreadPoolExecutor(PRODUCERS) as threads:
 
         def enqueue_some(first: int) -> None:

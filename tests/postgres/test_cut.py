@@ -15,7 +15,7 @@ import pytest
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from tests.postgres.support import ATTEMPTS, Site, ask, pid_of
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
 from tests.worker.support import ended
 
 pytestmark = pytest.mark.concurrency
@@ -29,7 +29,7 @@ Outcome = Job | StoreUnavailable
 
 
 def test_one_that_was_idle_is_replaced_without_a_word(
-    site: Site, jobs: Rowcall, server: PostgresServer, caplog: pytest.LogCaptureFixture
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     @jobs.task
     def note(text: str) -> None: ...
@@ -66,7 +66,7 @@ def test_one_that_was_idle_is_replaced_without_a_word(
 
 
 @pytest.mark.crash
-def test_an_idle_worker_process_goes_on(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_an_idle_worker_process_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     with site.worker(lease=600):
         for number in range(3):
             assert server.terminate_connections(database_of(site.url)) >= 2
@@ -74,7 +74,7 @@ def test_an_idle_worker_process_goes_on(site: Site, jobs: Rowcall, server: Postg
 
 
 @pytest.mark.crash
-def test_a_drain_goes_on(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_a_drain_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     ran: Counter[int] = Counter()
 
     @jobs.task
@@ -110,7 +110,7 @@ def cutting(server: PostgresServer, url: str) -> Iterator[None]:
             cutter.result(20)
 
 
-def test_enqueues_of_many_threads(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_enqueues_of_many_threads(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     def enqueue_some(first: int) -> list[tuple[int, Outcome]]:
         return [(number, enqueue_one(number)) for number in range(first, first + EACH)]
 
@@ -127,7 +127,7 @@ def test_enqueues_of_many_threads(site: Site, jobs: Rowcall, server: PostgresSer
     assert jobs.enqueue("task", {"number": -1}).id
 
 
-def test_enqueues_of_many_tasks(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_enqueues_of_many_tasks(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     async def enqueue_some(first: int) -> list[tuple[int, Outcome]]:
         return [(number, await enqueue_one(number)) for number in range(first, first + EACH // 10)]
 
@@ -147,7 +147,7 @@ def test_enqueues_of_many_tasks(site: Site, jobs: Rowcall, server: PostgresServe
     assert asyncio.run(jobs.aenqueue("task", {"number": -1})).id
 
 
-def test_many_at_once(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_many_at_once(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     """All of a call, or nothing: a call that raised may be there as a whole."""
 
     @jobs.task
@@ -165,7 +165,7 @@ def test_many_at_once(site: Site, jobs: Rowcall, server: PostgresServer) -> None
     assert {number for number, is_written in written.items() if is_written} <= set(found)
 
 
-def check_written(site: Site, outcomes: dict[int, Outcome]) -> None:
+def check_written(site: PostgresSite, outcomes: dict[int, Outcome]) -> None:
     """What was promised is there; what is not was not promised; nothing is there twice."""
     rows = ask(site.url, "select (payload ->> 'number')::int, id from rowcall_job")
     assert len(outcomes) == THREADS * EACH

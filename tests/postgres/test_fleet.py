@@ -18,7 +18,7 @@ from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.recovery import Recovery
-from tests.postgres.support import Site, ask, times_said
+from tests.postgres.support import PostgresSite, ask, times_said
 from tests.postgres.wire import CLAIM, Wire
 from tests.worker.program import declare
 from tests.worker.support import MovedClock, comes_to, ended, outcomes, some_heartbeats
@@ -35,7 +35,7 @@ SILENT_FOR_LONG = f"""
 
 
 @pytest.fixture
-def wire(site: Site) -> Iterator[Wire]:
+def wire(site: PostgresSite) -> Iterator[Wire]:
     with Wire(site.url) as wire:
         yield wire
 
@@ -45,13 +45,13 @@ def enqueue_held(jobs: Rowcall) -> list[Job]:
     return [jobs.enqueue(task, {"name": task}) for task in ("hold", "ahold")]
 
 
-def started(site: Site, held: list[Job], *, times: int = 1) -> None:
+def started(site: PostgresSite, held: list[Job], *, times: int = 1) -> None:
     for job in held:
         site.wait_for_line(f"start {job.type}", times=times)
 
 
 def check_handlers_stop_and_jobs_are_done(
-    site: Site, held: list[Job], former: PythonProcess, other: PythonProcess
+    site: PostgresSite, held: list[Job], former: PythonProcess, other: PythonProcess
 ) -> None:
     """The one that was taken for lost is back, while the other runs its jobs."""
     for job in held:
@@ -70,7 +70,7 @@ def check_handlers_stop_and_jobs_are_done(
     assert times_said(former, DECLARED_LOST) == 1
 
 
-def test_one_that_was_stopped_for_longer_than_its_lease_stops_its_handlers(site: Site, jobs: Rowcall) -> None:
+def test_one_that_was_stopped_for_longer_than_its_lease_stops_its_handlers(site: PostgresSite, jobs: Rowcall) -> None:
     held = enqueue_held(jobs)
     with site.worker(lease=LEASE_SECONDS) as stopped:
         started(site, held)
@@ -81,7 +81,9 @@ def test_one_that_was_stopped_for_longer_than_its_lease_stops_its_handlers(site:
             check_handlers_stop_and_jobs_are_done(site, held, stopped, other)
 
 
-def test_one_that_was_cut_off_alone_stops_its_handlers_when_it_is_back(site: Site, jobs: Rowcall, wire: Wire) -> None:
+def test_one_that_was_cut_off_alone_stops_its_handlers_when_it_is_back(
+    site: PostgresSite, jobs: Rowcall, wire: Wire
+) -> None:
     held = enqueue_held(jobs)
     with site.worker(lease=LEASE_SECONDS, url=wire.url) as alone:
         started(site, held)
@@ -93,7 +95,7 @@ def test_one_that_was_cut_off_alone_stops_its_handlers_when_it_is_back(site: Sit
 
 
 def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
-    site: Site, jobs: Rowcall, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, jobs: Rowcall, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the server it looks like a host without power: its transaction stays open, with the job's row locked."""
     monkeypatch.setattr(connection, "LONGEST_SILENCE_SECONDS", 1)
@@ -111,7 +113,7 @@ def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
     assert site.lines == ["note locked"]
 
 
-def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: Site, jobs: Rowcall) -> None:
+def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: PostgresSite, jobs: Rowcall) -> None:
     """A laptop that was shut for the night."""
     tasks = ("hold", "ahold", "hold", "ahold")
     held = [jobs.enqueue(task, {"name": str(number)}, max_attempts=1) for number, task in enumerate(tasks)]
@@ -140,7 +142,7 @@ def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: Site,
 
 
 @pytest.mark.parametrize("skew_seconds", [HOUR, -HOUR])
-def test_a_host_whose_clock_is_wrong_steals_nothing(site: Site, jobs: Rowcall, skew_seconds: float) -> None:
+def test_a_host_whose_clock_is_wrong_steals_nothing(site: PostgresSite, jobs: Rowcall, skew_seconds: float) -> None:
     MovedClock(site.folder).move_to(skew_seconds)
     held = [jobs.enqueue("hold", {"name": str(number)}, max_attempts=1) for number in range(4)]
     with site.worker(lease=LEASE_SECONDS, concurrency=2) as right:
@@ -158,7 +160,7 @@ def test_a_host_whose_clock_is_wrong_steals_nothing(site: Site, jobs: Rowcall, s
             assert {right.output, wrong.output} == {""}
 
 
-def test_one_on_another_host_is_missed_only_after_its_lease(site: Site, jobs: Rowcall, tmp_path: Path) -> None:
+def test_one_on_another_host_is_missed_only_after_its_lease(site: PostgresSite, jobs: Rowcall, tmp_path: Path) -> None:
     lease = 2.0
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -178,7 +180,7 @@ def test_one_on_another_host_is_missed_only_after_its_lease(site: Site, jobs: Ro
     assert outcomes(jobs, job) == ["lost", "succeeded"]
 
 
-def test_a_host_without_a_place_for_files_works_all_the_same(site: Site, jobs: Rowcall, tmp_path: Path) -> None:
+def test_a_host_without_a_writable_folder_works(site: PostgresSite, jobs: Rowcall, tmp_path: Path) -> None:
     (tmp_path / f"rowcall-{os.getuid()}").touch()  # in the way of the folder
     job = jobs.enqueue("hold", {"name": "x"})
     with site.worker(lease=LEASE_SECONDS, env={"TMPDIR": str(tmp_path)}) as bare:
@@ -192,7 +194,7 @@ def test_a_host_without_a_place_for_files_works_all_the_same(site: Site, jobs: R
 
 
 def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_of(site.jobs).database, "survey_seconds", HOUR)
     surveys = threading.Semaphore(0)
@@ -218,7 +220,9 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
         thread.wait()
 
 
-def test_a_file_that_belongs_to_another_queue_costs_one_survey(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_belongs_to_another_queue_costs_one_survey(
+    site: PostgresSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recovery = Recovery(queue_of(site.jobs))
     folder = site.folder / "side"
     folder.mkdir()

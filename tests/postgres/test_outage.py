@@ -18,7 +18,7 @@ from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.loop import outage
 from rowcall.worker.loop.postgres_waiter import PostgresWaiter
-from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, times_said
+from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, PostgresSite, times_said
 from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_heartbeats
 
@@ -51,7 +51,7 @@ def enqueue_held(jobs: Rowcall) -> list[Job]:
 
 
 def check_two_workers_through(
-    site: Site, server: PostgresServer, mode: StopMode, seconds: float, **worker: object
+    site: PostgresSite, server: PostgresServer, mode: StopMode, seconds: float, **worker: object
 ) -> None:
     jobs = site.jobs
     with site.worker(concurrency=4, **worker) as one, site.worker(concurrency=4, **worker) as other:
@@ -84,7 +84,7 @@ def check_two_workers_through(
             assert len(process.output.splitlines()) == 2, process.output
 
 
-def open_gates(site: Site, held: list[Job], end: str) -> None:
+def open_gates(site: PostgresSite, held: list[Job], end: str) -> None:
     names = [str(job.payload["name"]) for job in held if end in str(job.payload["name"])]
     for name in names:
         site.open(name)
@@ -93,17 +93,17 @@ def open_gates(site: Site, held: list[Job], end: str) -> None:
 
 
 def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
-    site: Site, server: PostgresServer
+    site: PostgresSite, server: PostgresServer
 ) -> None:
     check_two_workers_through(site, server, "immediate", OUTAGE_SECONDS, lease=LEASE_SECONDS)
 
 
-def test_an_outage_longer_than_the_default_lease(site: Site, server: PostgresServer) -> None:
+def test_an_outage_longer_than_the_default_lease(site: PostgresSite, server: PostgresServer) -> None:
     check_two_workers_through(site, server, "fast", LONG_OUTAGE_SECONDS)
 
 
 def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
-    site: Site, jobs: Rowcall, server: PostgresServer
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer
 ) -> None:
     """Its silence during the outage does not count: nobody could have heard it."""
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
@@ -147,7 +147,7 @@ def test_calls_that_failed_during_it_do_not_hold_up_those_after_it(url: str, ser
 
 
 def test_the_pauses_grow_and_differ(
-    site: Site, jobs: Rowcall, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     pause = PostgresWaiter.pause
@@ -169,7 +169,7 @@ def test_the_pauses_grow_and_differ(
     assert len(set(shares)) == len(shares), "a fleet that was cut off together would come back together"
 
 
-def test_an_idle_worker_can_be_stopped_meanwhile(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_an_idle_worker_can_be_stopped_meanwhile(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     with site.worker(lease=LEASE_SECONDS) as worker:
         server.stop("immediate")
         worker.wait_for(OUT_OF_REACH)
@@ -180,7 +180,7 @@ def test_an_idle_worker_can_be_stopped_meanwhile(site: Site, jobs: Rowcall, serv
 
 
 def test_what_a_worker_could_not_settle_before_it_stopped_runs_again(
-    site: Site, jobs: Rowcall, server: PostgresServer
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer
 ) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
     with site.worker(lease=LEASE_SECONDS, grace=0.2) as worker:

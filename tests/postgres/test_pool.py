@@ -14,7 +14,7 @@ import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
-from tests.postgres.support import Site, ask
+from tests.postgres.support import PostgresSite, ask
 from tests.worker.support import ended, some_heartbeats
 
 pytestmark = pytest.mark.concurrency
@@ -25,15 +25,15 @@ WAITING = "select from pg_stat_activity where datname = current_database() and w
 
 
 @pytest.fixture
-def site(url: str, tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path, url, pool_size=1, busy_timeout=BUSY_TIMEOUT)
+def site(url: str, tmp_path: Path) -> Iterator[PostgresSite]:
+    site = PostgresSite(tmp_path, url, pool_size=1, busy_timeout=BUSY_TIMEOUT)
     site.jobs.migrate()
     yield site
     site.jobs.close()
 
 
 @contextlib.contextmanager
-def locked(site: Site, job: Job) -> Iterator[None]:
+def locked(site: PostgresSite, job: Job) -> Iterator[None]:
     """Somebody else has the job's row, so that whoever wants it waits, and keeps a connection busy."""
     with psycopg.connect(site.url) as holder:
         holder.execute("select from rowcall_job where id = %s for update", [job.id])
@@ -41,7 +41,7 @@ def locked(site: Site, job: Job) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exhausted(site: Site) -> Iterator[Future[Job]]:
+def exhausted(site: PostgresSite) -> Iterator[Future[Job]]:
     """The only connection is busy with a call that waits for a lock."""
     job = site.jobs.enqueue("task", queue="locked", delay=600)
     with ThreadPoolExecutor(1) as threads:
@@ -53,7 +53,7 @@ def exhausted(site: Site) -> Iterator[Future[Job]]:
 
 
 @pytest.mark.slow
-def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: Site, jobs: Rowcall) -> None:
+def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: PostgresSite, jobs: Rowcall) -> None:
     calls: list[Callable[[], object]] = [
         lambda: jobs.get(1),
         jobs.stats,
@@ -72,13 +72,13 @@ def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: Site, jobs:
         call()
 
 
-def test_enqueueing_goes_on(site: Site, jobs: Rowcall) -> None:
+def test_enqueueing_goes_on(site: PostgresSite, jobs: Rowcall) -> None:
     with exhausted(site):
         made = [jobs.enqueue("task"), asyncio.run(jobs.aenqueue("task"))]
     assert [jobs.get(job.id).status for job in made] == ["pending", "pending"]
 
 
-def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: Site, jobs: Rowcall) -> None:
+def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: PostgresSite, jobs: Rowcall) -> None:
     async def wait_beside_one_that_waits(job: Job) -> Job:
         waiting = asyncio.ensure_future(jobs.acancel(job.id))
         await asyncio.to_thread(eventually, lambda: ask(site.url, WAITING))
@@ -96,7 +96,7 @@ def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: Site, jo
 
 
 @pytest.mark.slow
-def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: Site, jobs: Rowcall) -> None:
+def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: PostgresSite, jobs: Rowcall) -> None:
     @jobs.task
     def note(text: str) -> str:
         return text

@@ -16,7 +16,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of, terminate_connections
 from rowcall.worker.loop import known_work, postgres_waiter
 from tests.pgbouncer import PgBouncer
-from tests.postgres.support import ATTEMPTS, Site, ask, times_said
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask, times_said
 from tests.worker.support import all_ended, ended, outcomes
 
 pytestmark = pytest.mark.concurrency
@@ -45,8 +45,8 @@ def pooled_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
 
 
 @pytest.fixture
-def site(pooled_url: str, tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path, pooled_url)
+def site(pooled_url: str, tmp_path: Path) -> Iterator[PostgresSite]:
+    site = PostgresSite(tmp_path, pooled_url)
     yield site
     site.jobs.close()
 
@@ -62,7 +62,7 @@ def attempts(url: str) -> Counter[tuple[int, str]]:
     return Counter((attempt, status) for _, attempt, status, _ in ask(url, ATTEMPTS))
 
 
-def test_the_whole_ring(site: Site, jobs: Rowcall) -> None:
+def test_the_whole_ring(site: PostgresSite, jobs: Rowcall) -> None:
     @jobs.task
     def note(text: str) -> None: ...
 
@@ -93,7 +93,7 @@ def test_the_whole_ring(site: Site, jobs: Rowcall) -> None:
 
 
 @pytest.mark.crash
-def test_a_killed_worker_s_jobs_run_again(site: Site, jobs: Rowcall) -> None:
+def test_a_killed_worker_s_jobs_run_again(site: PostgresSite, jobs: Rowcall) -> None:
     jobs.migrate()
     job = jobs.enqueue("hold", {"name": "x"})
     with site.worker() as victim:
@@ -154,7 +154,7 @@ def test_a_worker_with_a_way_past_the_pooler_is_told_at_once(
 
 
 def test_connections_cut_behind_the_pooler(
-    site: Site, jobs: Rowcall, postgres_server_url: str, postgres_url: str
+    site: PostgresSite, jobs: Rowcall, postgres_server_url: str, postgres_url: str
 ) -> None:
     ran: Counter[int] = Counter()
 
@@ -181,7 +181,7 @@ def test_connections_cut_behind_the_pooler(
     assert {(number, id) for number, id in enumerate(written) if id} <= set(found)
 
 
-def test_the_isolation_of_the_database_does_not_matter(site: Site, postgres_url: str) -> None:
+def test_the_isolation_of_the_database_does_not_matter(site: PostgresSite, postgres_url: str) -> None:
     ask(postgres_url, f"alter database {database_of(postgres_url)} set default_transaction_isolation = 'serializable'")
     jobs = site.jobs
     jobs.migrate()

@@ -17,13 +17,13 @@ from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.worker.loop import ownership
 from rowcall.worker.loop.settler import Settler
-from tests.postgres.support import ATTEMPTS, Site, ask
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended
 
 
 @pytest.fixture
-def wire(site: Site) -> Iterator[Wire]:
+def wire(site: PostgresSite) -> Iterator[Wire]:
     with Wire(site.url) as wire:
         yield wire
 
@@ -34,11 +34,11 @@ def jobs(wire: Wire) -> Iterator[Rowcall]:
         yield jobs
 
 
-def payloads(site: Site) -> list[str]:
+def payloads(site: PostgresSite) -> list[str]:
     return [text for (text,) in ask(site.url, "select payload ->> 'text' from rowcall_job order by id")]
 
 
-def test_an_enqueue_says_that_the_job_may_be_there(site: Site, wire: Wire, jobs: Rowcall) -> None:
+def test_an_enqueue_says_that_the_job_may_be_there(site: PostgresSite, wire: Wire, jobs: Rowcall) -> None:
     swallowed = wire.swallow_reply_to(b"unheard of")
     with pytest.raises(StoreUnavailable, match="It is unknown whether the last write was committed"):
         jobs.enqueue("note", {"text": "unheard of"})
@@ -47,7 +47,7 @@ def test_an_enqueue_says_that_the_job_may_be_there(site: Site, wire: Wire, jobs:
     assert jobs.enqueue("note", {"text": "next"}).id == 2
 
 
-def test_it_says_so_to_every_member_of_a_shared_commit(site: Site, wire: Wire, jobs: Rowcall) -> None:
+def test_it_says_so_to_every_member_of_a_shared_commit(site: PostgresSite, wire: Wire, jobs: Rowcall) -> None:
     assert isinstance(queue_of(jobs).database, PostgresDatabase)
     one_commit = queue_of(jobs).database._lock
 
@@ -66,7 +66,7 @@ def test_it_says_so_to_every_member_of_a_shared_commit(site: Site, wire: Wire, j
     assert sorted(payloads(site)) == ["first", *(f"member {number}" for number in range(10))]
 
 
-def test_many_at_once_are_not_written_again(site: Site, wire: Wire, jobs: Rowcall) -> None:
+def test_many_at_once_are_not_written_again(site: PostgresSite, wire: Wire, jobs: Rowcall) -> None:
     @jobs.task
     def note(text: str) -> None: ...
 
@@ -77,7 +77,7 @@ def test_many_at_once_are_not_written_again(site: Site, wire: Wire, jobs: Rowcal
 
 
 def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
-    site: Site, wire: Wire, jobs: Rowcall
+    site: PostgresSite, wire: Wire, jobs: Rowcall
 ) -> None:
     ran: Counter[int] = Counter()
 
@@ -96,7 +96,7 @@ def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
 
 @pytest.mark.slow
 def test_a_claim_whose_commit_arrives_late_is_given_back(
-    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
     monkeypatch.setattr(ownership, "DECIDED_SECONDS", 5.0)
@@ -120,7 +120,7 @@ def test_a_claim_whose_commit_arrives_late_is_given_back(
 
 @pytest.mark.slow
 def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_go(
-    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit never arrives. Until the server ends that transaction, its rows are locked, and still running."""
     monkeypatch.setattr(connection, "LONGEST_SILENCE_SECONDS", 1)
@@ -140,7 +140,7 @@ def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_g
 
 
 def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
-    site: Site, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: Counter[str] = Counter()
     gate = threading.Event()
@@ -174,7 +174,7 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
 
 
 def test_what_it_settled_without_knowing_is_told_as_done(
-    site: Site, wire: Wire, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+    site: PostgresSite, wire: Wire, jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: Counter[int] = Counter()
 
@@ -194,5 +194,5 @@ def test_what_it_settled_without_knowing_is_told_as_done(
     assert [text for text in said if "dropped the outcome" in text] == []
 
 
-def attempts(site: Site) -> Counter[tuple[int, str]]:
+def attempts(site: PostgresSite) -> Counter[tuple[int, str]]:
     return Counter((attempt, status) for _, attempt, status, _ in ask(site.url, ATTEMPTS))

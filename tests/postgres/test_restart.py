@@ -12,7 +12,7 @@ from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.worker.loop import known_work, postgres_waiter
-from tests.postgres.support import ATTEMPTS, Site, ask, pid_of
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
 from tests.worker.program import declare_counted
 from tests.worker.support import all_ended, ended, some_heartbeats
 
@@ -26,7 +26,7 @@ both_modes = pytest.mark.parametrize("mode", ["fast", "immediate"])
 
 
 @both_modes
-def test_a_drain_goes_on(site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
+def test_a_drain_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
     ran: Counter[int] = Counter()
 
     @jobs.task
@@ -43,7 +43,7 @@ def test_a_drain_goes_on(site: Site, jobs: Rowcall, server: PostgresServer, mode
 
 
 @both_modes
-def test_a_worker_process_goes_on(site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
+def test_a_worker_process_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
     held = [jobs.enqueue("hold", {"name": f"held {number}"}) for number in range(4)]
     with site.worker(concurrency=50) as worker:
         for job in held:
@@ -64,7 +64,7 @@ def test_a_worker_process_goes_on(site: Site, jobs: Rowcall, server: PostgresSer
 @pytest.mark.slow
 @both_modes
 def test_an_idle_worker_process_is_there_afterwards(
-    site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode
 ) -> None:
     with site.worker(lease=1) as worker:
         (before,) = jobs.workers()
@@ -80,7 +80,7 @@ def test_an_idle_worker_process_is_there_afterwards(
 
 @both_modes
 def test_it_is_told_of_new_jobs_again(
-    site: Site, jobs: Rowcall, server: PostgresServer, mode: StopMode, monkeypatch: pytest.MonkeyPatch
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker never looks by itself here: what it does not hear of, it does not find."""
     for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
@@ -109,6 +109,6 @@ def insert_plainly(url: str, text: str) -> None:
     ask(url, "insert into rowcall_job (type, payload) values ('note', jsonb_build_object('text', %s::text))", text)
 
 
-def attempts(site: Site) -> Counter[tuple[int, str, int]]:
+def attempts(site: PostgresSite) -> Counter[tuple[int, str, int]]:
     """How many there are of each number, outcome and process."""
     return Counter((attempt, status, pid_of(worker)) for _, attempt, status, worker in ask(site.url, ATTEMPTS))

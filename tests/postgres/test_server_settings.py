@@ -13,7 +13,7 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import database_of
-from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, Site, ask, times_said
+from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, PostgresSite, ask, times_said
 from tests.worker.support import ended, some_heartbeats
 
 pytestmark = pytest.mark.concurrency
@@ -77,7 +77,7 @@ def test_a_lock_that_takes_too_long_is_explained(url: str, setting: str, said: s
 
 
 @pytest.mark.parametrize("setting", ["statement_timeout", "lock_timeout"])
-def test_a_worker_waits_for_the_lock_and_goes_on(site: Site, jobs: Rowcall, setting: str) -> None:
+def test_a_worker_waits_for_the_lock_and_goes_on(site: PostgresSite, jobs: Rowcall, setting: str) -> None:
     set_for_database(site.url, setting, "100ms")
     with site.worker(lease=0.5) as worker:
         job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
@@ -95,7 +95,7 @@ def test_a_worker_waits_for_the_lock_and_goes_on(site: Site, jobs: Rowcall, sett
 def test_sessions_that_are_cut_for_being_idle(url: str, tmp_path: Path) -> None:
     set_for_database(url, "idle_in_transaction_session_timeout", "20ms")
     set_for_database(url, "idle_session_timeout", "300ms")
-    site = Site(tmp_path, url)
+    site = PostgresSite(tmp_path, url)
     with site.jobs as jobs, site.worker(lease=1):
         for number in range(3):
             some_heartbeats(jobs, 1)
@@ -124,7 +124,9 @@ def test_an_empty_read_only_database_says_so(url: str) -> None:
 
 
 @pytest.mark.crash
-def test_a_worker_goes_on_when_it_can_be_written_again(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_a_worker_goes_on_when_it_can_be_written_again(
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer
+) -> None:
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
     with site.worker(lease=1) as worker:
         site.wait_for_line("start x")

@@ -15,7 +15,7 @@ from rowcall import Rowcall, StoreUnavailable
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from rowcall.testing.process import PythonProcess
-from tests.postgres.support import ATTEMPTS, Site, ask, pid_of
+from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
 from tests.worker.program import declare_counted
 from tests.worker.support import FINISHED
 
@@ -63,7 +63,7 @@ class Tried(NamedTuple):
 class Storm:
     """Cuts some connections every 100 ms in which jobs end, and kills a worker every third time, until all is done."""
 
-    def __init__(self, site: Site, server: PostgresServer, seed: int) -> None:
+    def __init__(self, site: PostgresSite, server: PostgresServer, seed: int) -> None:
         self._site = site
         self._server = server
         self._chance = random.Random(seed)
@@ -106,21 +106,21 @@ class Storm:
         self.cut += self._server.terminate_connections(database, at_most=self._chance.randint(1, MOST_CUT))
 
     def _kill_one(self) -> None:
-        place = self._chance.randrange(WORKERS)
-        if self._is_registered(self._workers[place]):  # let each get going first
-            self.killed.add(self._workers[place].pid)
-            self._replace(place)
+        index = self._chance.randrange(WORKERS)
+        if self._is_registered(self._workers[index]):  # let each get going first
+            self.killed.add(self._workers[index].pid)
+            self._replace(index)
 
     def _replace_unlucky(self) -> None:
         """Those that could not even start, as the server was away just then: a process manager starts them again."""
-        for place, worker in enumerate(self._workers):
+        for index, worker in enumerate(self._workers):
             if not worker.alive:
                 assert "connection" in worker.output, worker.output
-                self._replace(place)
+                self._replace(index)
 
-    def _replace(self, place: int) -> None:
-        self._workers[place].close()
-        self._workers[place] = self._site.start_worker(concurrency=50)
+    def _replace(self, index: int) -> None:
+        self._workers[index].close()
+        self._workers[index] = self._site.start_worker(concurrency=50)
 
     def _is_registered(self, process: PythonProcess) -> bool:
         try:
@@ -133,7 +133,9 @@ class Storm:
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS + 60)
-def test_every_job_succeeds_and_none_is_settled_twice(site: Site, jobs: Rowcall, server: PostgresServer) -> None:
+def test_every_job_succeeds_and_none_is_settled_twice(
+    site: PostgresSite, jobs: Rowcall, server: PostgresServer
+) -> None:
     ask(site.url, BOOKKEEPING)
     made = declare_counted(jobs, site).using(max_attempts=1000).enqueue_many([{}] * JOBS)
     storm = Storm(site, server, seed=3)
@@ -148,7 +150,7 @@ def test_every_job_succeeds_and_none_is_settled_twice(site: Site, jobs: Rowcall,
     check_accounts(site, storm.killed)
 
 
-def check_accounts(site: Site, killed: set[int]) -> None:
+def check_accounts(site: PostgresSite, killed: set[int]) -> None:
     """Every attempt that began is in the database, once, and the lost ones are those of killed workers."""
     lines = [Began(*map(int, line.split())) for line in site.lines]
     tried = [Tried(job, attempt, status, pid_of(worker)) for job, attempt, status, worker in ask(site.url, ATTEMPTS)]

@@ -29,8 +29,8 @@ def ticks(line: str, zone: str, start: datetime, end: datetime) -> list[datetime
         return is_day(on, day, month, weekday) and timedelta(hours=wall.hour, minutes=wall.minute) in times
 
     found = []
-    for place in range((end - start) // DAY):
-        begin = start + place * DAY
+    for number in range((end - start) // DAY):
+        begin = start + number * DAY
         offset = _offset_all_day(begin, zone)
         if offset is None:
             found += _minute_by_minute(begin, zone, matches, by_the_clock=by_the_clock)

@@ -78,7 +78,7 @@ def test_a_year_of_thirty_lines_in_six_zones(tmp_path: Path) -> None:
     assert len(ZONES) == 6
     zones = ZONES * 2
     lines_and_zones = [
-        (line, zone) for place, line in enumerate(LINES) for zone in zones[place % 6 : place % 6 + ZONES_PER_LINE]
+        (line, zone) for index, line in enumerate(LINES) for zone in zones[index % 6 : index % 6 + ZONES_PER_LINE]
     ]
     wanted = expected(YEAR, lines_and_zones)
     assert len({name for name, _ in wanted}) == 30 * ZONES_PER_LINE  # each of them comes at all
@@ -88,7 +88,7 @@ def test_a_year_of_thirty_lines_in_six_zones(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.concurrency
 def test_a_spring_on_a_server(postgres_url: str) -> None:
-    lines_and_zones = [(line, ZONES[place % len(ZONES)]) for place, line in enumerate(LINES)]
+    lines_and_zones = [(line, ZONES[index % len(ZONES)]) for index, line in enumerate(LINES)]
     assert race(postgres_url, SPRING, lines_and_zones) == expected(SPRING, lines_and_zones)
 
 

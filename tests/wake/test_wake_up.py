@@ -18,7 +18,7 @@ from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.wake import file_watch
 from rowcall.wake.file_watch import InotifyWatch
-from tests.worker.support import Place, ended
+from tests.worker.support import Site, ended
 
 pytestmark = pytest.mark.concurrency
 
@@ -42,93 +42,93 @@ connection.execute("rollback")
 
 
 @pytest.fixture
-def idle(place: Place, jobs: Rowcall) -> Iterator[PythonProcess]:
+def idle(site: Site, jobs: Rowcall) -> Iterator[PythonProcess]:
     """A worker in another process that has nothing to do, and for minutes no reason of its own to look again."""
     jobs.migrate()
-    with place.worker(lease=600) as process:
+    with site.worker(lease=600) as process:
         warm = jobs.enqueue("note", {"text": "warm"})
         ended(jobs, warm)
         yield process
 
 
-def by_enqueue(place: Place) -> None:
-    place.jobs.enqueue("note", {"text": "x"})
+def by_enqueue(site: Site) -> None:
+    site.jobs.enqueue("note", {"text": "x"})
 
 
-def by_plain_sql(place: Place) -> None:
-    with closing(sqlite3.connect(place.database)) as connection, connection:
+def by_plain_sql(site: Site) -> None:
+    with closing(sqlite3.connect(site.database)) as connection, connection:
         connection.execute(PLAIN_SQL)
 
 
-def by_another_process(place: Place) -> None:
-    with ForkedProcess("-c", INSERT_IN_A_PROCESS, str(place.database), PLAIN_SQL) as process:
+def by_another_process(site: Site) -> None:
+    with ForkedProcess("-c", INSERT_IN_A_PROCESS, str(site.database), PLAIN_SQL) as process:
         assert process.wait() == 0
 
 
-def on_a_callers_connection(place: Place) -> None:
-    with closing(sqlite3.connect(place.database)) as connection:
+def on_a_callers_connection(site: Site) -> None:
+    with closing(sqlite3.connect(site.database)) as connection:
         connection.execute("create table if not exists orders (id integer)")
         connection.execute("insert into orders values (1)")
-        before = place.lines
-        place.jobs.enqueue("note", {"text": "x"}, connection=connection)
-        assert place.lines == before
+        before = site.lines
+        site.jobs.enqueue("note", {"text": "x"}, connection=connection)
+        assert site.lines == before
         connection.commit()
 
 
 @pytest.mark.parametrize("commit", [by_enqueue, by_plain_sql, by_another_process, on_a_callers_connection])
 def test_a_commit_wakes_an_idle_worker(
-    place: Place, jobs: Rowcall, idle: PythonProcess, commit: Callable[[Place], None]
+    site: Site, jobs: Rowcall, idle: PythonProcess, commit: Callable[[Site], None]
 ) -> None:
     for times in range(1, 4):
-        commit(place)
-        place.wait_for_line("note x", times=times, within=SOON_SECONDS)
-    assert place.lines.count("note x") == 3
+        commit(site)
+        site.wait_for_line("note x", times=times, within=SOON_SECONDS)
+    assert site.lines.count("note x") == 3
 
 
-def test_no_job_starts_before_its_commit_or_after_a_rollback(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
-    with closing(sqlite3.connect(place.database)) as connection:
+def test_no_job_starts_before_its_commit_or_after_a_rollback(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
+    with closing(sqlite3.connect(site.database)) as connection:
         jobs.enqueue("note", {"text": "rolled back"}, connection=connection)
         connection.rollback()
         jobs.enqueue("note", {"text": "x"}, connection=connection)
-        before = place.lines
+        before = site.lines
         connection.commit()
-        eventually(lambda: "note x" in place.lines, within=SOON_SECONDS)
+        eventually(lambda: "note x" in site.lines, within=SOON_SECONDS)
     assert before == ["note warm"]
-    assert place.lines == ["note warm", "note x"]
+    assert site.lines == ["note warm", "note x"]
 
 
-def test_a_large_transaction_wakes_it_at_its_end(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_a_large_transaction_wakes_it_at_its_end(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
     """So large that pages reach the file long before the commit: the early writes must not use up the late one."""
-    with closing(sqlite3.connect(place.database)) as connection:
+    with closing(sqlite3.connect(site.database)) as connection:
         connection.execute("pragma cache_size = 10")
         connection.execute("create table bulk (text)")
         connection.execute(PLAIN_SQL)
         for _ in range(20):
             connection.executemany("insert into bulk values (?)", [("y" * 1000,)] * 500)
             threading.Event().wait(0.05)  # the early notifications have long been handled
-        assert "note x" not in place.lines
+        assert "note x" not in site.lines
         connection.commit()
-        eventually(lambda: "note x" in place.lines, within=SOON_SECONDS)
+        eventually(lambda: "note x" in site.lines, within=SOON_SECONDS)
 
 
-def test_every_worker_is_woken(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
-    with place.worker(lease=600, concurrency=1) as one, place.worker(lease=600, concurrency=1) as other:
+def test_every_worker_is_woken(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
+    with site.worker(lease=600, concurrency=1) as one, site.worker(lease=600, concurrency=1) as other:
         made = [jobs.enqueue("hold", {"name": "x"}) for _ in range(12)]
-        eventually(lambda: place.lines.count("start x") == 12, within=SOON_SECONDS)
+        eventually(lambda: site.lines.count("start x") == 12, within=SOON_SECONDS)
         pids = {str(jobs.get(job.id).worker).split(":")[1] for job in made}
         assert pids == {str(process.pid) for process in (idle, one, other)}
-        place.open("x")
+        site.open("x")
         for job in made:
             ended(jobs, job)
 
 
-def test_delayed_jobs_start_when_they_are_due(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_delayed_jobs_start_when_they_are_due(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
     made = [jobs.enqueue("anote", {"text": "d"}, delay=delay) for delay in (0.6, 0.1, 0.35, 0.35, 1.1)]
     for job in made:
         assert_on_time(ended(jobs, job))
 
 
-def test_an_earlier_one_that_comes_later_is_on_time_too(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_an_earlier_one_that_comes_later_is_on_time_too(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
     jobs.enqueue("anote", {"text": "far"}, delay=3600)
     assert_on_time(ended(jobs, jobs.enqueue("anote", {"text": "near"}, delay=0.2)))
 
@@ -160,7 +160,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_an_idle_worker_burns_next_to_nothing(place: Place, jobs: Rowcall, idle: PythonProcess) -> None:
+def test_an_idle_worker_burns_next_to_nothing(site: Site, jobs: Rowcall, idle: PythonProcess) -> None:
     for _ in range(10):
         jobs.enqueue("nobody_knows_this_task")
     before = cpu_seconds(idle.pid)
@@ -179,7 +179,7 @@ def polling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("polling")
-def test_polling_finds_what_others_commit(place: Place, jobs: Rowcall) -> None:
+def test_polling_finds_what_others_commit(site: Site, jobs: Rowcall) -> None:
     ran: list[str] = []
 
     @jobs.task
@@ -188,15 +188,15 @@ def test_polling_finds_what_others_commit(place: Place, jobs: Rowcall) -> None:
 
     with jobs.worker(lease=600):
         ended(jobs, note.enqueue("warm"))
-        by_plain_sql(place)
+        by_plain_sql(site)
         eventually(lambda: ran == ["warm", "x"], within=SOON_SECONDS)
-        by_another_process(place)
+        by_another_process(site)
         eventually(lambda: ran == ["warm", "x", "x"], within=SOON_SECONDS)
         assert_on_time(ended(jobs, note.using(delay=0.3).enqueue("delayed")))
 
 
 @pytest.mark.usefixtures("polling")
-def test_polling_is_no_busy_loop(place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_is_no_busy_loop(site: Site, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     change_counter = SqliteConnection.change_counter
 
@@ -215,16 +215,16 @@ def test_polling_is_no_busy_loop(place: Place, jobs: Rowcall, monkeypatch: pytes
         assert 5 < len(looks) < 150
 
 
-def test_a_locked_database_is_borne(place: Place, jobs: Rowcall) -> None:
+def test_a_locked_database_is_borne(site: Site, jobs: Rowcall) -> None:
     """It says so once, goes on by itself, and settles what finished meanwhile without running it again."""
     for number in range(1, 3):
         jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1)
-    with place.worker(busy_timeout=0.1, lease=600) as process:
+    with site.worker(busy_timeout=0.1, lease=600) as process:
         for number in range(1, 3):
-            place.wait_for_line(f"start x{number}")
-            with ForkedProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
+            site.wait_for_line(f"start x{number}")
+            with ForkedProcess("-c", HOLD_THE_LOCK, str(site.database), "1.5") as holder:
                 holder.wait_for("held")
-                place.open(f"x{number}")
+                site.open(f"x{number}")
                 process.wait_for("out of reach")
                 assert jobs.get(number).status == "running"
                 assert holder.wait() == 0
@@ -234,17 +234,17 @@ def test_a_locked_database_is_borne(place: Place, jobs: Rowcall) -> None:
             assert ended(jobs, after).status == "succeeded"
         assert "ERROR" in process.output
     for number in range(1, 3):
-        assert place.lines.count(f"start x{number}") == 1
+        assert site.lines.count(f"start x{number}") == 1
         assert jobs.get(number).attempt == 1
 
 
-def test_a_signal_during_a_lock_loses_nothing(place: Place, jobs: Rowcall) -> None:
+def test_a_signal_during_a_lock_loses_nothing(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
-    with place.worker(busy_timeout=0.1, grace=600) as process:
-        place.wait_for_line("start x")
-        with ForkedProcess("-c", HOLD_THE_LOCK, str(place.database), "1.5") as holder:
+    with site.worker(busy_timeout=0.1, grace=600) as process:
+        site.wait_for_line("start x")
+        with ForkedProcess("-c", HOLD_THE_LOCK, str(site.database), "1.5") as holder:
             holder.wait_for("held")
-            place.open("x")
+            site.open("x")
             process.wait_for("out of reach")
             process.send(signal.SIGTERM)
             assert holder.wait() == 0

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    yield place
-    place.jobs.close()
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.jobs.close()
 
 
 @pytest.fixture
-def jobs(place: Place) -> Rowcall:
-    """A queue of this process, in the place's database."""
-    return place.jobs
+def jobs(site: Site) -> Rowcall:
+    """A queue of this process, in the site's database."""
+    return site.jobs

@@ -14,77 +14,77 @@ from typing import Any
 
 from rowcall import Backoff, Context, Rowcall
 from rowcall.task import AsyncContextTask
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 
-def declare(jobs: Rowcall, place: Place) -> None:
+def declare(jobs: Rowcall, site: Site) -> None:
     """The tasks: each leaves lines in the journal and waits for gates."""
 
     @jobs.task
     def note(text: str) -> None:
-        place.trace("note", text)
+        site.trace("note", text)
 
     @jobs.task
     async def anote(text: str) -> None:
-        place.trace("note", text)
+        site.trace("note", text)
 
     @jobs.task(retry=Backoff.constant(0))
     def hold(ctx: Context, name: str) -> str:
         """In a thread, until the gate opens or it is told to stop."""
-        place.trace("start", name)
-        place.wait_until_open(name, lambda: ctx.cancelled)
-        place.trace("cancelled" if ctx.cancelled else "end", name)
+        site.trace("start", name)
+        site.wait_until_open(name, lambda: ctx.cancelled)
+        site.trace("cancelled" if ctx.cancelled else "end", name)
         return name
 
     @jobs.task(retry=Backoff.constant(0))
     def stubborn(name: str) -> None:
         """In a thread, until the gate opens, whatever anybody says."""
-        place.trace("start", name)
-        place.wait_until_open(name)
-        place.trace("end", name)
+        site.trace("start", name)
+        site.wait_until_open(name)
+        site.trace("end", name)
 
     @jobs.task(retry=Backoff.constant(0))
     async def ahold(name: str) -> str:
-        place.trace("start", name)
+        site.trace("start", name)
         try:
-            while not place.is_open(name):
+            while not site.is_open(name):
                 await asyncio.sleep(0.005)
         except asyncio.CancelledError:
-            place.trace("cancelled", name)
+            site.trace("cancelled", name)
             raise
-        place.trace("end", name)
+        site.trace("end", name)
         return name
 
     @jobs.task
     async def block_the_loop(name: str) -> None:
-        place.trace("start", name)
-        place.wait_until_open(name)
-        place.trace("end", name)
+        site.trace("start", name)
+        site.wait_until_open(name)
+        site.trace("end", name)
 
     @jobs.task
     def kill_the_worker(name: str) -> None:
-        place.trace("start", name)
+        site.trace("start", name)
         os.kill(os.getpid(), signal.SIGKILL)
 
     @jobs.task
     def hang_for_ever(name: str) -> None:
-        place.trace("start", name, os.getpid())
+        site.trace("start", name, os.getpid())
         threading.Event().wait()
 
     @jobs.task
     def fork_and_hold(name: str) -> None:
         """Leaves a child of its own behind, as multiprocessing does."""
         if os.fork() == 0:
-            place.wait_until_open("child")
+            site.wait_until_open("child")
             os._exit(0)
-        place.trace("start", name)
-        place.wait_until_open(name)
+        site.trace("start", name)
+        site.wait_until_open(name)
 
-    declare_counted(jobs, place)
+    declare_counted(jobs, site)
 
 
-def declare_counted(jobs: Rowcall, place: Place) -> AsyncContextTask[[], None]:
-    journal = os.open(place.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+def declare_counted(jobs: Rowcall, site: Site) -> AsyncContextTask[[], None]:
+    journal = os.open(site.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     @jobs.task
     async def counted(ctx: Context) -> None:
@@ -99,13 +99,13 @@ def main() -> None:
     folder, text = sys.argv[1:]
     settings: dict[str, Any] = json.loads(text)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
-    place = Place(
+    site = Site(
         Path(folder),
         busy_timeout=settings.pop("busy_timeout", 5.0),
         moved_clock=settings.pop("moved_clock", False),
     )
-    declare(place.jobs, place)
-    place.jobs.work(**settings)
+    declare(site.jobs, site)
+    site.jobs.work(**settings)
     print("ended", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A place where handlers leave traces, and worker processes that run them."""
+"""A folder where handlers leave traces, and worker processes that run them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MovedClock(SystemClock):
         written.rename(self._file)
 
 
-class Place:
+class Site:
     """A folder with a database, a journal that handlers append to, and gates that tests open for them."""
 
     def __init__(self, folder: Path, *, busy_timeout: float = 5.0, moved_clock: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 import pytest
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, Retry, Rowcall, Snooze
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 HUGE = 5_000_000
 
@@ -158,16 +158,16 @@ def test_a_handler_says_how_it_ends(jobs: Rowcall) -> None:
 
 
 @pytest.mark.parametrize("payload", ["not json", "[1]", '{"number": "x"}', '{"number": 1, "more": 2}', "{}"])
-def test_a_payload_that_does_not_fit_fails_at_once(place: Place, payload: str) -> None:
+def test_a_payload_that_does_not_fit_fails_at_once(site: Site, payload: str) -> None:
     """Where no other worker is waited for."""
-    jobs, ran = Rowcall(place.database, mismatch_grace=0), list[int]()
+    jobs, ran = Rowcall(site.database, mismatch_grace=0), list[int]()
 
     @jobs.task
     def counts(number: int) -> None:
         ran.append(number)
 
     fit = counts.enqueue(1)
-    with closing(sqlite3.connect(place.database)) as connection, connection:
+    with closing(sqlite3.connect(site.database)) as connection, connection:
         connection.execute("insert into rowcall_job (type, payload) values ('counts', ?)", (payload,))
     summary = jobs.drain()
     assert (summary.failed, summary.succeeded) == (1, 1)

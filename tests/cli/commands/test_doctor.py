@@ -52,7 +52,7 @@ def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: 
     assert examine("app:Holder.inner").advice["waiting"] == "Start one: rowcall work app:Holder.inner"
 
 
-def test_a_queue_in_memory_has_no_place(examine: Examine) -> None:
+def test_a_queue_in_memory_has_no_file(examine: Examine) -> None:
     found = examine("--url", "sqlite:///:memory:")
     assert found.exit_code == 0
     assert "in memory" in found.what["file"]

@@ -28,7 +28,7 @@ def test_a_missing_folder(examine: Examine) -> None:
     assert "nowhere does not exist" in examine("--url", "sqlite:///nowhere/queue.db").what["file"]
 
 
-def test_a_folder_in_place_of_the_file(folder: Path, examine: Examine) -> None:
+def test_a_folder_instead_of_the_file(folder: Path, examine: Examine) -> None:
     (folder / "queue.db").mkdir()
     found = examine("--url", "sqlite:///queue.db")
     assert (found.exit_code, found.what["file"]) == (1, f"{folder / 'queue.db'} is a folder")

@@ -19,7 +19,7 @@ from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from tests.crash.storm.fleet import Fleet
 from tests.crash.storm.nursery import Child
-from tests.observe.places import Place, PostgresPlace, SqlitePlace
+from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 from tests.postgres.support import ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 
@@ -42,7 +42,7 @@ class Target(Protocol):
     def next_url(self) -> str:
         """The URL for the next process."""
 
-    def place(self) -> Place: ...
+    def database(self) -> PlainDatabase: ...
     def activity(self) -> str:
         """What the database is doing, for whoever has to find out."""
 
@@ -59,8 +59,8 @@ class SqliteTarget:
     def next_url(self) -> str:
         return self.url
 
-    def place(self) -> Place:
-        return SqlitePlace(self.url)
+    def database(self) -> PlainDatabase:
+        return PlainSqlite(self.url)
 
     def activity(self) -> str:
         return f"others can{'' if self.is_free() else 'not'} write"
@@ -104,8 +104,8 @@ class PostgresTarget:
         self._urls_given += 1
         return self._wire.url if self._urls_given % 2 else self.url
 
-    def place(self) -> Place:
-        return PostgresPlace(self.url)
+    def database(self) -> PlainDatabase:
+        return PlainPostgres(self.url)
 
     def activity(self) -> str:
         return "\n".join(map(str, ask(self.url, ACTIVITY)))

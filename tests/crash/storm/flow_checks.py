@@ -45,7 +45,7 @@ def steps_of_a_chain_run_in_order(records: Records) -> Problems:
     for chain_id, steps in _chains(records).items():
         for job_id, index in steps.items():
             claim = records.first_claim.get(job_id)
-            before = [other for other, place in steps.items() if place == index - 1]
+            before = [other for other, step in steps.items() if step == index - 1]
             if claim is None or index == 0 or chain_id in completed:
                 continue
             if not any(_reached(records, other, {"succeeded"}, claim.seq) for other in before):
@@ -85,7 +85,7 @@ def a_failed_blocker_has_its_effect(records: Records) -> Problems:
 
 
 def _chains(records: Records) -> dict[int, dict[int, int]]:
-    """The steps of each chain, and their places; a job may come to be in one after it was written."""
+    """The steps of each chain, and their indexes; a job may come to be in one after it was written."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
     for change in records.changes:
         if change.chain_id is not None:

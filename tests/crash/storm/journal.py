@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.observe.places import Place
+from tests.observe.plain_sql import PlainDatabase
 
 
 class Change(NamedTuple):
@@ -135,34 +135,34 @@ def _postgres() -> list[str]:
     ]
 
 
-def install(place: Place) -> None:
+def install(database: PlainDatabase) -> None:
     """Once the tables of the queue are there."""
-    for statement in _sqlite() if place.url.startswith("sqlite") else _postgres():
-        place.ask(statement)
+    for statement in _sqlite() if database.url.startswith("sqlite") else _postgres():
+        database.ask(statement)
 
 
-def changes_in(place: Place) -> list[Change]:
-    return [Change(*row) for row in place.ask(f"select seq, {_COLUMNS} from storm_change order by seq")]
+def changes_in(database: PlainDatabase) -> list[Change]:
+    return [Change(*row) for row in database.ask(f"select seq, {_COLUMNS} from storm_change order by seq")]
 
 
-def edges_in(place: Place) -> list[Edge]:
-    return [Edge(*row) for row in place.ask("select blocker_id, of_chain, job_id, on_failure from storm_edge")]
+def edges_in(database: PlainDatabase) -> list[Edge]:
+    return [Edge(*row) for row in database.ask("select blocker_id, of_chain, job_id, on_failure from storm_edge")]
 
 
-def starts_in(place: Place) -> list[Start]:
-    return [Start(*row) for row in place.ask("select limit_key, at from storm_start")]
+def starts_in(database: PlainDatabase) -> list[Start]:
+    return [Start(*row) for row in database.ask("select limit_key, at from storm_start")]
 
 
-def effects_in(place: Place) -> list[Effect]:
-    return [Effect(*row) for row in place.ask("select job_id, lease from storm_effect")]
+def effects_in(database: PlainDatabase) -> list[Effect]:
+    return [Effect(*row) for row in database.ask("select job_id, lease from storm_effect")]
 
 
-def attempts_in(place: Place) -> list[Attempt]:
+def attempts_in(database: PlainDatabase) -> list[Attempt]:
     """Those that the queue tells of, oldest first: of jobs that are still there."""
     started = "case when started_at is null then 0 else 1 end"
     return [
         Attempt(*row)
-        for row in place.ask(
+        for row in database.ask(
             f"select job_id, attempt, status, worker, {started} from rowcall_attempts order by job_id, seq"
         )
     ]

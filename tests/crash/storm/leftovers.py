@@ -11,7 +11,7 @@ from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
 from tests.crash.storm.records import Problems
 from tests.observe import slow
-from tests.observe.places import Place, jobs_of
+from tests.observe.plain_sql import PlainDatabase, jobs_of
 
 UNFINISHED = """
     select id, type, queue, status, held, worker from rowcall_job where status in ('pending', 'scheduled', 'running')"""
@@ -34,17 +34,17 @@ NONE_OF = {
 }
 
 
-def rows_left(place: Place) -> Problems:
+def rows_left(database: PlainDatabase) -> Problems:
     for what, sql in NONE_OF.items():
-        found = place.ask(sql)
+        found = database.ask(sql)
         if found:
             yield f"{len(found)} {what} are left: {found[:10]}"
 
 
-def blobs_left(jobs: Rowcall, place: Place, stored: set[str]) -> Problems:
+def blobs_left(jobs: Rowcall, database: PlainDatabase, stored: set[str]) -> Problems:
     """Every blob that a row refers to is there, noted as needed by that job, and there is no other."""
     needed: set[tuple[str, int]] = set()
-    for job_id, payload, result in place.ask(_TEXTS[place.url.partition(":")[0]]):
+    for job_id, payload, result in database.ask(_TEXTS[database.url.partition(":")[0]]):
         for text in (payload, result):
             reference = reference_of(text)
             if reference is not None:
@@ -53,7 +53,9 @@ def blobs_left(jobs: Rowcall, place: Place, stored: set[str]) -> Problems:
                     queue_of(jobs).blobs.fetched(text)
                 except BlobUnreadable as error:
                     yield f"a blob of job {job_id} cannot be read: {error}"
-    noted = {(str(digest), int(job_id)) for digest, job_id in place.ask("select digest, job_id from rowcall_blob_ref")}
+    noted = {
+        (str(digest), int(job_id)) for digest, job_id in database.ask("select digest, job_id from rowcall_blob_ref")
+    }
     if needed != noted:
         yield f"references that are noted and not needed, or needed and not noted: {sorted(needed ^ noted)[:10]}"
     if {digest for digest, _ in needed} != stored:
@@ -66,10 +68,10 @@ _TEXTS = {
 }
 
 
-def wrong_answers(jobs: Rowcall, place: Place) -> Problems:
+def wrong_answers(jobs: Rowcall, database: PlainDatabase) -> Problems:
     """Counts are compared with a slow count over all rows."""
-    rows = jobs_of(place)
-    tags = _tags(place)
+    rows = jobs_of(database)
+    tags = _tags(database)
     wanted = slow.Wanted(status="succeeded", queue=None, type=None, tag="storm")
     answers: list[Callable[[], None]] = [
         lambda: slow.check_counts(jobs, rows, round(time.time() * 1000)),
@@ -84,8 +86,8 @@ def wrong_answers(jobs: Rowcall, place: Place) -> Problems:
             yield f"an answer is not what a slow count says: {error}"
 
 
-def _tags(place: Place) -> dict[int, set[str]]:
-    return {int(job_id): {"storm"} for (job_id,) in place.ask("select id from rowcall_job where tags is not null")}
+def _tags(database: PlainDatabase) -> dict[int, set[str]]:
+    return {int(job_id): {"storm"} for (job_id,) in database.ask("select id from rowcall_job where tags is not null")}
 
 
 def odd_timelines(jobs: Rowcall, some: list[Job]) -> Problems:

@@ -21,7 +21,7 @@ from tests.crash.storm.journal import (
     effects_in,
     starts_in,
 )
-from tests.observe.places import Place
+from tests.observe.plain_sql import PlainDatabase
 
 FINISHED = frozenset({"succeeded", "failed", "cancelled"})
 LOST_CODE = "WORKER:LOST"
@@ -148,12 +148,12 @@ def _shown(change: Change) -> str:
     )
 
 
-def records_in(place: Place, notes: Notes) -> Records:
+def records_in(database: PlainDatabase, notes: Notes) -> Records:
     return Records(
         notes.read(),
-        changes_in(place),
-        edges_in(place),
-        starts_in(place),
-        effects_in(place),
-        attempts_in(place),
+        changes_in(database),
+        edges_in(database),
+        starts_in(database),
+        effects_in(database),
+        attempts_in(database),
     )

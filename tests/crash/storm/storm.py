@@ -18,7 +18,7 @@ from tests.crash.storm.fleet import Fleet
 from tests.crash.storm.journal import install
 from tests.crash.storm.nursery import Child
 from tests.crash.storm.records import records_in
-from tests.observe.places import Place
+from tests.observe.plain_sql import PlainDatabase
 
 CALM_SECONDS = 60.0
 PROBED = (
@@ -50,42 +50,44 @@ class Storm:
     def run(self, faults_in_all: int) -> Outcome:
         with Rowcall(self._target.url, blob_threshold=terms.BLOB_THRESHOLD) as jobs:
             jobs.migrate()
-            with closing(self._target.place()) as place:
-                install(place)
+            with closing(self._target.database()) as database:
+                install(database)
             faults = Faults(self._target, self._fleet, self._seed)
             try:
                 faults.run(faults_in_all)
                 self._fleet.end()
-                with closing(self._target.place()) as place:
-                    self._calm_down(jobs, place)
+                with closing(self._target.database()) as database:
+                    self._calm_down(jobs, database)
             finally:
                 self._fleet.close()
-            with closing(self._target.place()) as place:
-                return self._look(jobs, place, faults)
+            with closing(self._target.database()) as database:
+                return self._look(jobs, database, faults)
 
-    def _calm_down(self, jobs: Rowcall, place: Place) -> None:
+    def _calm_down(self, jobs: Rowcall, database: PlainDatabase) -> None:
         for paused in jobs.paused():
             jobs.resume(**{paused.kind: paused.name})
         worker = self._fleet.start("work", calm=True)
         self._wait_for_ticks(jobs)
         for ticking in terms.SCHEDULES:
             jobs.pause_schedule(ticking.task)
-        self._drain(place, worker)
+        self._drain(database, worker)
         probes = [jobs.enqueue(task, payload, queue=queue, timeout=CALM_SECONDS) for task, payload, queue in PROBED]
-        self._drain(place, worker)
+        self._drain(database, worker)
         statuses = {jobs.get(job.id).status for job in probes}
         assert statuses == {"succeeded"}, f"probes ended as {statuses}\n{worker.output[-3000:]}"
         eventually(
-            lambda: not place.ask("select 1 from rowcall_opening"), within=CALM_SECONDS, message="no opening of a rate"
+            lambda: not database.ask("select 1 from rowcall_opening"),
+            within=CALM_SECONDS,
+            message="no opening of a rate",
         )
         self._fleet.end()
         jobs.prune()
         collect_blobs(queue_of(jobs), 0)
 
-    def _drain(self, place: Place, worker: Child) -> None:
+    def _drain(self, database: PlainDatabase, worker: Child) -> None:
         """However long it takes: it is stuck when no handler has begun or ended for long."""
         done, since = -1, time.monotonic()
-        while left := place.ask(leftovers.UNFINISHED):
+        while left := database.ask(leftovers.UNFINISHED):
             if done != self._fleet.notes_written:
                 done, since = self._fleet.notes_written, time.monotonic()
             if time.monotonic() - since > CALM_SECONDS:
@@ -102,14 +104,14 @@ class Storm:
             message=f"a tick of each after {before}",
         )
 
-    def _look(self, jobs: Rowcall, place: Place, faults: Faults) -> Outcome:
-        records = records_in(place, self._fleet.notes)
+    def _look(self, jobs: Rowcall, database: PlainDatabase, faults: Faults) -> Outcome:
+        records = records_in(database, self._fleet.notes)
         problems = [f"process: {trouble}" for trouble in self._fleet.troubles]
         for check in (*checks.CHECKS, *flow_checks.CHECKS):
             problems += [f"{check.__name__}: {problem}" for problem in check(records)]
-        problems += leftovers.rows_left(place)
-        problems += leftovers.blobs_left(jobs, place, self._stored(jobs))
-        problems += leftovers.wrong_answers(jobs, place)
+        problems += leftovers.rows_left(database)
+        problems += leftovers.blobs_left(jobs, database, self._stored(jobs))
+        problems += leftovers.wrong_answers(jobs, database)
         problems += leftovers.odd_timelines(jobs, jobs.list(limit=200).jobs)
         summary = (
             f"seed {self._seed}: {len(records.by_job)} jobs, {len(records.claims)} claims,"

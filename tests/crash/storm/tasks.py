@@ -29,7 +29,7 @@ AGAIN = Backoff.constant(0.03)
 
 @contextlib.contextmanager
 def noted(*running: Job, under: str = "") -> Iterator[None]:
-    """`begin` and `end`, with the lease in the place of the attempt. `under` is the key of a limit."""
+    """`begin` and `end`, with the lease instead of the attempt. `under` is the key of a limit."""
     for job in running:
         notes.write(f"begin{under}", job.id, job.lease)
     try:

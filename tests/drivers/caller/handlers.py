@@ -20,7 +20,7 @@ def handler_of(case: Case, body: Body, *, max_attempts: int = 1, **options: Any)
     """A task of the test's own, whose handler opens a connection of the test's kind."""
 
     async def work(ctx: Context) -> None:
-        async with case.kind.opened(case.site.place) as mine:
+        async with case.kind.opened(case.site.database) as mine:
             try:
                 await body(ctx, mine)
             except (AssertionError, pytest.fail.Exception) as error:

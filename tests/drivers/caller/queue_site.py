@@ -23,12 +23,12 @@ _numbers = itertools.count(1)
 class Site:
     """One for many tests: each has its own queue, and a note of that name."""
 
-    def __init__(self, place: str, jobs: Rowcall) -> None:
-        self.place = place
+    def __init__(self, database: str, jobs: Rowcall) -> None:
+        self.database = database
         self.jobs = jobs
-        self._is_file = not place.startswith("postgresql:")
-        self.url = f"sqlite:///{place}" if self._is_file else place
-        self._plain = None if self._is_file else psycopg.connect(place, autocommit=True)
+        self._is_file = not database.startswith("postgresql:")
+        self.url = f"sqlite:///{database}" if self._is_file else database
+        self._plain = None if self._is_file else psycopg.connect(database, autocommit=True)
 
         @jobs.task
         def send(to: str) -> None: ...
@@ -38,7 +38,7 @@ class Site:
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
         """On another connection, and committed at once."""
         if self._plain is None:
-            with closing(sqlite3.connect(self.place, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
                 return connection.execute(sql).fetchall()
         cursor = self._plain.execute(sql.encode())
         return cursor.fetchall() if cursor.description else []
@@ -54,10 +54,10 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(place: str | Path) -> Iterator[Site]:
-    with Rowcall(place, busy_timeout=5) as jobs:
+def site(database: str | Path) -> Iterator[Site]:
+    with Rowcall(database, busy_timeout=5) as jobs:
         jobs.migrate()
-        with closing(Site(str(place), jobs)) as made:
+        with closing(Site(str(database), jobs)) as made:
             made.execute(OWN_TABLE)
             yield made
 
@@ -75,7 +75,7 @@ class Case:
 
     def run(self, scenario: Callable[[Caller], Coroutine[Any, Any, None]]) -> None:
         async def with_a_caller() -> None:
-            async with self.kind.opened(self.site.place) as mine:
+            async with self.kind.opened(self.site.database) as mine:
                 await scenario(mine)
 
         self.kind.run(with_a_caller())

@@ -157,7 +157,7 @@ def test_a_cancelled_call_is_whole_and_the_transaction_lives_on(
             await mine.begin()
             return await written_beside(case, mine, call, blow, notes=1 + (make is not first))
 
-        async with kind.opened(case.site.place) as mine:
+        async with kind.opened(case.site.database) as mine:
             async for blow in blows(cancel, WAYS[2:3] if make is first else WAYS[:1]):
                 try:
                     assert case.notes == 1 + (make is not first)
@@ -205,7 +205,7 @@ def test_a_cancelled_completion_is_whole(kind: Kind, sites: tuple[Site, Site]) -
         def next_steps() -> list[Job]:
             return case.jobs.list(queue=f"{case.queue}_next").jobs
 
-        async with kind.opened(case.site.place) as mine, case.jobs.worker(queues=[case.queue]):
+        async with kind.opened(case.site.database) as mine, case.jobs.worker(queues=[case.queue]):
             async for _ in blows(cancel, WAYS[1:2]):
                 pass
         assert case.notes == 2 * len(seen)
@@ -227,7 +227,7 @@ def test_a_call_whose_event_loop_is_closed_is_whole(kind: Kind, sites: tuple[Sit
 
 async def _left_behind(case: Case, blow: Blow) -> bool:
     async def stubborn() -> None:
-        async with case.kind.opened(case.site.place) as mine:
+        async with case.kind.opened(case.site.database) as mine:
             call, _ = after(Call(case, mine))
             await mine.begin()
             await mine.execute(case.note)
@@ -261,7 +261,7 @@ def test_a_cancelled_call_does_not_wait_for_a_lock_for_ever(
     case = Case(kind, *sites)
 
     async def story() -> None:
-        async with kind.opened(case.site.place) as mine:
+        async with kind.opened(case.site.database) as mine:
             with case.jobs.transaction():
                 case.site.send.using(queue=case.queue, key=case.queue).enqueue("holder")
                 await mine.begin()

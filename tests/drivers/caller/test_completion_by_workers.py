@@ -26,9 +26,9 @@ pytestmark = pytest.mark.concurrency
 class Queue:
     """A queue, and connections to it as handlers have them: sync ones, which begin with the first write."""
 
-    def __init__(self, jobs: Rowcall, place: str, connect: Callable[[str], Any]) -> None:
+    def __init__(self, jobs: Rowcall, database: str, connect: Callable[[str], Any]) -> None:
         self.jobs = jobs
-        self.place = place
+        self.database = database
         self._connect = connect
         self.left_open: list[Any] = []
         self.ran: list[str] = []
@@ -40,7 +40,7 @@ class Queue:
         self.note = note
 
     def connect(self) -> Any:
-        return self._connect(self.place)
+        return self._connect(self.database)
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[Any]:
@@ -64,7 +64,7 @@ def on_postgresql(postgres_url: str) -> Iterator[Queue]:
 def on_sqlite(tmp_path: Path) -> Iterator[Queue]:
     path = tmp_path / "app.db"
     with Rowcall(path, busy_timeout=0.3) as jobs:
-        queue = Queue(jobs, str(path), lambda place: sqlite3.connect(place, check_same_thread=False))
+        queue = Queue(jobs, str(path), lambda database: sqlite3.connect(database, check_same_thread=False))
         yield queue
         queue.close()
 
@@ -241,7 +241,7 @@ def test_a_time_out_cancels_an_async_handler_between_complete_and_commit(on_post
 
     @queue.jobs.task(max_attempts=1, timeout=0.5)
     async def dawdle(ctx: Context) -> None:
-        connection = await psycopg.AsyncConnection.connect(queue.place)
+        connection = await psycopg.AsyncConnection.connect(queue.database)
         async with connection:  # commits, unless an exception comes by
             await ctx.acomplete("done", connection=connection)
             await connection.execute("select pg_sleep(60)")

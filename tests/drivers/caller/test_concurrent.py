@@ -82,7 +82,7 @@ def test_many_tasks_begin_with_connections_of_a_pool(postgresql_sites: tuple[Sit
                         raise ZeroDivisionError
 
     async def scenario() -> None:
-        async with asyncpg.create_pool(case.site.place, min_size=1, max_size=5) as pool:
+        async with asyncpg.create_pool(case.site.database, min_size=1, max_size=5) as pool:
             with Rowcall(case.site.url) as jobs:
                 await asyncio.gather(*(enqueue(jobs, pool, number) for number in range(40)))
 
@@ -97,10 +97,10 @@ def test_many_tasks_begin_with_connections_of_a_pool(postgresql_sites: tuple[Sit
 def test_behind_a_pooler(postgresql_sites: tuple[Site, Site], pgbouncer: PgBouncer, name: str) -> None:
     """In transaction mode, with the queue's own connections past it."""
     case = Case(BY_NAME[name], *postgresql_sites)
-    place = pgbouncer.url(database_of(case.site.place))
+    database = pgbouncer.url(database_of(case.site.database))
 
     async def scenario() -> None:
-        async with case.kind.opened(place) as mine:
+        async with case.kind.opened(database) as mine:
             if isinstance(mine, Psycopg):
                 mine.connection.prepare_threshold = None
             for number in range(8):
@@ -116,8 +116,8 @@ def test_asyncpg_behind_a_pooler(postgresql_sites: tuple[Site, Site], pgbouncer:
     case = Case(BY_NAME["asyncpg"], *postgresql_sites)
 
     async def scenario() -> None:
-        place = pgbouncer.url(database_of(case.site.place))
-        connection = await asyncpg.connect(place, statement_cache_size=0)
+        database = pgbouncer.url(database_of(case.site.database))
+        connection = await asyncpg.connect(database, statement_cache_size=0)
         for number in range(8):
             transaction = connection.transaction()
             await transaction.start()
@@ -133,12 +133,12 @@ def test_asyncpg_behind_a_pooler(postgresql_sites: tuple[Site, Site], pgbouncer:
 
 
 @contextlib.contextmanager
-def queue_in(place: str, schema: str) -> Iterator[Rowcall]:
-    with connected(place) as connection:
+def queue_in(database: str, schema: str) -> Iterator[Rowcall]:
+    with connected(database) as connection:
         connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
     path = '"' + schema.replace('"', '""') + '"'
     options = quote("-csearch_path=" + path.replace(" ", "\\ "))
-    with Rowcall(f"{place}{'&' if '?' in place else '?'}options={options}", table_prefix="other_") as jobs:
+    with Rowcall(f"{database}{'&' if '?' in database else '?'}options={options}", table_prefix="other_") as jobs:
         jobs.migrate()
         yield jobs
 
@@ -147,7 +147,7 @@ def queue_in(place: str, schema: str) -> Iterator[Rowcall]:
 def test_a_schema_of_any_name(of_each_driver: Case, schema: str) -> None:
     """The queue's URL leads to a schema that the caller's connection does not search."""
     case = of_each_driver
-    with queue_in(case.site.place, schema) as jobs:
+    with queue_in(case.site.database, schema) as jobs:
 
         async def scenario(mine: Caller) -> None:
             await mine.begin()
@@ -165,7 +165,7 @@ def test_a_schema_of_any_name(of_each_driver: Case, schema: str) -> None:
 def test_a_session_that_joins_the_transaction_of_a_test(postgresql_sites: tuple[Site, Site]) -> None:
     """As SQLAlchemy's own page on test suites has it: what the session commits is undone with the rest."""
     case = Case(BY_NAME["sqlalchemy-psycopg-session"], *postgresql_sites)
-    engine = sqlalchemy.create_engine(url_for(case.site.place, "psycopg"))
+    engine = sqlalchemy.create_engine(url_for(case.site.database, "psycopg"))
     with engine.connect() as connection:
         outer = connection.begin()
         with orm.Session(bind=connection, join_transaction_mode="create_savepoint") as session:
@@ -183,7 +183,7 @@ def test_a_session_that_joins_the_transaction_of_a_test(postgresql_sites: tuple[
 def test_hooks_of_a_session(postgresql_sites: tuple[Site, Site]) -> None:
     """Before its commit all is possible."""
     case = Case(BY_NAME["sqlalchemy-psycopg-session"], *postgresql_sites)
-    engine = sqlalchemy.create_engine(url_for(case.site.place, "psycopg"))
+    engine = sqlalchemy.create_engine(url_for(case.site.database, "psycopg"))
     with orm.Session(engine) as session:
 
         def enqueue(session: orm.Session) -> None:

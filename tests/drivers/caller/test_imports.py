@@ -15,7 +15,7 @@ PROGRAM = """
 import asyncio, sys
 from rowcall import Context, Rowcall
 jobs = Rowcall(sys.argv[1])
-place = sys.argv[1].removeprefix("sqlite:///")
+database = sys.argv[1].removeprefix("sqlite:///")
 
 @jobs.task
 def work(ctx: Context) -> None: ...
@@ -40,27 +40,27 @@ jobs.close()
 ALONE = ""
 SQLITE3 = """
 import sqlite3
-connection = sqlite3.connect(place)
+connection = sqlite3.connect(database)
 pass_in(connection)
 connection.commit()
 """
 AIOSQLITE = """
 import aiosqlite
 async def main():
-    async with aiosqlite.connect(place) as connection:
+    async with aiosqlite.connect(database) as connection:
         await apass_in(connection)
         await connection.commit()
 asyncio.run(main())
 """
 PSYCOPG = """
 import psycopg
-with psycopg.connect(place) as connection:
+with psycopg.connect(database) as connection:
     pass_in(connection)
 """
 ASYNCPG = """
 import asyncpg
 async def main():
-    connection = await asyncpg.connect(place)
+    connection = await asyncpg.connect(database)
     await apass_in(connection)
     await connection.close()
 asyncio.run(main())
@@ -83,7 +83,7 @@ asyncio.run(main())
 DJANGO = """
 import django
 from django.conf import settings
-settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": place}})
+settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": database}})
 django.setup()
 from django.db import connection
 pass_in(connection)

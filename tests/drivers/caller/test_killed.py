@@ -14,11 +14,11 @@ from tests.drivers.caller.queue_site import Case, Site
 pytestmark = pytest.mark.crash
 
 
-def enqueue_and_wait(line: Line, kind: str, place: str, url: str, queue: str) -> None:
+def enqueue_and_wait(line: Line, kind: str, database: str, url: str, queue: str) -> None:
     """In a separate process, which is killed before its commit returns."""
 
     async def scenario() -> None:
-        async with BY_NAME[kind].opened(place) as mine:
+        async with BY_NAME[kind].opened(database) as mine:
             await mine.begin()
             await mine.execute(f"insert into mine (id, note) values (1, '{queue}')")
             await mine.enqueue(site.send.using(connection=mine.connection, queue=queue), "a")
@@ -28,12 +28,12 @@ def enqueue_and_wait(line: Line, kind: str, place: str, url: str, queue: str) ->
             await mine.commit()
 
     with Rowcall(url) as jobs:
-        site = Site(place, jobs)
+        site = Site(database, jobs)
         BY_NAME[kind].run(scenario())
 
 
 def test_killed_before_the_commit(case: Case, fork_server: ForkServer) -> None:
-    wishes = {"kind": case.kind.name, "place": case.site.place, "url": case.site.url, "queue": case.queue}
+    wishes = {"kind": case.kind.name, "database": case.site.database, "url": case.site.url, "queue": case.queue}
     with fork_server.child(f"{__name__}:enqueue_and_wait", **wishes) as child:
         assert child.ready() == {"seen": 1}
         child.kill()
@@ -42,10 +42,10 @@ def test_killed_before_the_commit(case: Case, fork_server: ForkServer) -> None:
     assert case.notes == 0
 
 
-def work_and_wait(line: Line, kind: str, place: str, url: str, queue: str, killed: str) -> None:
+def work_and_wait(line: Line, kind: str, database: str, url: str, queue: str, killed: str) -> None:
     """A worker in a separate process, whose handler waits to be killed before or after its commit."""
     with Rowcall(url) as jobs:
-        case = Case(BY_NAME[kind], Site(place, jobs), Site(place, Rowcall(url)))
+        case = Case(BY_NAME[kind], Site(database, jobs), Site(database, Rowcall(url)))
         case.queue = queue
 
         async def body(ctx: Context, mine: Caller) -> None:
@@ -76,7 +76,7 @@ def test_a_worker_killed_between_complete_and_the_end_of_its_handler(
         await mine.commit()
 
     job = handler_of(case, body, max_attempts=2).enqueue()
-    wishes = {"kind": case.kind.name, "place": case.site.place, "url": case.site.url, "queue": case.queue}
+    wishes = {"kind": case.kind.name, "database": case.site.database, "url": case.site.url, "queue": case.queue}
     with fork_server.child(f"{__name__}:work_and_wait", **wishes, killed=killed) as child:
         assert child.ready() == {"completed": job.id}
         child.kill()

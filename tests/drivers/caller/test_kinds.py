@@ -87,22 +87,22 @@ def test_cursors_are_no_connections(site: Site) -> None:
 
 def test_cursors_of_psycopg_are_none_either(postgresql_sites: tuple[Site, Site]) -> None:
     site = postgresql_sites[0]
-    with closing(psycopg.connect(site.place)) as connection:
+    with closing(psycopg.connect(site.database)) as connection:
         for near in (connection.cursor(), connection.info, connection.pgconn, connection.transaction()):
             assert EVERY_KIND[0] in refusal(site, near)
 
 
 def test_the_error_for_pools_and_engines_asks_for_a_connection(postgresql_sites: tuple[Site, Site]) -> None:
     site = postgresql_sites[0]
-    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
-    async_engine = create_async_engine(url_for(site.place, "asyncpg"))
+    engine = sqlalchemy.create_engine(url_for(site.database, "psycopg"))
+    async_engine = create_async_engine(url_for(site.database, "asyncpg"))
 
     async def pools_that_want_a_loop() -> list[object]:
-        return [AsyncConnectionPool(site.place, open=False), asyncpg.create_pool(site.place)]
+        return [AsyncConnectionPool(site.database, open=False), asyncpg.create_pool(site.database)]
 
     makers: list[object] = [
         *asyncio.run(pools_that_want_a_loop()),
-        ConnectionPool(site.place, open=False),
+        ConnectionPool(site.database, open=False),
         engine,
         engine.pool,
         async_engine,
@@ -215,7 +215,7 @@ registry.register("otherdb.other", __name__, "OtherDatabase")
 @pytest.mark.parametrize("dialect", ["sqlite+other", "otherdb+other"])
 def test_unknown_drivers_of_sqlalchemy(sqlite_sites: tuple[Site, Site], dialect: str) -> None:
     site = sqlite_sites[0]
-    engine = sqlalchemy.create_engine(sqlalchemy.URL.create(dialect, database=site.place))
+    engine = sqlalchemy.create_engine(sqlalchemy.URL.create(dialect, database=site.database))
     with engine.connect() as connection, orm.Session(engine) as session:
         for given in (connection, session):
             assert dialect.partition("+")[0] in refusal(site, given, sync_only=True)
@@ -226,7 +226,7 @@ def test_unknown_drivers_of_sqlalchemy(sqlite_sites: tuple[Site, Site], dialect:
 def test_a_driver_connection_out_of_sqlalchemys_pool(postgresql_sites: tuple[Site, Site]) -> None:
     """It is in no transaction of SQLAlchemy's."""
     site = postgresql_sites[0]
-    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
+    engine = sqlalchemy.create_engine(url_for(site.database, "psycopg"))
     with closing(engine.raw_connection()) as raw:
         assert "SQLAlchemy's Connection" in refusal(site, raw)
     engine.dispose()
@@ -239,7 +239,7 @@ def test_a_session_that_leads_nowhere(site: Site) -> None:
 
 def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_sites: tuple[Site, Site]) -> None:
     site = postgresql_sites[0]
-    engine = sqlalchemy.create_engine(url_for(site.place, "psycopg"))
+    engine = sqlalchemy.create_engine(url_for(site.database, "psycopg"))
     with engine.connect() as connection, connection.begin() as transaction:
         transaction.rollback()
         with pytest.raises(InvalidOption, match="closed transaction"):
@@ -249,7 +249,7 @@ def test_a_transaction_of_sqlalchemy_that_is_over(postgresql_sites: tuple[Site, 
 
 def test_a_session_that_must_be_rolled_back_first(sqlite_sites: tuple[Site, Site]) -> None:
     site = sqlite_sites[0]
-    engine = sqlalchemy.create_engine(url_for(site.place, "pysqlite"))
+    engine = sqlalchemy.create_engine(url_for(site.database, "pysqlite"))
     base = orm.declarative_base()
 
     class Mine(base):  # type: ignore[misc, valid-type]

@@ -103,7 +103,7 @@ def test_a_snapshot_that_is_older_than_the_content(postgresql_sites: tuple[Site,
     """At REPEATABLE READ, a blob that another transaction put can neither be seen nor be written again."""
     site = postgresql_sites[0]
     other, waiting = LARGE + "2", LARGE + "3"
-    with connected(site.place, autocommit=False) as mine, connected(site.place, autocommit=False) as theirs:
+    with connected(site.database, autocommit=False) as mine, connected(site.database, autocommit=False) as theirs:
         mine.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         mine.execute("select count(*) from rowcall_job")
         site.send.enqueue(other)

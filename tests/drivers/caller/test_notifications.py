@@ -32,11 +32,11 @@ ON_POSTGRESQL = [
 ]
 
 
-def commit_when_told(line: Line, kind: str, place: str, url: str) -> None:
+def commit_when_told(line: Line, kind: str, database: str, url: str) -> None:
     """In a separate process: what it rolls back, and then what it commits."""
 
     async def scenario() -> None:
-        async with BY_NAME[kind].opened(place) as mine:
+        async with BY_NAME[kind].opened(database) as mine:
             for text, end in (("rolled back", mine.rollback), ("x", mine.commit)):
                 await mine.begin()
                 await mine.enqueue_by_name(jobs, "note", {"text": text}, "default")
@@ -72,7 +72,7 @@ def test_on_postgresql(with_tables: str, fork_server: ForkServer, monkeypatch: p
         idle.watch(monkeypatch)
         with idle.worker():
             idle.settle()
-            wishes = {"kind": name, "place": with_tables, "url": with_tables}
+            wishes = {"kind": name, "database": with_tables, "url": with_tables}
             with fork_server.child(f"{__name__}:commit_when_told", **wishes) as child:
                 roll_back_and_commit(child, idle.ran)
                 child.say(go="on")
@@ -95,7 +95,7 @@ def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.
             note.enqueue("warm")
             eventually(lambda: ran == ["warm"])
             ran.clear()
-            wishes = {"kind": name, "place": str(path), "url": f"sqlite:///{path}"}
+            wishes = {"kind": name, "database": str(path), "url": f"sqlite:///{path}"}
             with fork_server.child(f"{__name__}:commit_when_told", **wishes) as child:
                 roll_back_and_commit(child, ran)
                 child.say(go="on")

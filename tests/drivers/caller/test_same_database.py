@@ -71,7 +71,7 @@ def test_another_file_of_the_same_name(tmp_path: Path) -> None:
 def test_the_same_file_by_another_name(sqlite_sites: tuple[Site, Site], tmp_path: Path) -> None:
     case = Case(BY_NAME["sqlite3-legacy"], *sqlite_sites)
     link = tmp_path / "link.db"
-    link.symlink_to(case.site.place)
+    link.symlink_to(case.site.database)
     with closing(sqlite3.connect(link)) as mine:
         job = case.site.send.using(connection=mine, queue=case.queue).enqueue("a")
         mine.commit()
@@ -85,7 +85,7 @@ def test_the_same_file_by_another_name(sqlite_sites: tuple[Site, Site], tmp_path
 def test_another_server_that_is_alike(postgresql_sites: tuple[Site, Site], private_postgres: PostgresServer) -> None:
     """The same name of the database, and the same tables in it."""
     site = postgresql_sites[0]
-    twin = private_postgres.create_database(database_of(site.place))
+    twin = private_postgres.create_database(database_of(site.database))
     with Rowcall(twin) as jobs, connected(twin, autocommit=False) as mine:
         jobs.migrate()
         mine.execute("create table mine (id int)")
@@ -151,7 +151,7 @@ def test_a_search_path_that_does_not_lead_to_the_tables(of_each_driver: Case, wh
 def test_a_search_path_that_leads_to_tables_of_another_queue(of_each_driver: Case, when: str) -> None:
     """A schema for each tenant, with a queue in each: no job goes to the wrong one."""
     case = of_each_driver
-    url = case.site.place + ("&" if "?" in case.site.place else "?") + "options=-csearch_path%3Dtenant"
+    url = case.site.database + ("&" if "?" in case.site.database else "?") + "options=-csearch_path%3Dtenant"
     case.site.execute("create schema if not exists tenant")
     with Rowcall(url) as tenant:
         tenant.migrate()
@@ -238,7 +238,7 @@ def test_a_closed_connection(request: pytest.FixtureRequest, kind: Kind) -> None
     case = Case(kind, *request.getfixturevalue(f"{kind.database}_sites"))
 
     async def scenario() -> None:
-        async with kind.opened(case.site.place) as mine:
+        async with kind.opened(case.site.database) as mine:
             pass
         with pytest.raises(InvalidOption, match=r"connection:? .*(closed|no active connection|released)"):
             await mine.enqueue(case.send(mine), "a")

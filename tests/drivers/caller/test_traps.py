@@ -113,7 +113,7 @@ def test_the_trap_the_driver_under_sqlalchemy_is_in_no_transaction(
     case = Case(BY_NAME["sqlalchemy-asyncpg-async-connection"], *postgresql_sites)
 
     async def scenario() -> None:
-        engine = create_async_engine(url_for(case.site.place, "asyncpg"), poolclass=NullPool)
+        engine = create_async_engine(url_for(case.site.database, "asyncpg"), poolclass=NullPool)
         async with engine.connect() as connection:
             raw = await connection.get_raw_connection()
             driver: Any = raw.driver_connection
@@ -191,7 +191,7 @@ def test_the_trap_conflicts_that_cannot_be_seen_abort_the_transaction(postgresql
     """At REPEATABLE READ, even ON CONFLICT DO NOTHING."""
     site = postgresql_sites[0]
     site.execute("create table if not exists unique_note (note text primary key)")
-    with connected(site.place, autocommit=False) as mine:
+    with connected(site.database, autocommit=False) as mine:
         mine.isolation_level = IsolationLevel.REPEATABLE_READ
         mine.execute("select 1 from unique_note")
         site.execute("insert into unique_note values ('a')")
@@ -207,7 +207,7 @@ def test_enqueues_in_a_transaction_of_a_stricter_isolation(
     """The cure: an enqueue conflicts with nothing, whatever was committed since the snapshot was taken."""
     case = Case(BY_NAME["psycopg"], *postgresql_sites)
     site = case.site
-    with connected(site.place, autocommit=False) as mine:
+    with connected(site.database, autocommit=False) as mine:
         mine.isolation_level = level
         mine.execute("select count(*) from rowcall_job, rowcall_worker, rowcall_job_tag")
         with site.jobs.worker(queues=["nothing"]):

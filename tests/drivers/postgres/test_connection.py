@@ -11,7 +11,7 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.testing.postgres import PostgresServer, free_port
-from tests.postgres.support import OUT_OF_REACH, Site, ask
+from tests.postgres.support import OUT_OF_REACH, PostgresSite, ask
 
 SECRETS = ["hunter2", "wr0ng", "p@ss:w/rd?#", "p%40ss%3Aw%2Frd%3F%23"]
 
@@ -105,7 +105,7 @@ def test_what_shows_the_configuration_shows_no_password(guarded: PostgresServer)
 @pytest.mark.crash
 def test_a_worker_s_log_tells_no_password(guarded: PostgresServer, tmp_path: Path) -> None:
     guarded.create_database("logged")
-    site = Site(tmp_path, url_of(guarded, "ann:hunter2", "logged"))
+    site = PostgresSite(tmp_path, url_of(guarded, "ann:hunter2", "logged"))
     with site.jobs as jobs:
         jobs.migrate()
         with site.worker(lease=0.5) as worker:

@@ -246,7 +246,7 @@ def refusal_of(url: str) -> StoreUnavailable:
 
 @pytest.fixture(scope="module")
 def strict_server() -> Iterator[PostgresServer]:
-    """With passwords for everybody but its owner, and few places."""
+    """With passwords for everybody but its owner, and few connections."""
     settings = {**FAST_SETTINGS, "max_connections": "5", "superuser_reserved_connections": "2"}
     with PostgresServer(settings=settings, in_memory=True) as server:
         with psycopg.connect(server.url(), autocommit=True) as owner:
@@ -314,7 +314,7 @@ def test_a_role_that_is_not_there(strict_server: PostgresServer) -> None:
     assert "user and password" in found.advice
 
 
-def test_no_place_is_left(strict_server: PostgresServer) -> None:
+def test_no_connection_is_left(strict_server: PostgresServer) -> None:
     url = url_of(strict_server, "ann")
     with ExitStack() as held:
         for _ in range(3):
@@ -323,7 +323,9 @@ def test_no_place_is_left(strict_server: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize(("user", "database"), [("bob", "postgres"), ("ann", "small")])
-def test_no_place_is_left_for_this_user_or_database(strict_server: PostgresServer, user: str, database: str) -> None:
+def test_no_connection_is_left_for_this_user_or_database(
+    strict_server: PostgresServer, user: str, database: str
+) -> None:
     found = refusal_of(url_of(strict_server, user, database=database))
     assert "too many connections for" in str(found)
     assert "pool_size" in found.advice

@@ -65,8 +65,8 @@ def check(jobs: Rowcall) -> None:
 
 
 def written(stepper: Stepper) -> int:
-    (placed,) = stepper.result
-    job_id: int = placed.id
+    (enqueued,) = stepper.result
+    job_id: int = enqueued.id
     return job_id
 
 
@@ -105,7 +105,7 @@ def test_a_job_that_is_written_while_its_blocker_ends(jobs: Rowcall, url: str, e
             with Stepper(url, enqueueing(jobs, blocker), patience=AT_ONCE) as writer:
                 writer.finish()
                 job_id = written(writer)
-            check(jobs)  # it does not wait for the settler, and decides nothing in its place
+            check(jobs)  # it does not wait for the settler, and decides nothing for it
             assert jobs.get(job_id).status is Status.BLOCKED
             settler.finish()
         check(jobs)

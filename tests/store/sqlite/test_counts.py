@@ -40,7 +40,7 @@ def test_inserted_and_deleted(jobs: Rowcall, plain: sqlite3.Connection) -> None:
 
 
 def test_replaced(jobs: Rowcall, plain: sqlite3.Connection) -> None:
-    """A row that another takes the place of goes without a trigger, unless they are recursive."""
+    """A replaced row is deleted without its trigger, unless triggers are recursive."""
     plain.execute("pragma recursive_triggers = on")
     plain.execute("insert into rowcall_job (id, type, status) values (7, 'send', 'failed')")
     plain.execute("insert or replace into rowcall_job (id, type, status) values (7, 'send', 'succeeded')")

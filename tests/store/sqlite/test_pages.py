@@ -47,8 +47,8 @@ def hops(source: Source) -> list[str]:
     names = [name_of(column) for column in source.columns]
     signs = ["<" if column.endswith(" desc") else ">" for column in source.columns]
     conditions = [
-        " AND ".join([*(f"{name}=?" for name in names[:place]), f"{names[place]}{signs[place]}?"])
-        for place in reversed(range(len(names)))
+        " AND ".join([*(f"{name}=?" for name in names[:index]), f"{names[index]}{signs[index]}?"])
+        for index in reversed(range(len(names)))
     ]
     return [f"SEARCH rowcall_job USING INDEX rowcall_job_{source.name} ({condition})" for condition in conditions]
 

@@ -22,7 +22,7 @@ from rowcall.testing.process import PythonProcess
 from rowcall.worker.isolation import child_process
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker import isolated
-from tests.worker.support import Place, claimed, comes_to, ended, outcomes
+from tests.worker.support import Site, claimed, comes_to, ended, outcomes
 
 
 def enqueue(jobs: Rowcall, function: Callable[..., object], **arguments: object) -> Job:
@@ -41,10 +41,10 @@ def is_gone(pid: int) -> bool:
         return file.read().rpartition(")")[2].split()[0] == "Z"
 
 
-def started(place: Place, name: str) -> int:
+def started(site: Site, name: str) -> int:
     """The process in which a handler that holds has begun."""
-    eventually(lambda: any(line.startswith(f"start {name} ") for line in place.lines))
-    return int(next(line for line in place.lines if line.startswith(f"start {name} ")).split()[2])
+    eventually(lambda: any(line.startswith(f"start {name} ") for line in site.lines))
+    return int(next(line for line in site.lines if line.startswith(f"start {name} ")).split()[2])
 
 
 # where they run
@@ -140,9 +140,9 @@ def test_secrets_are_scrubbed_before_they_are_stored(tmp_path: Path) -> None:
         assert "said so" not in (jobs.attempts(job.id)[0].traceback or "")
 
 
-def test_a_payload_that_does_not_fit_is_reported_as_elsewhere(place: Place, jobs: Rowcall) -> None:
+def test_a_payload_that_does_not_fit_is_reported_as_elsewhere(site: Site, jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.where, number=1)
-    with closing(sqlite3.connect(place.database)) as connection, connection:
+    with closing(sqlite3.connect(site.database)) as connection, connection:
         connection.execute('update rowcall_job set payload = \'{"number": "one"}\'')
     jobs.drain(concurrency=1)
     assert jobs.get(job.id).error_code == "INVALID_INPUT:SCHEMA_MISMATCH"
@@ -161,22 +161,22 @@ def test_a_child_that_dies_is_a_failed_attempt_and_the_next_job_has_another(jobs
     assert jobs.get(after.id).status == "succeeded"
 
 
-def test_what_a_handler_leaves_behind_goes_with_its_child(place: Place, jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.start_a_sleeper, folder=str(place.folder))
+def test_what_a_handler_leaves_behind_goes_with_its_child(site: Site, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.start_a_sleeper, folder=str(site.folder))
     jobs.drain(concurrency=1)
     assert jobs.get(job.id).error_code == "PROCESS:DIED"
-    eventually(lambda: is_gone(int(place.lines[0].split()[1])))
+    eventually(lambda: is_gone(int(site.lines[0].split()[1])))
 
 
 def test_a_process_that_outlives_its_child_does_not_keep_the_job(
-    place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+    site: Site, jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = enqueue(jobs, isolated.leave_a_daemon, folder=str(place.folder))
+    job = enqueue(jobs, isolated.leave_a_daemon, folder=str(site.folder))
     with jobs.worker(concurrency=1, grace=0):
         try:
             done = ended(jobs, job)
         finally:
-            place.open("daemon")
+            site.open("daemon")
     assert (done.error_code, "exit code 7" in (done.error_detail or "")) == ("PROCESS:DIED", True)
     said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("said ")]
     assert said == [f"said {number}" for number in range(100)]
@@ -188,17 +188,17 @@ def test_a_handler_that_closes_what_is_not_its_own_ends_its_process(jobs: Rowcal
         assert ended(jobs, job).error_code == "PROCESS:DIED"
 
 
-def test_what_a_copy_of_a_child_says_is_not_about_the_next_job(place: Place, jobs: Rowcall) -> None:
-    first = enqueue(jobs, isolated.return_twice, folder=str(place.folder))
+def test_what_a_copy_of_a_child_says_is_not_about_the_next_job(site: Site, jobs: Rowcall) -> None:
+    first = enqueue(jobs, isolated.return_twice, folder=str(site.folder))
     with jobs.worker(concurrency=1, grace=0):
         copy = ended(jobs, first).result
         assert isinstance(copy, int)
         assert copy > 0
-        second = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
-        started(place, "x")
-        place.open("copy")
+        second = enqueue(jobs, isolated.hold, folder=str(site.folder), name="x")
+        started(site, "x")
+        site.open("copy")
         eventually(lambda: is_gone(copy))
-        place.open("x")
+        site.open("x")
         done = ended(jobs, second)
     assert (done.result, done.chain_id) == ("x", None)
 
@@ -221,25 +221,25 @@ def test_more_memory_than_allowed_ends_the_attempt_and_not_the_worker(jobs: Rowc
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["heeds SIGTERM", "ignores SIGTERM"])
 def test_a_timeout_ends_the_process_and_frees_the_slot(
-    place: Place, jobs: Rowcall, stubborn: bool, monkeypatch: pytest.MonkeyPatch
+    site: Site, jobs: Rowcall, stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if stubborn:
         monkeypatch.setattr(child_process, "GRACE_SECONDS", 0.1)
     jobs.task(isolation="process", max_attempts=1)(isolated.hold)
-    job = jobs.enqueue("hold", {"folder": str(place.folder), "name": "x", "stubborn": stubborn}, timeout=1.0)
+    job = jobs.enqueue("hold", {"folder": str(site.folder), "name": "x", "stubborn": stubborn}, timeout=1.0)
     after = enqueue(jobs, isolated.where)
     with jobs.worker(concurrency=1) as worker:
         assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
         assert ended(jobs, after).status == "succeeded"
         assert not worker.exhausted
-        eventually(lambda: is_gone(started(place, "x")))
-    assert ("end x" in place.lines) is not stubborn
+        eventually(lambda: is_gone(started(site, "x")))
+    assert ("end x" in site.lines) is not stubborn
 
 
-def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(place: Place, jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+def test_a_job_that_is_cancelled_by_hand_is_over_with_its_process(site: Site, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(site.folder), name="x")
     with jobs.worker():
-        pid = started(place, "x")
+        pid = started(site, "x")
         jobs.cancel(job.id, "not needed")
         cancelled = ended(jobs, job)
         assert is_gone(pid)
@@ -262,10 +262,10 @@ def late() -> str:
 
 
 def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
-    place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    site: Site, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place.folder / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
-    monkeypatch.syspath_prepend(place.folder)
+    (site.folder / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    monkeypatch.syspath_prepend(site.folder)
     late = importlib.import_module("slow_to_import").late
     job, after = enqueue(jobs, late), enqueue(jobs, late)
     with jobs.worker(concurrency=1, grace=0):
@@ -274,7 +274,7 @@ def test_a_job_that_waits_for_its_process_is_cancelled_at_once(
             jobs.cancel(job.id, "not needed")
             cancelled = ended(jobs, job)
         finally:
-            place.open("import")
+            site.open("import")
         assert ended(jobs, after).result == "imported"
     assert (cancelled.status, cancelled.error_detail) == ("cancelled", "not needed")
 
@@ -296,19 +296,19 @@ def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> N
     dispatcher.close()
 
 
-def test_a_stopping_worker_lets_them_finish(place: Place, jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+def test_a_stopping_worker_lets_them_finish(site: Site, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(site.folder), name="x")
     with jobs.worker():
-        started(place, "x")
+        started(site, "x")
         eventually(lambda: jobs.get(job.id).progress == 0.5)
-        place.open("x")
+        site.open("x")
     assert jobs.get(job.id).result == "x"
 
 
-def test_after_the_grace_period_they_are_terminated_and_their_jobs_released(place: Place, jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x")
+def test_after_the_grace_period_they_are_terminated_and_their_jobs_released(site: Site, jobs: Rowcall) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(site.folder), name="x")
     with jobs.worker(grace=0):
-        pid = started(place, "x")
+        pid = started(site, "x")
     assert is_gone(pid)
     assert (jobs.get(job.id).status, jobs.get(job.id).attempt) == ("pending", 0)
     assert outcomes(jobs, job) == ["released"]
@@ -325,18 +325,18 @@ hold = jobs.task(isolation="process", max_attempts=1)(isolated.hold)
 """
 
 
-def run_app(place: Place, text: str, *arguments: str) -> PythonProcess:
-    (place.folder / "app.py").write_text(text)
+def run_app(site: Site, text: str, *arguments: str) -> PythonProcess:
+    (site.folder / "app.py").write_text(text)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return PythonProcess(*arguments, cwd=str(place.folder), env=env)
+    return PythonProcess(*arguments, cwd=str(site.folder), env=env)
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-def test_they_die_with_their_worker(place: Place, jobs: Rowcall, number: signal.Signals) -> None:
-    job = jobs.enqueue("hold", {"folder": str(place.folder), "name": "x"})
-    with run_app(place, APP, "-m", "rowcall", "work", "app:jobs", "--grace", "0") as worker:
-        pid = started(place, "x")
+def test_they_die_with_their_worker(site: Site, jobs: Rowcall, number: signal.Signals) -> None:
+    job = jobs.enqueue("hold", {"folder": str(site.folder), "name": "x"})
+    with run_app(site, APP, "-m", "rowcall", "work", "app:jobs", "--grace", "0") as worker:
+        pid = started(site, "x")
         assert pid != worker.pid
         worker.send(number)
         eventually(lambda: is_gone(pid))
@@ -398,8 +398,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("started", [["app.py"], ["-m", "app"]], ids=" ".join)
-def test_the_tasks_of_a_script_are_found_in_its_file(place: Place, started: list[str]) -> None:
-    with run_app(place, SCRIPT.replace("GUARD", "__name__ == '__main__'"), *started) as script:
+def test_the_tasks_of_a_script_are_found_in_its_file(site: Site, started: list[str]) -> None:
+    with run_app(site, SCRIPT.replace("GUARD", "__name__ == '__main__'"), *started) as script:
         assert script.wait() == 0
         lines = script.output.splitlines()
     assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
@@ -408,8 +408,8 @@ def test_the_tasks_of_a_script_are_found_in_its_file(place: Place, started: list
     assert "the policy was told of one of its own: True" in lines
 
 
-def test_a_script_without_a_guard_gets_an_error_and_starts_no_workers_without_end(place: Place) -> None:
-    with run_app(place, SCRIPT.replace("GUARD", "True"), "app.py") as script:
+def test_a_script_without_a_guard_gets_an_error_and_starts_no_workers_without_end(site: Site) -> None:
+    with run_app(site, SCRIPT.replace("GUARD", "True"), "app.py") as script:
         assert script.wait() == 0
         assert "__name__" in script.output
 
@@ -459,10 +459,10 @@ def test_a_queue_without_such_tasks_starts_no_process(jobs: Rowcall) -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_job_that_is_cancelled_ends_with_its_process(place: Place, jobs: Rowcall, stubborn: bool) -> None:
-    job = enqueue(jobs, isolated.hold, folder=str(place.folder), name="x", stubborn=stubborn)
+def test_a_job_that_is_cancelled_ends_with_its_process(site: Site, jobs: Rowcall, stubborn: bool) -> None:
+    job = enqueue(jobs, isolated.hold, folder=str(site.folder), name="x", stubborn=stubborn)
     with jobs.worker():
-        pid = started(place, "x")
+        pid = started(site, "x")
         jobs.cancel(job.id, "enough")
         done = ended(jobs, job)
         assert (done.status, done.error_code, done.error_detail) == ("cancelled", "CANCELLED:BY_HAND", "enough")

@@ -15,7 +15,7 @@ from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from tests.worker.support import Place, claimed
+from tests.worker.support import Site, claimed
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_large_result_of_one_item_goes_elsewhere_and_comes_back(jobs: Rowcall)
     assert [jobs.get(job.id).result for job in made] == texts
 
 
-def test_a_limit_of_a_queue_counts_a_batch_once(place: Place, jobs: Rowcall) -> None:
+def test_a_limit_of_a_queue_counts_a_batch_once(site: Site, jobs: Rowcall) -> None:
     calls: list[int] = []
 
     @jobs.task(batch=10)

@@ -9,7 +9,7 @@ import pytest
 from rowcall import Backoff, Context, Rowcall
 from rowcall.testing import eventually
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from tests.worker.support import Place, comes_to, ended, outcomes
+from tests.worker.support import Site, comes_to, ended, outcomes
 
 
 def test_a_thread_past_its_timeout_is_told_to_stop_and_its_attempt_is_settled(jobs: Rowcall) -> None:
@@ -99,26 +99,26 @@ def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: py
 
 
 @pytest.mark.concurrency
-def test_what_is_buffered_does_not_wait_behind_a_slow_job(place: Place, jobs: Rowcall) -> None:
+def test_what_is_buffered_does_not_wait_behind_a_slow_job(site: Site, jobs: Rowcall) -> None:
     """Whoever has a free slot runs it; what was held ready for 50 ms must not wait for minutes."""
     for number in range(400):
         jobs.enqueue("anote", {"text": str(number)}, priority=2)
     slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)
     behind = [jobs.enqueue("anote", {"text": "behind"}) for _ in range(300)]
-    with place.worker(concurrency=1):
-        place.wait_for_line("start slow")
-        with place.worker(concurrency=1):
-            place.wait_for_line("note behind", times=300, within=10)
+    with site.worker(concurrency=1):
+        site.wait_for_line("start slow")
+        with site.worker(concurrency=1):
+            site.wait_for_line("note behind", times=300, within=10)
             assert jobs.get(slow.id).status == "running"
-            place.open("slow")
+            site.open("slow")
             assert ended(jobs, slow).attempt == 1
             assert {(ended(jobs, job).attempt, len(outcomes(jobs, job))) for job in behind} == {(1, 1)}
 
 
 @pytest.mark.crash
-def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(place: Place, jobs: Rowcall) -> None:
+def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(site: Site, jobs: Rowcall) -> None:
     stuck = [jobs.enqueue("hang_for_ever", {"name": "x"}, timeout=0.1, max_attempts=1) for _ in range(2)]
-    with place.worker(concurrency=2) as process:
+    with site.worker(concurrency=2) as process:
         first = {worker.name for worker in jobs.workers()}
         for job in stuck:
             assert ended(jobs, job).error_code == "TIMEOUT:HANDLER"
@@ -128,7 +128,7 @@ def test_a_worker_process_of_which_every_slot_is_lost_replaces_itself(place: Pla
         assert worker is not None
         assert worker not in first
         assert f":{process.pid}:" in worker
-        assert place.lines.count(f"start x {process.pid}") == 2
+        assert site.lines.count(f"start x {process.pid}") == 2
         eventually(lambda: len(jobs.workers()) == 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
-from tests.worker.support import Place, comes_to, outcomes
+from tests.worker.support import Site, comes_to, outcomes
 
 pytestmark = pytest.mark.concurrency
 
@@ -29,18 +29,18 @@ def stop_at_once(process: PythonProcess) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_running_jobs_finish_and_no_others_start(
-    place: Place, jobs: Rowcall, number: signal.Signals
+    site: Site, jobs: Rowcall, number: signal.Signals
 ) -> None:
     running = [jobs.enqueue(task, {"name": task}) for task in ("hold", "ahold")]
-    with place.worker(concurrency=2) as process:
+    with site.worker(concurrency=2) as process:
         for job in running:
             comes_to(jobs, job, "running")
-            place.wait_for_line(f"start {job.payload['name']}")
+            site.wait_for_line(f"start {job.payload['name']}")
         waiting = jobs.enqueue("note", {"text": "not any more"})
         process.send(number)
         process.wait_for("stopping:")
-        place.open("hold")
-        place.open("ahold")
+        site.open("hold")
+        site.open("ahold")
         assert process.wait() == 0
         assert "ended" in process.output
     for job in running:
@@ -51,77 +51,77 @@ def test_a_signal_lets_running_jobs_finish_and_no_others_start(
     assert jobs.workers() == []
 
 
-def test_after_the_grace_period_jobs_are_released_without_using_up_an_attempt(place: Place, jobs: Rowcall) -> None:
+def test_after_the_grace_period_jobs_are_released_without_using_up_an_attempt(site: Site, jobs: Rowcall) -> None:
     running = {task: jobs.enqueue(task, {"name": task}, max_attempts=1) for task in ("hold", "ahold", "stubborn")}
-    with place.worker(concurrency=3, grace=0.1) as process:
+    with site.worker(concurrency=3, grace=0.1) as process:
         for task in running:
-            place.wait_for_line(f"start {task}")
+            site.wait_for_line(f"start {task}")
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert "ended" in process.output
-    assert "cancelled hold" in place.lines
-    assert "cancelled ahold" in place.lines
+    assert "cancelled hold" in site.lines
+    assert "cancelled ahold" in site.lines
     for job in running.values():
         released = jobs.get(job.id)
         assert (released.status, released.attempt, released.error_code) == ("pending", 0, None)
         assert outcomes(jobs, job) == ["released"]
     assert jobs.workers() == []
     for task in running:
-        place.open(task)
-    with place.worker() as process:
+        site.open(task)
+    with site.worker() as process:
         for job in running.values():
             assert comes_to(jobs, job, "succeeded").attempt == 1
 
 
-def test_a_process_told_to_stop_does_not_replace_itself(place: Place, jobs: Rowcall) -> None:
+def test_a_process_told_to_stop_does_not_replace_itself(site: Site, jobs: Rowcall) -> None:
     """All its slots are held by handlers that do not end; that alone would be a reason to start again."""
     job = jobs.enqueue("stubborn", {"name": "x"}, max_attempts=1)
-    with place.worker(concurrency=1, grace=0.1) as process:
-        place.wait_for_line("start x")
+    with site.worker(concurrency=1, grace=0.1) as process:
+        site.wait_for_line("start x")
         process.send(signal.SIGTERM)
         assert process.wait(within=10) == 0
     assert (jobs.get(job.id).status, jobs.get(job.id).attempt) == ("pending", 0)
     assert jobs.workers() == []
 
 
-def test_a_second_signal_stops_at_once_and_nothing_is_lost(place: Place, jobs: Rowcall) -> None:
+def test_a_second_signal_stops_at_once_and_nothing_is_lost(site: Site, jobs: Rowcall) -> None:
     running = {task: jobs.enqueue(task, {"name": task}, max_attempts=1) for task in ("ahold", "stubborn")}
-    with place.worker(concurrency=2, grace=600) as process:
+    with site.worker(concurrency=2, grace=600) as process:
         for task in running:
-            place.wait_for_line(f"start {task}")
+            site.wait_for_line(f"start {task}")
         stop_at_once(process)
         process.wait(within=10)
     for job in running.values():
         released = jobs.get(job.id)
         assert (released.status, released.attempt) == ("pending", 0)
     for task in running:
-        place.open(task)
-    with place.worker():
+        site.open(task)
+    with site.worker():
         for job in running.values():
             comes_to(jobs, job, "succeeded")
 
 
-def test_a_second_signal_stops_at_once_though_the_event_loop_is_blocked(place: Place, jobs: Rowcall) -> None:
+def test_a_second_signal_stops_at_once_though_the_event_loop_is_blocked(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("block_the_loop", {"name": "blocks"}, max_attempts=1)
-    with place.worker(concurrency=2, grace=600) as process:
-        place.wait_for_line("start blocks")
+    with site.worker(concurrency=2, grace=600) as process:
+        site.wait_for_line("start blocks")
         stop_at_once(process)
         process.wait(within=10)
     assert jobs.get(job.id).status == "pending"
     assert jobs.get(job.id).attempt == 0
 
 
-def test_an_idle_worker_process_ends_at_the_first_signal(place: Place, jobs: Rowcall) -> None:
+def test_an_idle_worker_process_ends_at_the_first_signal(site: Site, jobs: Rowcall) -> None:
     jobs.migrate()
-    with place.worker(grace=600) as process:
+    with site.worker(grace=600) as process:
         process.send(signal.SIGTERM)
         assert process.wait(within=10) == 0
     assert jobs.workers() == []
 
 
-def test_a_signal_before_it_is_ready_stops_it_too(place: Place, jobs: Rowcall) -> None:
+def test_a_signal_before_it_is_ready_stops_it_too(site: Site, jobs: Rowcall) -> None:
     jobs.migrate()
-    process = place.start_worker(grace=600)
+    process = site.start_worker(grace=600)
     try:
         eventually(lambda: "SigCgt" in proc_status(process.pid) and catches(process.pid, signal.SIGTERM))
         process.send(signal.SIGTERM)
@@ -141,18 +141,18 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
 
 
-def test_buffered_jobs_are_released_as_if_never_claimed(place: Place, jobs: Rowcall) -> None:
+def test_buffered_jobs_are_released_as_if_never_claimed(site: Site, jobs: Rowcall) -> None:
     """Quick jobs make the worker hold some ready; then a slow one comes, and a signal."""
     jobs.migrate()
     quick = [jobs.enqueue("anote", {"text": str(number)}, priority=2) for number in range(400)]
     slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)
     behind = [jobs.enqueue("anote", {"text": "behind"}) for _ in range(200)]
-    with place.worker(concurrency=1, grace=600) as process:
-        place.wait_for_line("start slow")
+    with site.worker(concurrency=1, grace=600) as process:
+        site.wait_for_line("start slow")
         process.send(signal.SIGTERM)
         process.wait_for("stopping:")
         eventually(lambda: jobs.stats().by_status["running"] == 1)
-        place.open("slow")
+        site.open("slow")
         assert process.wait() == 0
     assert jobs.get(slow.id).status == "succeeded"
     assert all(jobs.get(job.id).status == "succeeded" for job in quick)
@@ -160,12 +160,12 @@ def test_buffered_jobs_are_released_as_if_never_claimed(place: Place, jobs: Rowc
         left = jobs.get(job.id)
         assert (left.status, left.attempt) == ("pending", 0)
         assert outcomes(jobs, job) == []
-    assert "note behind" not in place.lines
+    assert "note behind" not in site.lines
 
 
-def test_a_database_that_cannot_be_opened_ends_the_process_with_an_error(place: Place) -> None:
-    place.database.write_text("this is no database, but a text that is long enough to look like something else" * 20)
-    process = place.start_worker()
+def test_a_database_that_cannot_be_opened_ends_the_process_with_an_error(site: Site) -> None:
+    site.database.write_text("this is no database, but a text that is long enough to look like something else" * 20)
+    process = site.start_worker()
     try:
         assert process.wait() == 1
         assert "is not a SQLite database" in process.output

@@ -26,7 +26,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep import cancel_requests
-from tests.worker.support import Place, ended, some_heartbeats
+from tests.worker.support import Site, ended, some_heartbeats
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
 
 
 def test_a_handler_that_completes_in_autocommit_mode_is_not_stopped(
-    place: Place, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    site: Site, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease has moved for all to see before the call returns."""
     complete = Completion.complete
@@ -159,14 +159,14 @@ def test_a_handler_that_completes_in_autocommit_mode_is_not_stopped(
 
     @jobs.task
     def completes(ctx: Context) -> None:
-        with closing(sqlite3.connect(place.database, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(site.database, isolation_level=None)) as connection:
             ctx.complete("done", connection=connection)
         assert not ctx.cancelled
-        place.trace("went on")
+        site.trace("went on")
 
     with jobs.worker() as worker:
         job = ended(jobs, completes.enqueue())
-        place.wait_for_line("went on")
+        site.wait_for_line("went on")
     assert job.result == "done"
 
 

@@ -19,7 +19,7 @@ from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import settings
 from rowcall.worker.upkeep import mismatches
 from rowcall.worker.upkeep.mismatches import Mismatches
-from tests.worker.support import Place
+from tests.worker.support import Site
 
 OLD = "def greet(name: str) -> str:\n    return name\n"
 NEW = "def greet(name: str, loud: bool) -> str:\n    return name.upper() if loud else name\n"
@@ -39,10 +39,10 @@ class Module:
 
 
 @pytest.fixture
-def module(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
-    monkeypatch.syspath_prepend(place.folder)
+def module(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
+    monkeypatch.syspath_prepend(site.folder)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    yield Module(place.folder)
+    yield Module(site.folder)
     del sys.modules["replaced_module"]
 
 

@@ -15,22 +15,20 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.testing import FakeClock, eventually
 from rowcall.worker.upkeep.recovery import Recovery
-from tests.worker.support import Place, comes_to, ended, outcomes, some_heartbeats
+from tests.worker.support import Site, comes_to, ended, outcomes, some_heartbeats
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.crash]
 
 
 @pytest.mark.parametrize("task", ["hold", "ahold"])
-def test_the_jobs_of_a_killed_worker_run_again_soon_when_another_is_alive(
-    place: Place, jobs: Rowcall, task: str
-) -> None:
+def test_the_jobs_of_a_killed_worker_run_again_soon_when_another_is_alive(site: Site, jobs: Rowcall, task: str) -> None:
     job = jobs.enqueue(task, {"name": "x"})
-    with place.worker(concurrency=1) as first:
-        place.wait_for_line("start x")
-        with place.worker(concurrency=1) as second:
+    with site.worker(concurrency=1) as first:
+        site.wait_for_line("start x")
+        with site.worker(concurrency=1) as second:
             first.kill()
-            eventually(lambda: place.lines.count("start x") == 2, within=2)
-            place.open("x")
+            eventually(lambda: site.lines.count("start x") == 2, within=2)
+            site.open("x")
             done = ended(jobs, job)
     assert (done.status, done.attempt) == ("succeeded", 2)
     assert done.worker is not None
@@ -43,14 +41,14 @@ def test_the_jobs_of_a_killed_worker_run_again_soon_when_another_is_alive(
     assert [worker.pid for worker in jobs.workers()] == [second.pid]
 
 
-def test_with_no_other_alive_the_next_worker_recovers_them_first(place: Place, jobs: Rowcall) -> None:
+def test_with_no_other_alive_the_next_worker_recovers_them_first(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
-    with place.worker() as first:
-        place.wait_for_line("start x")
+    with site.worker() as first:
+        site.wait_for_line("start x")
         first.kill()
     assert jobs.get(job.id).status == "running"
-    place.open("x")
-    with place.worker() as second:
+    site.open("x")
+    with site.worker() as second:
         done = ended(jobs, job)
         assert (done.status, done.attempt) == ("succeeded", 2)
         assert done.worker is not None
@@ -59,11 +57,11 @@ def test_with_no_other_alive_the_next_worker_recovers_them_first(place: Place, j
 
 
 def test_drain_recovers_the_jobs_of_dead_workers_first(
-    place: Place, jobs: Rowcall, caplog: pytest.LogCaptureFixture
+    site: Site, jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
-    with place.worker() as first:
-        place.wait_for_line("start x")
+    with site.worker() as first:
+        site.wait_for_line("start x")
         first.kill()
 
     @jobs.task
@@ -77,18 +75,18 @@ def test_drain_recovers_the_jobs_of_dead_workers_first(
     ] != []
 
 
-def test_a_job_that_was_only_buffered_never_pays(place: Place, jobs: Rowcall) -> None:
+def test_a_job_that_was_only_buffered_never_pays(site: Site, jobs: Rowcall) -> None:
     """Whatever a killed worker held ready but had not begun has no attempt and no history of one."""
     jobs.migrate()
     for number in range(400):
         jobs.enqueue("anote", {"text": str(number)}, priority=2)
     slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)
     waiting = [jobs.enqueue("anote", {"text": "behind"}) for _ in range(300)]
-    with place.worker(concurrency=1) as process:
-        place.wait_for_line("start slow")
+    with site.worker(concurrency=1) as process:
+        site.wait_for_line("start slow")
         process.kill()
     held = jobs.stats().by_status["running"]
-    with closing(sqlite3.connect(place.database)) as connection:
+    with closing(sqlite3.connect(site.database)) as connection:
         (buffered,) = connection.execute(
             "select count(*) from rowcall_job where status = 'running' and started_at is null"
         ).fetchone()
@@ -103,75 +101,75 @@ def test_a_job_that_was_only_buffered_never_pays(place: Place, jobs: Rowcall) ->
         assert outcomes(jobs, job) == []
 
 
-def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(place: Place, jobs: Rowcall) -> None:
+def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(site: Site, jobs: Rowcall) -> None:
     """The ledger tells: a job that kills its worker out of the buffer must not do so for ever."""
     jobs.migrate()
     for number in range(300):
         jobs.enqueue("anote", {"text": str(number)}, priority=2)
     killers = [jobs.enqueue("kill_the_worker", {"name": f"k{number}"}, priority=1) for number in range(3)]
-    with place.worker(concurrency=1) as process:
+    with site.worker(concurrency=1) as process:
         eventually(lambda: not process.alive)
     Recovery(queue_of(jobs)).check()
     paid = [jobs.get(job.id).attempt for job in killers]
     assert sorted(paid) == [0, 0, 1]
     events = [event.event for event in jobs.timeline(killers[paid.index(1)].id)]
     assert events == ["ENQUEUED", "CLAIMED", "STARTED", "RECOVERED"]
-    assert len([line for line in place.lines if line.startswith("start k")]) == 1
+    assert len([line for line in site.lines if line.startswith("start k")]) == 1
 
 
-def test_a_job_that_kills_its_worker_is_started_max_attempts_times_and_fails(place: Place, jobs: Rowcall) -> None:
+def test_a_job_that_kills_its_worker_is_started_max_attempts_times_and_fails(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("kill_the_worker", {"name": "k"}, max_attempts=3)
     innocent = jobs.enqueue("note", {"text": "innocent"}, priority=-1)
     for _ in range(3):
-        process = place.start_worker(concurrency=1)
+        process = site.start_worker(concurrency=1)
         assert process.wait() == -signal.SIGKILL
         process.close()
-    with place.worker(concurrency=1):
+    with site.worker(concurrency=1):
         failed = ended(jobs, job)
         assert ended(jobs, innocent).status == "succeeded"
     assert (failed.status, failed.attempt, failed.error_code) == ("failed", 3, "WORKER:LOST")
     assert failed.finished_at is not None
     assert outcomes(jobs, job) == ["lost"] * 3
-    assert place.lines.count("start k") == 3
+    assert site.lines.count("start k") == 3
 
 
-def test_a_child_that_a_handler_forked_does_not_keep_its_dead_worker_alive(place: Place, jobs: Rowcall) -> None:
+def test_a_child_that_a_handler_forked_does_not_keep_its_dead_worker_alive(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("fork_and_hold", {"name": "x"})
     try:
-        with place.worker() as first:
-            place.wait_for_line("start x")
-            with place.worker():
+        with site.worker() as first:
+            site.wait_for_line("start x")
+            with site.worker():
                 first.kill()
-                place.wait_for_line("start x", times=2, within=2)
-                place.open("x")
+                site.wait_for_line("start x", times=2, within=2)
+                site.open("x")
                 assert ended(jobs, job).attempt == 2
     finally:
-        place.open("child")
+        site.open("child")
 
 
-def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(place: Place, jobs: Rowcall) -> None:
+def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("block_the_loop", {"name": "blocks"}, max_attempts=1)
-    with place.worker(lease=0.5) as process, place.worker(lease=0.5):
-        place.wait_for_line("start blocks")
+    with site.worker(lease=0.5) as process, site.worker(lease=0.5):
+        site.wait_for_line("start blocks")
         some_heartbeats(jobs, 15)
         assert jobs.get(job.id).status == "running"
         assert len(jobs.workers()) == 2
-        place.open("blocks")
+        site.open("blocks")
         done = ended(jobs, job)
         assert (done.status, done.attempt) == ("succeeded", 1)
         assert "lost" not in process.output
 
 
-def test_no_worker_is_declared_lost_because_another_process_locked_the_database(place: Place, jobs: Rowcall) -> None:
+def test_no_worker_is_declared_lost_because_another_process_locked_the_database(site: Site, jobs: Rowcall) -> None:
     """No heartbeat can be written for several leases, while all can still be read."""
     held_jobs = [jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1) for number in range(2)]
     with (
-        place.worker(lease=1, concurrency=1, busy_timeout=0.2) as one,
-        place.worker(lease=1, concurrency=1, busy_timeout=0.2) as other,
+        site.worker(lease=1, concurrency=1, busy_timeout=0.2) as one,
+        site.worker(lease=1, concurrency=1, busy_timeout=0.2) as other,
     ):
         for number in range(2):
-            place.wait_for_line(f"start x{number}")
-        with closing(sqlite3.connect(place.database, isolation_level=None)) as third:
+            site.wait_for_line(f"start x{number}")
+        with closing(sqlite3.connect(site.database, isolation_level=None)) as third:
             third.execute("begin immediate")
             heartbeats = {worker.name: worker.heartbeats for worker in jobs.workers()}
             threading.Event().wait(4)
@@ -180,7 +178,7 @@ def test_no_worker_is_declared_lost_because_another_process_locked_the_database(
         some_heartbeats(jobs)
         assert {worker.name for worker in jobs.workers()} == set(heartbeats)
         for number, job in enumerate(held_jobs):
-            place.open(f"x{number}")
+            site.open(f"x{number}")
             done = ended(jobs, job)
             assert (done.status, done.attempt) == ("succeeded", 1)
         for process in (one, other):
@@ -190,15 +188,15 @@ def test_no_worker_is_declared_lost_because_another_process_locked_the_database(
 
 
 def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
-    jobs: Rowcall, place: Place, caplog: pytest.LogCaptureFixture
+    jobs: Rowcall, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the watcher's own monotonic clock, from when it first saw the heartbeat."""
     clock = FakeClock()
     job = jobs.enqueue("hold", {"name": "x"})
-    with place.worker(lease=15) as process:
-        place.wait_for_line("start x")
-        place.stop(process)
-        with Rowcall(place.database, clock=clock) as other:
+    with site.worker(lease=15) as process:
+        site.wait_for_line("start x")
+        site.stop(process)
+        with Rowcall(site.database, clock=clock) as other:
             watcher = Recovery(queue_of(other))
             clock.advance_monotonic(1000)
             assert watcher.check() == 0  # first seen now
@@ -212,10 +210,10 @@ def test_a_silent_worker_is_lost_after_a_whole_lease_and_not_before(
         assert jobs.workers() == []
 
 
-def test_a_heartbeat_in_between_restarts_the_lease(jobs: Rowcall, place: Place) -> None:
+def test_a_heartbeat_in_between_restarts_the_lease(jobs: Rowcall, site: Site) -> None:
     clock = FakeClock()
     jobs.migrate()
-    with place.worker(lease=0.5), Rowcall(place.database, clock=clock) as other:
+    with site.worker(lease=0.5), Rowcall(site.database, clock=clock) as other:
         watcher = Recovery(queue_of(other))
         for _ in range(5):
             assert watcher.check() == 0
@@ -225,11 +223,11 @@ def test_a_heartbeat_in_between_restarts_the_lease(jobs: Rowcall, place: Place) 
         assert len(jobs.workers()) == 1
 
 
-def test_two_recoveries_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None:
+def test_two_recoveries_at_once_do_no_harm(jobs: Rowcall, site: Site) -> None:
     made = [jobs.enqueue("hold", {"name": f"x{number}"}) for number in range(20)]
-    with place.worker(concurrency=20) as process:
+    with site.worker(concurrency=20) as process:
         for number in range(20):
-            place.wait_for_line(f"start x{number}")
+            site.wait_for_line(f"start x{number}")
         process.kill()
     watchers = [Recovery(queue_of(jobs)) for _ in range(4)]
     found: list[int] = []
@@ -245,19 +243,19 @@ def test_two_recoveries_at_once_do_no_harm(jobs: Rowcall, place: Place) -> None:
         assert (jobs.get(job.id).attempt, outcomes(jobs, job)) == (1, ["lost"])
 
 
-def test_jobs_of_a_worker_that_is_not_registered_are_found(jobs: Rowcall, place: Place) -> None:
+def test_jobs_of_a_worker_that_is_not_registered_are_found(jobs: Rowcall, site: Site) -> None:
     job = jobs.enqueue("hold", {"name": "x"})
-    with place.worker() as process:
-        place.wait_for_line("start x")
+    with site.worker() as process:
+        site.wait_for_line("start x")
         process.kill()
-    with closing(sqlite3.connect(place.database)) as connection, connection:
+    with closing(sqlite3.connect(site.database)) as connection, connection:
         connection.execute("delete from rowcall_worker")
     assert Recovery(queue_of(jobs)).check() == 1
     assert comes_to(jobs, job, "pending").attempt == 1
 
 
-def test_a_worker_that_retires_leaves_nothing_behind(jobs: Rowcall, place: Place) -> None:
+def test_a_worker_that_retires_leaves_nothing_behind(jobs: Rowcall, site: Site) -> None:
     with jobs.worker():
-        assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] != []
-    assert [name for name in os.listdir(f"{place.database}-rowcall") if name.startswith("worker-")] == []
+        assert [name for name in os.listdir(f"{site.database}-rowcall") if name.startswith("worker-")] != []
+    assert [name for name in os.listdir(f"{site.database}-rowcall") if name.startswith("worker-")] == []
     assert jobs.workers() == []

@@ -15,8 +15,8 @@ from tests.drivers.caller.callers.base import Caller, Rows
 class Asyncpg(Caller):
     is_async = True
 
-    def __init__(self, place: str) -> None:
-        super().__init__(place)
+    def __init__(self, database: str) -> None:
+        super().__init__(database)
         self._transaction: Any = None
 
     @property
@@ -24,7 +24,7 @@ class Asyncpg(Caller):
         return self._connection
 
     async def open(self) -> None:
-        self._connection: Any = await asyncpg.connect(self.place)
+        self._connection: Any = await asyncpg.connect(self.database)
 
     async def close(self) -> None:
         await self._connection.close()
@@ -50,7 +50,7 @@ class Asyncpg(Caller):
 
 class AsyncpgOfPool(Asyncpg):
     async def open(self) -> None:
-        self._pool = await asyncpg.create_pool(self.place, min_size=1, max_size=1)
+        self._pool = await asyncpg.create_pool(self.database, min_size=1, max_size=1)
         self._connection = await self._pool.acquire()
 
     async def close(self) -> None:

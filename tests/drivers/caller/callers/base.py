@@ -25,8 +25,8 @@ class Caller(ABC):
 
     is_async: ClassVar[bool] = False
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, database: str) -> None:
+        self.database = database
 
     @property
     @abstractmethod
@@ -76,8 +76,8 @@ class Kind(NamedTuple):
     is_async: bool
 
     @contextlib.asynccontextmanager
-    async def opened(self, place: str) -> AsyncIterator[Caller]:
-        caller = self.caller(place)
+    async def opened(self, database: str) -> AsyncIterator[Caller]:
+        caller = self.caller(database)
         await caller.open()
         try:
             yield caller

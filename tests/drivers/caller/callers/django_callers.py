@@ -18,14 +18,14 @@ if not settings.configured:
     django.setup()
 
 
-def databases(place: str) -> dict[str, dict[str, Any]]:
-    return {"default": _database(place), "other": _database(place)}
+def databases(database: str) -> dict[str, dict[str, Any]]:
+    return {"default": _database(database), "other": _database(database)}
 
 
-def _database(place: str) -> dict[str, Any]:
-    if not place.startswith("postgresql:"):
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": place}
-    url = urlsplit(place)
+def _database(database: str) -> dict[str, Any]:
+    if not database.startswith("postgresql:"):
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
+    url = urlsplit(database)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": url.path.lstrip("/"),
@@ -39,8 +39,8 @@ def _database(place: str) -> dict[str, Any]:
 class Django(Caller):
     """`how` it is passed: wrapper, proxy or alias."""
 
-    def __init__(self, place: str, how: str, alias: str = "default") -> None:
-        super().__init__(place)
+    def __init__(self, database: str, how: str, alias: str = "default") -> None:
+        super().__init__(database)
         self._how = how
         self._alias = alias
         self._block: Any = None
@@ -51,7 +51,7 @@ class Django(Caller):
 
     async def open(self) -> None:
         self._before = connections.settings
-        connections.settings = connections.configure_settings(databases(self.place))
+        connections.settings = connections.configure_settings(databases(self.database))
         self._forget()
         self.wrapper = connections[self._alias]
 

@@ -31,8 +31,8 @@ Database = Literal["sqlite", "postgresql"]
 
 
 def _kind(name: str, database: Database, caller: type[Caller], *arguments: Any, **options: Any) -> Kind:
-    def make(place: str) -> Caller:
-        return caller(place, *arguments, **options)
+    def make(database: str) -> Caller:
+        return caller(database, *arguments, **options)
 
     return Kind(name, database, make, caller.is_async)
 

@@ -23,8 +23,8 @@ class Something:
 
 
 class Psycopg(Caller):
-    def __init__(self, place: str, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, **options: Any) -> None:
+        super().__init__(database)
         self._options = options
         self._block = ExitStack()
 
@@ -33,7 +33,7 @@ class Psycopg(Caller):
         return self._connection
 
     async def open(self) -> None:
-        self._connection: psycopg.Connection[Any] = psycopg.connect(self.place, **self._options)
+        self._connection: psycopg.Connection[Any] = psycopg.connect(self.database, **self._options)
 
     async def close(self) -> None:
         self._connection.close()
@@ -80,7 +80,7 @@ class PsycopgInPipeline(Psycopg):
 
 class PsycopgOfPool(Psycopg):
     async def open(self) -> None:
-        self._pool = ConnectionPool(self.place, min_size=1, max_size=1, open=True)
+        self._pool = ConnectionPool(self.database, min_size=1, max_size=1, open=True)
         self._connection = self._pool.getconn()
 
     async def close(self) -> None:
@@ -91,8 +91,8 @@ class PsycopgOfPool(Psycopg):
 class PsycopgAsync(Caller):
     is_async = True
 
-    def __init__(self, place: str, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, **options: Any) -> None:
+        super().__init__(database)
         self._options = options
         self._block = AsyncExitStack()
 
@@ -102,7 +102,7 @@ class PsycopgAsync(Caller):
 
     async def open(self) -> None:
         self._connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(
-            self.place, **self._options
+            self.database, **self._options
         )
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class PsycopgAsyncInPipeline(PsycopgAsync):
 
 class PsycopgAsyncOfPool(PsycopgAsync):
     async def open(self) -> None:
-        self._pool = AsyncConnectionPool(self.place, min_size=1, max_size=1, open=False)
+        self._pool = AsyncConnectionPool(self.database, min_size=1, max_size=1, open=False)
         await self._pool.open()
         self._connection = await self._pool.getconn()
 

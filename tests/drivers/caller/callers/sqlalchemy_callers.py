@@ -16,15 +16,15 @@ Handle = Callable[[Any], Any]
 """What is made of an engine: a connection, or a session of some kind."""
 
 
-def url_for(place: str, driver: str) -> sqlalchemy.URL:
+def url_for(database: str, driver: str) -> sqlalchemy.URL:
     if driver in ("pysqlite", "aiosqlite"):
-        return sqlalchemy.URL.create(f"sqlite+{driver}", database=place)
-    return sqlalchemy.make_url(place).set(drivername=f"postgresql+{driver}")
+        return sqlalchemy.URL.create(f"sqlite+{driver}", database=database)
+    return sqlalchemy.make_url(database).set(drivername=f"postgresql+{driver}")
 
 
 class Alchemy(Caller):
-    def __init__(self, place: str, driver: str, handle: Handle, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, driver: str, handle: Handle, **options: Any) -> None:
+        super().__init__(database)
         self._driver = driver
         self._handle = handle
         self._options = options
@@ -34,7 +34,9 @@ class Alchemy(Caller):
         return self._given
 
     async def open(self) -> None:
-        self.engine = sqlalchemy.create_engine(url_for(self.place, self._driver), poolclass=NullPool, **self._options)
+        self.engine = sqlalchemy.create_engine(
+            url_for(self.database, self._driver), poolclass=NullPool, **self._options
+        )
         self._given = self._handle(self.engine)
 
     async def close(self) -> None:
@@ -63,8 +65,8 @@ class Alchemy(Caller):
 class AlchemyAsync(Caller):
     is_async = True
 
-    def __init__(self, place: str, driver: str, handle: Handle, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, driver: str, handle: Handle, **options: Any) -> None:
+        super().__init__(database)
         self._driver = driver
         self._handle = handle
         self._options = options
@@ -74,7 +76,7 @@ class AlchemyAsync(Caller):
         return self._given
 
     async def open(self) -> None:
-        self.engine = create_async_engine(url_for(self.place, self._driver), poolclass=NullPool, **self._options)
+        self.engine = create_async_engine(url_for(self.database, self._driver), poolclass=NullPool, **self._options)
         self._given = self._handle(self.engine)
         if hasattr(self._given, "start"):
             await self._given.start()

@@ -17,8 +17,8 @@ SAVEPOINT, UNDO, RELEASE = "savepoint inside", "rollback to inside", "release in
 class Sqlite3(Caller):
     """`options` are sqlite3.connect's own: an isolation level, or an `autocommit` mode since Python 3.12."""
 
-    def __init__(self, place: str, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, **options: Any) -> None:
+        super().__init__(database)
         self._options = options
         self._begins = options.get("isolation_level", "") is None or options.get("autocommit") is True
 
@@ -27,7 +27,7 @@ class Sqlite3(Caller):
         return self._connection
 
     async def open(self) -> None:
-        self._connection: sqlite3.Connection = sqlite3.connect(self.place, **self._options)
+        self._connection: sqlite3.Connection = sqlite3.connect(self.database, **self._options)
 
     async def close(self) -> None:
         self._connection.close()
@@ -66,8 +66,8 @@ class Sqlite3(Caller):
 class Aiosqlite(Caller):
     is_async = True
 
-    def __init__(self, place: str, **options: Any) -> None:
-        super().__init__(place)
+    def __init__(self, database: str, **options: Any) -> None:
+        super().__init__(database)
         self._options = options
 
     @property
@@ -75,7 +75,7 @@ class Aiosqlite(Caller):
         return self._connection
 
     async def open(self) -> None:
-        self._connection = await aiosqlite.connect(self.place, **self._options)
+        self._connection = await aiosqlite.connect(self.database, **self._options)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -36,7 +36,7 @@ class AttemptRow(NamedTuple):
     next_run_at: int | None
 
 
-class Place(Protocol):
+class PlainDatabase(Protocol):
     url: str
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]: ...
@@ -49,7 +49,7 @@ class Place(Protocol):
     def close(self) -> None: ...
 
 
-class SqlitePlace:
+class PlainSqlite:
     def __init__(self, url: str) -> None:
         self.url = url
         self._connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
@@ -73,7 +73,7 @@ class SqlitePlace:
         self._connection.close()
 
 
-class PostgresPlace:
+class PlainPostgres:
     def __init__(self, url: str) -> None:
         self.url = url
         self._connection = psycopg.connect(url, autocommit=True)
@@ -96,16 +96,18 @@ class PostgresPlace:
         self._connection.close()
 
 
-def jobs_of(place: Place) -> list[JobRow]:
-    return [JobRow(*row) for row in place.ask(f"select {_shown(place, JobRow._fields)} from rowcall_job order by id")]
+def jobs_of(database: PlainDatabase) -> list[JobRow]:
+    return [
+        JobRow(*row) for row in database.ask(f"select {_shown(database, JobRow._fields)} from rowcall_job order by id")
+    ]
 
 
-def attempts_of(place: Place) -> list[AttemptRow]:
+def attempts_of(database: PlainDatabase) -> list[AttemptRow]:
     """All attempts that have ended, and that are still there."""
-    shown = _shown(place, AttemptRow._fields)
-    rows = place.ask(f"select {shown} from rowcall_attempts where status <> 'running' and finished_at is not null")
+    shown = _shown(database, AttemptRow._fields)
+    rows = database.ask(f"select {shown} from rowcall_attempts where status <> 'running' and finished_at is not null")
     return [AttemptRow(*row) for row in rows]
 
 
-def _shown(place: Place, columns: Iterable[str]) -> str:
-    return ", ".join(place.time(column) if column.endswith("_at") else column for column in columns)
+def _shown(database: PlainDatabase, columns: Iterable[str]) -> str:
+    return ", ".join(database.time(column) if column.endswith("_at") else column for column in columns)
