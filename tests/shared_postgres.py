@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 100.0
 
 
 class SharedPostgres:
-    """Held by the process that started the run: it owns the server, and tells its URL to the workers."""
+    """Held by the process that started the run: it owns the server, and passes its URL to the workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

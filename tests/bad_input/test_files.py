@@ -14,7 +14,7 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from tests.support import PythonProcess
 
-# permissions mean nothing to root: the child becomes nobody, once all that it needs is imported
+# permissions mean nothing to root: the child changes to another user once it has imported what it needs
 AS_NOBODY = """
 import os, sys
 from rowcall import Rowcall, StoreUnavailable

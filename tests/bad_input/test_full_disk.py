@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import PythonProcess
 
-# a file system of its own where the kernel allows that (its own mount namespace ends with the process), else a limit
+# a separate file system where the kernel allows that (its own mount namespace ends with the process), else a limit
 FILL_THE_DISK = """
 import ctypes, os, resource, sys
 from rowcall import Rowcall, StoreUnavailable

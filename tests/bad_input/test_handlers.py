@@ -1,4 +1,4 @@
-"""Handlers that end in ways no handler should: the attempt is settled, the worker goes on."""
+"""Handlers that end in ways no handler should: the attempt is settled, the worker continues."""
 
 from __future__ import annotations
 

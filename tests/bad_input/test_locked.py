@@ -1,4 +1,4 @@
-"""Somebody holds the database for longer than the busy timeout."""
+"""Another process locks the database for longer than the busy timeout."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_another_process_that_holds_it_is_named(jobs: Rowcall, path: Path) -> No
             assert f"{path} is locked by process {holder.pid} (python" in said
             assert "End that transaction (kill its process if it hangs), or raise busy_timeout" in said
             assert "Nothing was written" in said
-        assert [job.status for job in jobs.list().jobs] == ["pending"]  # reading goes on
+        assert [job.status for job in jobs.list().jobs] == ["pending"]  # reads still work
     assert jobs.stats().total == 1
     assert jobs.enqueue("task").id == 2
 

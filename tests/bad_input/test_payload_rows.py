@@ -1,4 +1,4 @@
-"""Rows that do not fit their task: the attempt fails at once and for good, with a code that tells; others run on."""
+"""Rows that do not fit their task: the job fails at once, with an error code that says why; other jobs run."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from rowcall.base.urls import is_clear, looks_secret, may_be_url, redacted, show
 
 
 @pytest.mark.parametrize(
-    ("url", "wanted"),
+    ("url", "expected"),
     [
         ("postgresql://bob:hunter2", "postgresql://bob***"),
         ("postgresql://bob:hunter2/shop", "postgresql://bob***"),
@@ -34,8 +34,8 @@ from rowcall.base.urls import is_clear, looks_secret, may_be_url, redacted, show
         ("host=db-1 password=hunter2", "***"),
     ],
 )
-def test_only_parts_that_are_not_secret_are_shown(url: str, wanted: str) -> None:
-    assert shown(url) == wanted
+def test_only_parts_that_are_not_secret_are_shown(url: str, expected: str) -> None:
+    assert shown(url) == expected
 
 
 def test_a_text_about_a_url_keeps_the_parts_that_are_shown() -> None:

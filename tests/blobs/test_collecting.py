@@ -59,7 +59,7 @@ def test_more_than_are_looked_at_once(jobs: Rowcall) -> None:
 
 
 def test_what_is_put_between_the_look_and_the_removal_stays(open_queue: Open) -> None:
-    """Somebody enqueues the same content after it was found that nobody needs it."""
+    """A process enqueues the same content after another found that it is not needed."""
     jobs, other = open_queue(), open_queue()
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves = Shelves(jobs)

@@ -127,7 +127,7 @@ def test_while_a_file_is_written(tmp_path: Path) -> None:
 
 
 def test_while_a_file_is_removed_that_was_put_again(tmp_path: Path) -> None:
-    """It was found that nobody needs it, then somebody enqueued it again, and then the remover died half way."""
+    """The blob was found to be unused, another process enqueued it again, and then the remover died half way."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     with Rowcall(url, blob_threshold=2048) as jobs:
         ran = declared(jobs)

@@ -162,7 +162,7 @@ def test_a_store_that_shuts_before_the_result_is_put(open_queue: Open) -> None:
 
 
 class SlowShop(Shop):
-    """Gives and takes nothing before somebody has opened its door, once it is locked."""
+    """Once locked, it neither reads nor writes before its door is opened."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class SlowShop(Shop):
         self.door.set()
 
     def _enter(self) -> None:
-        assert self.door.wait(20), "nobody opened: the event loop stands still"
+        assert self.door.wait(20), "the door stayed closed: the event loop is blocked"
 
 
 @pytest.mark.parametrize("slow", ["payload", "result"])

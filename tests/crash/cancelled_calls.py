@@ -63,7 +63,7 @@ class World:
         return [str(job.status) for job in self.found]
 
     def check_locks(self) -> None:
-        """Nobody is in a transaction."""
+        """Return whether no connection is in a transaction."""
         if self.observer is not None:
             ask = self.observer.execute
             eventually(lambda: not ask(_HELD).fetchall(), message="the end of all transactions")

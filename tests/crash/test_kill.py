@@ -33,7 +33,7 @@ class Began(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """An attempt as the database tells of it."""
+    """An attempt as stored in the database."""
 
     job_id: int
     attempt: int
@@ -42,7 +42,7 @@ class Tried(NamedTuple):
 
 
 def work_under_fire(site: Site, jobs: Rowcall, seed: int) -> set[int]:
-    """Four workers, one of them killed and replaced every 300 ms until all is done; gives the pids of the killed."""
+    """Four workers, one of them killed and replaced every 300 ms until all is done. Return the killed pids."""
     chance = random.Random(seed)
     killed: set[int] = set()
     deadline = time.monotonic() + PATIENCE_SECONDS

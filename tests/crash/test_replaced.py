@@ -81,7 +81,7 @@ def test_a_worker_goes_on_with_what_comes_then(site: Site, jobs: Rowcall) -> Non
 
 
 def test_what_a_worker_still_runs_of_the_old_one_settles_nothing_in_the_new_one(site: Site, jobs: Rowcall) -> None:
-    """The ids of a new file begin anew, and so do its leases."""
+    """In a new file, ids and leases start at 1 again."""
     with site.worker() as worker:
         old = jobs.enqueue("stubborn", {"name": "old"})
         site.wait_for_line("start old")

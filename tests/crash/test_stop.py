@@ -1,4 +1,4 @@
-"""A worker that is stopped for longer than its lease, and goes on as if nothing had happened."""
+"""A worker that is stopped for longer than its lease, and then continued."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_it_settles_nothing_that_others_have_finished_meanwhile(site: Site, jobs
                 assert (after.status, after.attempt) == ("succeeded", 2)
                 assert f":{other.pid}:" in str(after.worker)
                 assert outcomes(jobs, job) == ["lost", "succeeded"]
-        goes_on = ended(jobs, jobs.enqueue("note", {"text": "goes on"}))
-        assert goes_on.status == "succeeded"
-        assert goes_on.worker in names_of(jobs, stopped.pid)
+        next_job = ended(jobs, jobs.enqueue("note", {"text": "next"}))
+        assert next_job.status == "succeeded"
+        assert next_job.worker in names_of(jobs, stopped.pid)
 
 
 def test_its_handlers_are_stopped_while_others_run_the_jobs(site: Site, jobs: Rowcall) -> None:
@@ -94,7 +94,7 @@ def test_a_stop_shorter_than_the_lease_is_nothing(site: Site, jobs: Rowcall) -> 
 
 
 def test_a_stopped_worker_does_not_stop_the_world(site: Site, jobs: Rowcall) -> None:
-    """It may have been stopped at any point, with the gate held too; others go on, if more slowly."""
+    """It may have been stopped at any point, even with the write gate locked; others continue, if more slowly."""
     for number in range(400):
         jobs.enqueue("anote", {"text": str(number)})
     with site.worker(lease=1, concurrency=4) as stopped:

@@ -1,4 +1,4 @@
-"""Everything is switched on, and everything goes wrong at once; what was recorded outside tells whether it held.
+"""Everything is switched on, and everything goes wrong at once. Records outside of the queue show whether it held.
 
 The seed of a storm is printed with it. `ROWCALL_TEST_STORM_SEED=7` begins with that one, `ROWCALL_TEST_STORMS=20` runs
 as many, one seed after another.

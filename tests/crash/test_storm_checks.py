@@ -74,7 +74,7 @@ class Story:
         self.change(job_id, status, **{"lease": last.lease + 1, **columns})
 
     def run(self, job_id: int, status: str = "succeeded", worker: str = ONE, under: str = "") -> None:
-        """Claimed, begun, ended and told of."""
+        """Claimed, begun, ended and recorded."""
         self.claim(job_id, worker)
         last = self.changes[-1]
         self.note(f"begin{under}", job_id, last.lease)
@@ -499,7 +499,7 @@ SPOILT = {
     "noted and not needed": "delete from rowcall_blob_ref",
     "are not needed, or not there": "update rowcall_job set result = null",
     "not what a slow count says": "update rowcall_job set status = 'cancelled' where id = 2",
-    "tells of": "insert into rowcall_event (job_id, at, event) values (1, 0, 'STARTED')",
+    "differs from": "insert into rowcall_event (job_id, at, event) values (1, 0, 'STARTED')",
 }
 
 

@@ -58,4 +58,4 @@ def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match="by='nothing' is not an argument"):
         one.using(limit=Limit("other", concurrency=1, by="nothing"))
     one.using(limit=Limit("other", concurrency=1)).enqueue()  # what was refused is not remembered
-    assert queue_of(jobs).limits.numbers == {}  # what only calls have is nobody else's rule
+    assert queue_of(jobs).limits.numbers == {}  # the limits of one call apply to that call alone

@@ -63,7 +63,7 @@ def test_without_options(jobs: Rowcall, ways: Ways) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "wanted"),
+    ("given", "field", "expected"),
     [
         ({"queue": "mail"}, "queue", "mail"),
         ({"queue": "ä/ü 1"}, "queue", "ä/ü 1"),
@@ -96,11 +96,11 @@ def test_without_options(jobs: Rowcall, ways: Ways) -> None:
     ],
 )
 def test_an_option_is_read_back_as_written(
-    jobs: Rowcall, ways: Ways, given: Mapping[str, Any], field: str, wanted: object
+    jobs: Rowcall, ways: Ways, given: Mapping[str, Any], field: str, expected: object
 ) -> None:
     for enqueue in ways:
         job = enqueue(given)
-        assert getattr(job, field) == wanted
+        assert getattr(job, field) == expected
         assert jobs.get(job.id) == job
 
 

@@ -48,8 +48,8 @@ def test_the_example_of_the_readme_with_only_the_url_changed(tmp_path: Path, pos
         assert script.output == "sent 'Order confirmed' to a@example.com\n"
     assert list(tmp_path.glob("app.db*")) == []
     with Rowcall(postgres_url) as jobs, ForkedProcess("-m", "rowcall", "work", "app:jobs", cwd=str(tmp_path)) as worker:
-        job = jobs.enqueue("send_email", {"to": "b@example.com", "subject": "News"})
-        assert eventually(lambda: jobs.get(job.id).result) == "sent 'News' to b@example.com"
+        job = jobs.enqueue("send_email", {"to": "b@example.com", "subject": "Hello"})
+        assert eventually(lambda: jobs.get(job.id).result) == "sent 'Hello' to b@example.com"
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0, worker.output
         assert jobs.stats().by_status["succeeded"] == 2

@@ -27,7 +27,7 @@ def delays(backoff: Backoff, attempts: int = 5, chance: float = 1.0) -> list[flo
 
 
 @pytest.mark.parametrize(
-    ("backoff", "wanted"),
+    ("backoff", "expected"),
     [
         (DEFAULT_BACKOFF, [30, 60, 90, 120, 150]),
         (Backoff.linear(30), [30, 60, 90, 120, 150]),
@@ -39,8 +39,8 @@ def delays(backoff: Backoff, attempts: int = 5, chance: float = 1.0) -> list[flo
         (Backoff.exponential(2, cap=timedelta(seconds=1), jitter=False), [1, 1, 1, 1, 1]),
     ],
 )
-def test_delays(backoff: Backoff, wanted: list[float]) -> None:
-    assert delays(backoff) == wanted
+def test_delays(backoff: Backoff, expected: list[float]) -> None:
+    assert delays(backoff) == expected
 
 
 def test_full_jitter_is_from_zero_to_the_whole_delay() -> None:

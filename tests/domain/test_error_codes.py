@@ -113,7 +113,7 @@ class Point(pydantic.BaseModel):
         (asyncpg.LockNotAvailableError(), "DEPENDENCY:DB_LOCKED"),
         (asyncpg.UniqueViolationError(), "INTERNAL:UniqueViolationError"),
         (StoreUnavailable("gone"), "DEPENDENCY:DB_UNAVAILABLE"),
-        (Conflict("somebody else"), "DEPENDENCY:DB_UNAVAILABLE"),
+        (Conflict("another process"), "DEPENDENCY:DB_UNAVAILABLE"),
         (DataRefused("no"), "DEPENDENCY:DB_REFUSED"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -173,7 +173,7 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def closed() -> str:
-    """Nobody listens there."""
+    """Connect to a port without a server."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
 

@@ -144,7 +144,7 @@ def test_round_trip(annotation: object, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "given", "wanted"),
+    ("annotation", "given", "expected"),
     [
         (Path, "/srv/file.txt", Path("/srv/file.txt")),
         (UUID, str(AN_ID), AN_ID),
@@ -159,10 +159,10 @@ def test_round_trip(annotation: object, value: object) -> None:
     ],
     ids=str,
 )
-def test_a_value_whose_json_fits_is_accepted(annotation: object, given: object, wanted: object) -> None:
+def test_a_value_whose_json_fits_is_accepted(annotation: object, given: object, expected: object) -> None:
     again = round_trip(annotation, given)
-    assert again == wanted
-    assert type(again) is type(wanted)
+    assert again == expected
+    assert type(again) is type(expected)
 
 
 def test_a_datetime_keeps_its_moment_whatever_its_zone() -> None:

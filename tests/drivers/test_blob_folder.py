@@ -145,11 +145,11 @@ def test_a_reader_between_the_two_folders_reads_again(
     path.rename(taken)
     looks: list[str] = []
 
-    def looking(path: str, mode: str) -> object:
-        looks.append(path)
+    def looking(asked: str, mode: str) -> object:
+        looks.append(asked)
         if len(looks) == 2:
             taken.rename(path)
-        return open(path, mode)
+        return open(asked, mode)
 
     monkeypatch.setattr(blob_folder, "open", looking, raising=False)
     assert folder.get(DIGEST) == DATA

@@ -59,7 +59,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @abstractmethod
     def open_database(self) -> PlainDatabase:
-        """A queue of its own for each history."""
+        """Return a separate queue for each history."""
 
     @initialize(
         common=RETENTION, queues=st.dictionaries(st.sampled_from(QUEUES), RETENTION, max_size=1), of_task=RETENTION
@@ -194,7 +194,7 @@ class HistoryMachine(RuleBasedStateMachine):
         if status in slow.FINISHED:
             columns["error_code"] = code
             columns["error_detail"] = code
-        if finished_ago is not None:  # even of those that cannot have finished yet
+        if finished_ago is not None:  # even of jobs that cannot have finished yet
             columns["finished_at"] = self.now_ms - finished_ago * 1000
         if status is Status.RUNNING:
             columns |= {"claimed_at": self.now_ms, "started_at": self.now_ms, "worker": "ghost", "lease": 1}

@@ -1,4 +1,4 @@
-"""Fifty things that go wrong, on purpose. Each is a task of its own, in a queue of its own."""
+"""Fifty things that go wrong, on purpose. Each has its own task and queue."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def nobody_knows_why(scene: Scene) -> Iterator[None]:
     yield
 
 
-# what nobody runs
+# jobs that no worker runs
 @mishap("pending", attempts=0, waits_for=2 * HOUR)
 def is_known_to_no_worker(scene: Scene) -> Iterator[None]:
     scene.enqueue("is_known_to_no_worker")

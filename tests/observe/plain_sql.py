@@ -1,4 +1,4 @@
-"""A database to look into with plain SQL, beside the queue that is looked at. Times are milliseconds."""
+"""Read and change a queue's database with plain SQL. Times are milliseconds."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class PlainDatabase(Protocol):
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]: ...
     def insert(self, **columns: str | int | None) -> int:
-        """A job by plain SQL; gives its id."""
+        """Insert a job, and return its id."""
 
     def time(self, column: str) -> str:
-        """The column as milliseconds."""
+        """Return SQL for the column in milliseconds."""
 
     def close(self) -> None: ...
 
@@ -103,7 +103,7 @@ def jobs_of(database: PlainDatabase) -> list[JobRow]:
 
 
 def attempts_of(database: PlainDatabase) -> list[AttemptRow]:
-    """All attempts that have ended, and that are still there."""
+    """Return the attempts that have ended and were not pruned."""
     shown = _shown(database, AttemptRow._fields)
     rows = database.ask(f"select {shown} from rowcall_attempts where status <> 'running' and finished_at is not null")
     return [AttemptRow(*row) for row in rows]

@@ -1,6 +1,6 @@
 """Pruners that are killed: `python -m tests.observe.pruner URL KILLS SEED`.
 
-This process opens no database: it forks, so that each pruner is a process of its own and yet quick to start. Each is
+This process opens no database: it forks, so that each pruner is a separate process and yet quick to start. Each is
 killed at some moment after its first batch.
 """
 

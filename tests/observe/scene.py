@@ -28,7 +28,7 @@ class Scene(NamedTuple):
     folder: Path
 
     def enqueue(self, name: str, payload: dict[str, object] | None = None, **options: object) -> Job:
-        """A job in a queue of its own, so that nobody claims it by mistake."""
+        """A job in a separate queue, so that no other test claims it by mistake."""
         return self.jobs.enqueue(name, payload or {}, **{"queue": name, **options})  # type: ignore[arg-type]
 
     def claim(self, name: str, worker: str = "by-hand", lease: float = 30 * DAY) -> Job:

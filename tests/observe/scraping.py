@@ -11,7 +11,7 @@ from prometheus_client.samples import Sample
 
 
 def free_ports(count: int = 1) -> int:
-    """The first of several ports in a row at which nobody listens now."""
+    """Return the first of several consecutive ports that are free."""
     while True:
         with closing(socket.create_server(("127.0.0.1", 0))) as first:
             port: int = first.getsockname()[1]

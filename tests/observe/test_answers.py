@@ -16,7 +16,7 @@ from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
 HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number, at random, and a failure is made short
 
-# derandomized and without a memory of its own: the same histories each time, so that nothing fails only now and then
+# derandomized and without a database of examples: the same histories each time, so that nothing fails only now and then
 SETTINGS = settings(
     max_examples=int(HISTORIES or 2),
     stateful_step_count=60,

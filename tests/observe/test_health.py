@@ -1,4 +1,4 @@
-"""What is worth a complaint, told from facts."""
+"""Which facts lead to a complaint."""
 
 from __future__ import annotations
 

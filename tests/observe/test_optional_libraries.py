@@ -1,4 +1,4 @@
-"""Libraries that are not there, and those that are and were not asked for."""
+"""Optional libraries that are missing, or installed but not asked for."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_by_name_of_an_unknown_task_any_json_goes(jobs: Rowcall) -> None:
 @pytest.mark.parametrize("arguments", [[], [1], "", "to", 0, 5, False, ("to", "a")])
 @pytest.mark.parametrize("name", ["send", "elsewhere"])
 def test_arguments_by_name_are_a_dict(jobs: Rowcall, send: Task[..., None], name: str, arguments: Any) -> None:
-    with pytest.raises(InvalidArguments, match=r"wants? a dict|must be a dict"):
+    with pytest.raises(InvalidArguments, match="must be a dict"):
         jobs.enqueue(name, arguments)
     assert jobs.list().jobs == []
 

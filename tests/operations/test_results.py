@@ -1,4 +1,4 @@
-"""Those who wait for the end of a job are told of it: the floor of polls beneath that is taken away here."""
+"""A caller that waits for the end of a job is notified. These tests turn the polling off that would hide a miss."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def jobs(url: str, clock: FakeClock) -> Iterator[Rowcall]:
-    """Those who end jobs."""
+    """The queue that ends jobs."""
     with Rowcall(url, clock=clock) as jobs:
         jobs.migrate()
         yield jobs
@@ -63,7 +63,7 @@ def jobs(url: str, clock: FakeClock) -> Iterator[Rowcall]:
 
 @pytest.fixture
 def elsewhere(url: str, jobs: Rowcall) -> Iterator[Rowcall]:
-    """Those who wait."""
+    """The queue that waits."""
     with Rowcall(url) as elsewhere:
         yield elsewhere
 
@@ -77,7 +77,7 @@ def others() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], Future[object]]:
     def wait(job: Job) -> Future[object]:
-        """Somebody who waits, and has looked for the last time before he is told."""
+        """A waiter that has read for the last time before it is notified."""
         looked = threading.Event()
         read = queue_of(elsewhere).database.read
 
@@ -235,7 +235,7 @@ class TestOnAServer:
         ready = worker.start_one()
         told = self._statements(jobs, ready.id, ready.lease)
         queue_of(jobs).run(
-            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "somebody", [99]))
+            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "another", [99]))
         )
         assert self._statements(jobs, ready.id, ready.lease) == told + 1
 

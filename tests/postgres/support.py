@@ -64,7 +64,7 @@ class PostgresSite(Site):
 
 
 def ask(url: str, sql: str, *parameters: object) -> list[Row]:
-    """What a client that knows nothing of Rowcall is told."""
+    """Run a statement as a client that knows nothing of Rowcall, and return its rows."""
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(sql.encode(), parameters or None)
         return cursor.fetchall() if cursor.description is not None else []

@@ -21,7 +21,7 @@ from tests.worker.support import all_ended, ended
 
 pytestmark = pytest.mark.concurrency
 
-# whoever settles a job meets two locks on the way, so that a test can let others go first at a known point
+# settling a job waits for two locks, so that a test can let other transactions go first at a known point
 LOCKS_ON_THE_WAY = """
 create function meet_locks() returns trigger language plpgsql as $body$
 begin
@@ -41,7 +41,7 @@ EACH = 50
 
 @pytest.fixture
 def site(url: str, tmp_path: Path) -> Iterator[PostgresSite]:
-    """Deadlocks are found within 10 ms, by whoever waits last."""
+    """Deadlocks are found within 10 ms, by the session that waits last."""
     site = PostgresSite(tmp_path, url)
     site.jobs.migrate()
     site.jobs.close()

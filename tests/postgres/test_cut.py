@@ -1,4 +1,4 @@
-"""Connections are cut by `pg_terminate_backend`: while nobody uses them, in mid-drain, and in the middle of a call."""
+"""Connections are cut by `pg_terminate_backend`: while they are idle, during a drain, and in the middle of a call."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def check_handlers_stop_and_jobs_are_done(
         assert (done.status, done.attempt) == ("succeeded", 2)
         assert outcomes(site.jobs, job) == ["lost", "succeeded"]
         assert site.lines.count(f"end {job.type}") == 1
-    # it says so before it has signed on anew
+    # it logs that before it has registered again
     eventually(lambda: {worker.pid for worker in site.jobs.workers()} == {former.pid, other.pid})
     assert times_said(former, DECLARED_LOST) == 1
 

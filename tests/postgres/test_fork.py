@@ -58,7 +58,7 @@ stop = threading.Event()
 def read_on():
     while not stop.is_set():
         jobs.stats()
-        jobs.claim("nobody", queues=["empty"])
+        jobs.claim("worker", queues=["empty"])
 
 threads = [threading.Thread(target=read_on) for _ in range(4)]
 for thread in threads:

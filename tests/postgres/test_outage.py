@@ -1,4 +1,4 @@
-"""The server is down for a while: workers wait for it, say so once, and go on where they were."""
+"""The server is down for a while: workers wait for it, log that once, and continue where they were."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_outage_longer_than_the_default_lease(site: PostgresSite, server: Pos
 def test_one_that_comes_back_later_than_the_others_is_not_taken_for_lost(
     site: PostgresSite, jobs: Rowcall, server: PostgresServer
 ) -> None:
-    """Its silence during the outage does not count: nobody could have heard it."""
+    """Its silence during the outage does not count: no heartbeat could have been written."""
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
     with Wire(site.url) as wire, site.worker(lease=LATE_LEASE_SECONDS, url=wire.url) as late:
         site.wait_for_line("start x")

@@ -34,7 +34,7 @@ def site(url: str, tmp_path: Path) -> Iterator[PostgresSite]:
 
 @contextlib.contextmanager
 def locked(site: PostgresSite, job: Job) -> Iterator[None]:
-    """Somebody else has the job's row, so that whoever wants it waits, and keeps a connection busy."""
+    """Lock the job's row, so that any other transaction on it waits and keeps a connection busy."""
     with psycopg.connect(site.url) as holder:
         holder.execute("select from rowcall_job where id = %s for update", [job.id])
         yield
@@ -105,6 +105,6 @@ def test_a_worker_in_the_same_process_is_not_taken_for_lost(site: PostgresSite, 
         with exhausted(site), Rowcall(site.url) as elsewhere:
             some_heartbeats(elsewhere, 10)
             assert len(elsewhere.workers()) == 2
-        assert ended(jobs, note.enqueue("goes on")).worker == worker.name
+        assert ended(jobs, note.enqueue("next")).worker == worker.name
         assert "is gone" not in watching.output
         assert "was silent" not in watching.output

@@ -53,7 +53,7 @@ def site(pooled_url: str, tmp_path: Path) -> Iterator[PostgresSite]:
 
 @pytest.fixture
 def narrow(pgbouncer: PgBouncer, postgres_server_url: str) -> Iterator[PgBouncer]:
-    """A pooler with one connection to each database, so that whoever comes next sees what was left behind."""
+    """A pooler with one connection to each database, so that the next client sees what the last left behind."""
     with PgBouncer(postgres_server_url, pool_size=1) as bouncer:
         yield bouncer
 

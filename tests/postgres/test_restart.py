@@ -1,4 +1,4 @@
-"""The server is restarted while somebody works, waits or listens."""
+"""The server is restarted while a process works, waits or listens."""
 
 from __future__ import annotations
 

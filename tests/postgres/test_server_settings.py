@@ -42,7 +42,7 @@ def lock_row(job: Job) -> str:
     return f"select from rowcall_job where id = {job.id} for update"
 
 
-LOCK_TABLE = "lock table rowcall_job in exclusive mode"  # reading goes on
+LOCK_TABLE = "lock table rowcall_job in exclusive mode"  # reads still work
 
 
 @pytest.mark.slow

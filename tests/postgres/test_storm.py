@@ -52,7 +52,7 @@ class Began(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """An attempt as the database tells of it."""
+    """An attempt as stored in the database."""
 
     job_id: int
     attempt: int
@@ -112,7 +112,7 @@ class Storm:
             self._replace(index)
 
     def _replace_unlucky(self) -> None:
-        """Those that could not even start, as the server was away just then: a process manager starts them again."""
+        """Restart, as a process manager would, the workers that could not start because the server was away."""
         for index, worker in enumerate(self._workers):
             if not worker.alive:
                 assert "connection" in worker.output, worker.output

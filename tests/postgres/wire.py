@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.testing.postgres_database import database_of
 
-COMMIT = b"commit\0"  # as a statement of its own
+COMMIT = b"commit\0"  # as a separate statement
 # sent when the statements are prepared, which is when a connection first needs them
 CLAIM = b"status = 'running', attempt"
 SETTLE = b"status = 'succeeded', lease"
@@ -53,7 +53,7 @@ class Wire:
         return self.wanted.done
 
     def freeze(self) -> None:
-        """Carry nothing, in either direction, and tell nobody."""
+        """Drop all data in both directions, without closing the connection."""
         self.flows.clear()
 
     def freeze_after(self, text: bytes) -> threading.Event:

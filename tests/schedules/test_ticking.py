@@ -1,4 +1,4 @@
-"""What may happen to those who tick: they are busy, asleep, cut off half way, or cannot read a line."""
+"""What may happen to a scheduler: it is busy, asleep, cut off half way, or cannot read a cron line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_cut_off_between_any_two_statements_nothing_is_lost_or_repeated(url: str
 
 
 def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
-    """Tick, cut off after so many statements; gives whether it was."""
+    """Tick, cut off after so many statements. Return whether it was cut off."""
     try:
         return not queue_of(jobs).run(Write(lambda: cut_off(plans.tick(queue_of(jobs).dialect, now_ms), most)))
     except Cut:

@@ -1,4 +1,4 @@
-"""A year of ticks of awkward lines in awkward zones: each once, whoever races for it, and at the right time."""
+"""A year of ticks of awkward lines in awkward zones: each once, however many race for it, and at the right time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run_scheduler(url: str | Path, span: Span, hours: tuple[int, ...], started: 
 
 
 def race(url: str | Path, span: Span, lines_and_zones: list[tuple[str, str]]) -> Counter[tuple[str, datetime]]:
-    """Let two schedulers, each at a pace of its own, tick through the time; gives how often each tick was enqueued."""
+    """Let two schedulers of different pace tick through the time. Return how often each tick was enqueued."""
     clock = FakeClock(span[0] - timedelta(milliseconds=1))
     with Rowcall(url, clock=clock, durability="normal") as jobs:
         for line, zone in lines_and_zones:

@@ -23,7 +23,7 @@ ADD_INDEX = "create index <prefix>job_future on <job> (future)"
 
 @contextlib.contextmanager
 def later(database: ModuleType, *steps: tuple[str, ...]) -> Iterator[int]:
-    """In here the product has more migrations; gives the newest version."""
+    """Add migrations to the product in this block, and return the newest version."""
     first = database.NEWEST_VERSION
     more = tuple(
         Migration(version, version, f"made up {version}", statements)

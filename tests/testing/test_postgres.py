@@ -121,7 +121,7 @@ def test_a_folder_is_kept_and_found_again(shared_folder: Path) -> None:
         assert ask(server.socket_url("kept"), "select 1") == [(1,)]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 def test_a_folder_that_the_server_cannot_enter(shared_folder: Path) -> None:
     closed = shared_folder / "closed"
     closed.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""A worker of this process that has nothing to do, and for hours no reason of its own to look again."""
+"""A worker of this process that has nothing to do, and will not poll for hours."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def listeners() -> list[threading.Thread]:
 
 
 def in_time(call: Callable[[], None], within: float = SOON_SECONDS) -> None:
-    """Call it from a thread of its own, which must be done soon."""
+    """Call it in a separate thread, which must end soon."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     eventually(lambda: not thread.is_alive(), within=within, message="the end of the call")
@@ -136,7 +136,7 @@ def test_other_channels_are_not_heard(postgres_url: str, waker: Waker, channel: 
     with hearing(Connections(postgres_url), waker, channel) as listener:
         say(postgres_url, "other")
         say(postgres_url, "Work")
-        with hearing(Connections(postgres_url), waker, "other"):  # by now the word would have been heard
+        with hearing(Connections(postgres_url), waker, "other"):  # a notification would have arrived before this
             assert not listener.take_notified()
         say(postgres_url, channel)
         eventually(listener.take_notified)
@@ -205,7 +205,7 @@ def test_pauses_between_tries_grow_and_are_forgotten(
         assert all(gap >= 0.5 * first * 2**times for times, gap in enumerate(gaps))
         with connected(postgres_url) as mine:
             mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
-        eventually(listener.take_notified, message="an early try")  # else it would take longer than anybody waits
+        eventually(listener.take_notified, message="an early try")  # else it would take longer than the test waits
 
 
 # --- the end --------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def jobs(postgres_url: str) -> Iterator[Rowcall]:
 
 @pytest.fixture
 def mine(jobs: Rowcall, postgres_url: str) -> Iterator[Connection]:
-    """Somebody else's connection, which commits at once."""
+    """Another client's connection, which commits at once."""
     with connected(postgres_url) as connection:
         yield connection
 

@@ -194,7 +194,7 @@ def test_every_worker_is_woken(waiting: Idle) -> None:
 
 @pytest.mark.parametrize("queue", ["mail", 'a "quoted" näme', "50%"])
 def test_a_worker_of_some_queues_is_notified_of_those(waiting: Idle, queue: str) -> None:
-    with waiting.worker(queues=["news", queue]), ear(waiting.url) as hearing:
+    with waiting.worker(queues=["other", queue]), ear(waiting.url) as hearing:
         waiting.settle()
         waiting.note.enqueue("elsewhere")
         asyncio.run(waiting.note.using(queue="ma").aenqueue("elsewhere"))

@@ -43,7 +43,7 @@ connection.execute("rollback")
 
 @pytest.fixture
 def idle(site: Site, jobs: Rowcall) -> Iterator[PythonProcess]:
-    """A worker in another process that has nothing to do, and for minutes no reason of its own to look again."""
+    """A worker in another process that has nothing to do, and will not poll for minutes."""
     jobs.migrate()
     with site.worker(lease=600) as process:
         warm = jobs.enqueue("note", {"text": "warm"})
@@ -216,7 +216,7 @@ def test_polling_is_no_busy_loop(site: Site, jobs: Rowcall, monkeypatch: pytest.
 
 
 def test_a_locked_database_is_borne(site: Site, jobs: Rowcall) -> None:
-    """It says so once, goes on by itself, and settles what finished meanwhile without running it again."""
+    """It logs that once, continues by itself, and settles what finished meanwhile without running it again."""
     for number in range(1, 3):
         jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1)
     with site.worker(busy_timeout=0.1, lease=600) as process:

@@ -41,8 +41,8 @@ async def where_async() -> int:
     return os.getpid()
 
 
-def tell(ctx: Context, words: list[str]) -> list[object]:
-    ctx.log.warning("told %s", words[0], extra={"shade": "red"})
+def say(ctx: Context, words: list[str]) -> list[object]:
+    ctx.log.warning("said %s", words[0], extra={"shade": "red"})
     print("printed by the handler")
     print("and to stderr", file=sys.stderr)
     return [ctx.job.id, ctx.job.attempt, ctx.job.tags, current() is ctx, ctx.job.payload]
@@ -114,7 +114,7 @@ def hold(folder: str, name: str, *, stubborn: bool = False) -> str:
 
 
 def start_a_sleeper(folder: str) -> None:
-    """Leaves a process of its own behind, and dies."""
+    """Leave a child process behind, and die."""
     pid = os.fork()
     if pid == 0:
         threading.Event().wait()
@@ -150,6 +150,6 @@ def return_twice(folder: str) -> int:
             threading.Event().wait(0.01)
         attempt = running.get()
         assert isinstance(attempt, ChildAttempt)
-        attempt.answers.put(Answered())  # nobody else will
+        attempt.answers.put(Answered())  # no one else will
         current().continue_with("return_twice", folder=folder)
     return pid

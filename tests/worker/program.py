@@ -30,7 +30,7 @@ def declare(jobs: Rowcall, site: Site) -> None:
 
     @jobs.task(retry=Backoff.constant(0))
     def hold(ctx: Context, name: str) -> str:
-        """In a thread, until the gate opens or it is told to stop."""
+        """In a thread, until the gate opens or the job is cancelled."""
         site.trace("start", name)
         site.wait_until_open(name, lambda: ctx.cancelled)
         site.trace("cancelled" if ctx.cancelled else "end", name)
@@ -38,7 +38,7 @@ def declare(jobs: Rowcall, site: Site) -> None:
 
     @jobs.task(retry=Backoff.constant(0))
     def stubborn(name: str) -> None:
-        """In a thread, until the gate opens, whatever anybody says."""
+        """In a thread, until the gate opens, even if the job is cancelled."""
         site.trace("start", name)
         site.wait_until_open(name)
         site.trace("end", name)
@@ -73,7 +73,7 @@ def declare(jobs: Rowcall, site: Site) -> None:
 
     @jobs.task
     def fork_and_hold(name: str) -> None:
-        """Leaves a child of its own behind, as multiprocessing does."""
+        """Leave a child process behind, as multiprocessing does."""
         if os.fork() == 0:
             site.wait_until_open("child")
             os._exit(0)

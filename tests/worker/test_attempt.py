@@ -23,7 +23,7 @@ class Unspeakable(Exception):
         raise RuntimeError("no text")
 
 
-class OfItsOwn(BaseException):
+class Unusual(BaseException):
     pass
 
 
@@ -62,7 +62,7 @@ def run_both_ways(jobs: Rowcall, act: Callable[[], object]) -> list[Job]:
     ("error", "code", "detail"),
     [
         (ValueError("no such thing"), "INTERNAL:ValueError", "no such thing"),
-        (OfItsOwn("of its own"), "INTERNAL:OfItsOwn", "of its own"),
+        (Unusual("unusual"), "INTERNAL:Unusual", "unusual"),
         (KeyboardInterrupt(), "INTERNAL:KeyboardInterrupt", "KeyboardInterrupt"),
         (GeneratorExit("stop"), "INTERNAL:GeneratorExit", "stop"),
         (asyncio.CancelledError("by itself"), "INTERNAL:CancelledError", "by itself"),

@@ -1,4 +1,4 @@
-"""What must be true of every storm, of jobs and their attempts. Each check gives what it found to be wrong."""
+"""What must be true of jobs and attempts after every storm. Each check yields the problems that it finds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CLAIMED_FROM = {rule.source for rule in TABLE if rule.move is Move.CLAIM}
 
 
 def nothing_is_lost(records: Records) -> Problems:
-    """Every enqueue that returned is there, or went after it had ended or because somebody deleted it."""
+    """Every enqueued job is still there, or was deleted by a call or after it had ended."""
     for _, note in records.noted("enqueued"):
         if note.job_id not in records.by_job:
             yield f"job {note.job_id} was enqueued by {note.pid} and is not there"
     deleted_by_hand = {note.job_id for _, note in records.noted("deleting")}
     for change in records.changes:
         if change.op == "delete" and change.old_status not in FINISHED and change.job_id not in deleted_by_hand:
-            yield f"deleted as {change.old_status} by nobody: {records.history_of(change.job_id)}"
+            yield f"deleted as {change.old_status} without a call: {records.history_of(change.job_id)}"
 
 
 def nothing_is_left_of_what_was_rolled_back(records: Records) -> Problems:
@@ -102,7 +102,7 @@ def what_began_is_on_record(records: Records) -> Problems:
         if records.faults["stop", claim.pid] or (claim.was_lost and not records.faults["kill", claim.pid]):
             continue
         if (claim.job_id, claim.attempt) not in returned:
-            yield f"lease {claim.lease} began, and no attempt tells of it: {records.history_of(claim.job_id)}"
+            yield f"lease {claim.lease} began, and no attempt records it: {records.history_of(claim.job_id)}"
 
 
 def success_means_the_handler_has_ended(records: Records) -> Problems:
@@ -113,7 +113,7 @@ def success_means_the_handler_has_ended(records: Records) -> Problems:
 
 
 def _successes(records: Records) -> Iterator[Claim]:
-    """Those of handlers: whoever completes a chain from outside lets its last step succeed."""
+    """Successes by handlers: completing a chain from outside also makes its last step succeed."""
     completed = {note.job_id for _, note in records.noted("completing")}
     for claim in records.claims.values():
         if claim.end is not None and claim.end.status == "succeeded" and claim.end.chain_id not in completed:

@@ -1,4 +1,4 @@
-"""Handlers that complete their jobs in transactions of their own, and writers that enqueue in theirs.
+"""Handlers that complete their jobs in their own transactions, and writers that enqueue in theirs.
 
 Rows in tables of the app say what these transactions did.
 """

@@ -44,10 +44,10 @@ class Target(Protocol):
 
     def database(self) -> PlainDatabase: ...
     def activity(self) -> str:
-        """What the database is doing, for whoever has to find out."""
+        """Describe what the database is doing, for a failure message."""
 
     def is_free(self) -> bool:
-        """Whether others can write, although somebody is stopped."""
+        """Return whether other processes can write while one is stopped."""
 
 
 class SqliteTarget:
@@ -111,7 +111,7 @@ class PostgresTarget:
         return "\n".join(map(str, ask(self.url, ACTIVITY)))
 
     def is_free(self) -> bool:
-        return True  # what one transaction has locked keeps nobody from all else
+        return True  # the locks of one transaction do not block other rows
 
     def close(self) -> None:
         self._wire.close()
@@ -167,7 +167,7 @@ class Faults:
             pause.wait(0.01)
 
     def _kill_worker(self, fleet: Fleet, chance: random.Random) -> None:
-        if not fleet.stopped:  # somebody must live for a while to see that one is silent
+        if not fleet.stopped:  # one worker must stay alive to see that another is silent
             self._kill(fleet.pick(chance, "work"))
 
     def _kill_another(self, fleet: Fleet, chance: random.Random) -> None:
@@ -188,7 +188,7 @@ class Faults:
             self._stopped_at[worker.pid] = time.monotonic()
 
     def _let_go_on(self, jobs: Rowcall) -> None:
-        """Those that were declared lost meanwhile, and those that nobody could declare lost for long."""
+        """Workers declared lost meanwhile, and workers that none could declare lost for long."""
         if not self._fleet.stopped:
             return
         try:

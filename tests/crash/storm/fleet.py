@@ -14,7 +14,7 @@ from tests.crash.storm.nursery import PATIENCE_SECONDS, Child, Nursery
 
 SIZES = {"work": 3, "produce": 2, "steer": 1, "claim": 1}
 CALLS_OF_A_PRODUCER = 60
-ISOLATING = 3  # every third worker: the others do not know tasks that run in processes of their own
+ISOLATING = 3  # every third worker: the others do not declare isolated tasks
 BYTES_OF_A_NOTE = 18
 OWN_ERROR = "with an unexpected error"
 DATABASE_AWAY = ("connection", "the database")
@@ -73,7 +73,7 @@ class Fleet:
         eventually(lambda: not not_ready(), within=PATIENCE_SECONDS, message="the start of all processes")
 
     def kill(self, process: Child) -> None:
-        """Stopped first: what its handlers do is over before the note, and nobody has taken their slots yet."""
+        """Stop it first: its handlers stand still before the note is written, and their slots are still in use."""
         process.stop()
         self.notes.write("kill", process.pid)
         process.kill()
@@ -88,7 +88,7 @@ class Fleet:
         return False
 
     def stop(self, process: Child, is_good_moment: Callable[[], bool]) -> bool:
-        """SIGSTOP, unless it holds what nobody could go on without."""
+        """Send SIGSTOP, unless the process holds a lock that all others need."""
         process.stop()
         if not is_good_moment():
             process.send(signal.SIGCONT)

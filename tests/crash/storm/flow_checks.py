@@ -21,8 +21,8 @@ ENDED_BADLY = frozenset({"failed", "cancelled", None})
 def jobs_start_after_their_blockers(records: Records) -> Problems:
     """All have succeeded before the first claim, of a chain its last step; with "run", they have ended.
 
-    Whoever retries by hand a job that fell with a blocker does without one that is gone, and a job that succeeded
-    because its chain was completed from outside runs at once when it is retried.
+    Retrying a job that failed with its blocker drops blockers that are deleted. A job that succeeded because its chain
+    was completed from outside runs at once when it is retried.
     """
     chains = _chains(records)
     for edge in records.edges:
@@ -39,7 +39,7 @@ def jobs_start_after_their_blockers(records: Records) -> Problems:
 def steps_of_a_chain_run_in_order(records: Records) -> Problems:
     """Each after the one before it; no two are the same step.
 
-    Unless somebody completed the chain from outside: then its last step may run again without the others.
+    Unless the chain was completed from outside: then its last step may run again without the others.
     """
     completed = {note.job_id for _, note in records.noted("completing")}
     for chain_id, steps in _chains(records).items():
@@ -119,7 +119,7 @@ def _reached(records: Records, job_id: int, statuses: Collection[str | None], be
 
 
 def keys_are_unique(records: Records) -> Problems:
-    """Told from the changes in their order: who was there when another of the same task and key was written."""
+    """Follow the changes in order: which jobs existed when another with the same task and key was written."""
     there: dict[tuple[str, str | None], dict[int, Change]] = defaultdict(dict)
     for change in records.changes:
         if change.key is None:
@@ -152,7 +152,7 @@ def _is_in_the_way(other: Change, new: Change) -> bool:
 
 
 def limits_of_concurrency_hold(records: Records) -> Problems:
-    """No more handlers of one key live at the same time, told by the order of their notes."""
+    """No more handlers of one key run at the same time, by the order of their notes."""
     running: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for begin, end, key, claim in sorted(_lives(records), key=itemgetter(0)):
         others = [(until, who) for until, who in running[key] if until > begin]
@@ -163,11 +163,10 @@ def limits_of_concurrency_hold(records: Records) -> Problems:
 
 
 def _lives(records: Records) -> Iterator[tuple[int, int, str, Claim]]:
-    """From the line of its begin to that of its end, or of the death of its process.
+    """Yield each attempt from the line of its begin to that of its end, or of the death of its process.
 
-    One that was taken from a worker that was stopped, or seemed lost, is nobody's from then on: it may even begin after
-    that, if the worker was stopped just before. Nobody knows when a handler ended whose process was ended in an orderly
-    way.
+    An attempt that was recovered from a stopped worker does not count from then on: it may even begin later, if the
+    worker was stopped just before. It is unknown when a handler ended whose process was stopped in an orderly way.
     """
     ends = {(note.job_id, note.attempt): line for line, note in records.noted("end")}
     for line, note in records.noted("begin"):

@@ -158,7 +158,7 @@ def effects_in(database: PlainDatabase) -> list[Effect]:
 
 
 def attempts_in(database: PlainDatabase) -> list[Attempt]:
-    """Those that the queue tells of, oldest first: of jobs that are still there."""
+    """Return the attempts in the queue's own history, oldest first, of jobs that still exist."""
     started = "case when started_at is null then 0 else 1 end"
     return [
         Attempt(*row)

@@ -1,4 +1,4 @@
-"""What a storm must not leave behind once all is calm: rows that nobody needs, counts that are wrong, stuck jobs."""
+"""What a storm must not leave behind once all is calm: orphaned rows, counts that are wrong, stuck jobs."""
 
 from __future__ import annotations
 
@@ -91,21 +91,21 @@ def _tags(database: PlainDatabase) -> dict[int, set[str]]:
 
 
 def odd_timelines(jobs: Rowcall, some: list[Job]) -> Problems:
-    """A timeline tells of the same claims, starts and ends as the attempts do."""
+    """A timeline lists the same claims, starts and ends as the attempts."""
     for job in some:
         attempts, events = jobs.attempts(job.id), jobs.timeline(job.id)
-        told = Counter(event.event for event in events)
+        seen = Counter(event.event for event in events)
         claimed = Counter(event.detail for event in events if event.event == "CLAIMED")
         statuses = Counter(attempt.status for attempt in attempts)
         right = (
-            told["ENQUEUED"] == 1
+            seen["ENQUEUED"] == 1
             and events[0].event == "ENQUEUED"
             and claimed == Counter(f"attempt {attempt.attempt}" for attempt in attempts)
-            and told["STARTED"] == sum(attempt.started_at is not None for attempt in attempts)
-            and told["SUCCEEDED"] == statuses["succeeded"]
-            and told["RECOVERED"] == statuses["lost"]
-            and told["RELEASED"] == statuses["released"]
-            and told["SNOOZED"] == statuses["snoozed"]
+            and seen["STARTED"] == sum(attempt.started_at is not None for attempt in attempts)
+            and seen["SUCCEEDED"] == statuses["succeeded"]
+            and seen["RECOVERED"] == statuses["lost"]
+            and seen["RELEASED"] == statuses["released"]
+            and seen["SNOOZED"] == statuses["snoozed"]
         )
         if not right:
-            yield f"job {job.id}: {[(event.at, event.event, event.detail) for event in events]} tells of {attempts}"
+            yield f"job {job.id}: {[(event.at, event.event, event.detail) for event in events]} differs from {attempts}"

@@ -1,6 +1,6 @@
 """Processes that are quickly made: one has imported everything, and forks a child for each order.
 
-`python -m tests.crash.storm.nursery SOCKET`. Starting Python anew for each would take most of the time of a storm. It
+`python -m tests.crash.storm.nursery SOCKET`. Starting Python for each would take most of the time of a storm. It
 ends with the process that started it, even one that is killed, and so do its children.
 """
 
@@ -108,7 +108,7 @@ class Nursery:
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to wait for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none becomes a zombie
     os.setpgrp()
     parent = os.getppid()
     with socket.socket(socket.AF_UNIX) as door:

@@ -95,7 +95,7 @@ class Records(msgspec.Struct, dict=True):
 
     @cached_property
     def taken_for_lost(self) -> set[str]:
-        """Workers that went on under another name: somebody had declared them lost while they lived."""
+        """Workers that continued under another name: they were declared lost while they lived."""
         latest: dict[int, str] = {}
         found: set[str] = set()
         for claim in sorted(self.claims.values(), key=lambda claim: claim.seq):
@@ -128,7 +128,7 @@ class Records(msgspec.Struct, dict=True):
                 yield changes[-1]
 
     def history_of(self, job_id: int) -> str:
-        """The history of a job, for whoever has to find out."""
+        """Describe the history of a job, for a failure message."""
         return "\n    ".join([f"job {job_id}:", *map(_shown, self.by_job.get(job_id, []))])
 
 

@@ -1,4 +1,4 @@
-"""Somebody who steers at random, and somebody who claims by hand: both beside the workers, and both may be killed."""
+"""A process that steers at random, and one that claims by hand: both run beside the workers, and may be killed."""
 
 from __future__ import annotations
 

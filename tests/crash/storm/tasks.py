@@ -129,7 +129,7 @@ def dying(ctx: Context) -> int:
     return act(ctx)
 
 
-if "STORM_ISOLATION" in os.environ:  # others leave these jobs to those that know them
+if "STORM_ISOLATION" in os.environ:  # other workers leave these jobs alone
     jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, isolation="process", limit=terms.CELLS)(isolated)
     jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, isolation="process")(dying)
 

@@ -1,4 +1,4 @@
-"""What the tasks of a storm were declared with, for those who declare them and for those who check."""
+"""The options that the tasks of a storm are declared with, for the declarations and for the checks."""
 
 from __future__ import annotations
 

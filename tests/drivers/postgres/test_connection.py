@@ -1,4 +1,4 @@
-"""Connections that are refused: each says why and what to do, and none tells the password."""
+"""Connections that are refused: each error says why and what to do, and hides the password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting anew, after plain SQL has changed what nobody counts."""
+"""Counting again, after plain SQL has changed rows without a trigger."""
 
 from __future__ import annotations
 

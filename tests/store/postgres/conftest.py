@@ -33,7 +33,7 @@ def full(postgres_server_url: str, empty: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session", params=STATES)  # for all modules: nobody writes to it
+@pytest.fixture(scope="session", params=STATES)  # for all modules: no test writes to it
 def url(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[str]:
     source = request.getfixturevalue("full" if "full" in request.param else "empty")
     with (

@@ -28,7 +28,7 @@ def migrated(url: str, prefix: str = PREFIX) -> Iterator[psycopg.Connection]:
 
 @contextlib.contextmanager
 def fresh_database(server_url: str, copy_of: str | None = None) -> Iterator[str]:
-    """The URL of a database for longer than one test: empty, or a copy of one that nobody is connected to."""
+    """The URL of a database for longer than one test: empty, or a copy of one without connections."""
     url = create_database(server_url) if copy_of is None else _copy(server_url, copy_of)
     try:
         yield url
@@ -45,7 +45,7 @@ def _copy(server_url: str, source: str) -> str:
 
 
 def fill(connection: psycopg.Connection, share: float = 1.0) -> None:
-    """Jobs in the order in which a long life leaves them: the finished first, then what waits, then what runs."""
+    """Jobs in the order in which a long life leaves them: the finished first, then pending jobs, then running ones."""
     finished, scheduled, pending, running = (round(count * share) for count in (FINISHED, SCHEDULED, PENDING, RUNNING))
     connection.execute(
         """

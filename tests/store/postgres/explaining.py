@@ -87,7 +87,7 @@ def _types(parameters: Sequence[Parameter]) -> str:
 
 
 def statements_of(plan: Plan[object], *answers: list[Row]) -> list[Statement[object]]:
-    """The statements of one of the dialect's plans, as it goes on after each answer."""
+    """Yield the statements of one of the dialect's plans, each after the answer to the one before."""
     return [next(plan), *(plan.send(answer) for answer in answers)]
 
 

@@ -1,4 +1,4 @@
-"""A plan on a connection of its own, one statement at a time."""
+"""A plan on a separate connection, one statement at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLENTY = 1000
 
 
 class Stepper:
-    """Begins with its first statement, and commits when it is told to. Whoever has to wait for long is told so."""
+    """Begins with its first statement, and commits on request. A long wait for a lock raises an error."""
 
     def __init__(self, url: str, plan: Plan[Any], *, patience: str = "5s", isolation: str = "read committed") -> None:
         self._connection = psycopg.connect(url, cursor_factory=psycopg.RawCursor)
@@ -81,7 +81,7 @@ class Beside:
 
 
 def statements_in(url: str, make_plan: Callable[[], Plan[Any]]) -> int:
-    """How many statements a plan takes where nobody else is about; nothing of it is kept."""
+    """Return how many statements a plan takes without concurrent transactions, and roll it back."""
     with Stepper(url, make_plan()) as alone:
         alone.step(PLENTY)
         return alone.steps

@@ -74,7 +74,7 @@ def test_newer_tables_that_this_code_would_not_understand_are_refused_and_left_a
 
 @pytest.mark.parametrize(("oldest", "suits"), SUITED)
 def test_every_newer_step_must_suit(postgres_url: str, oldest: tuple[int | None, int], suits: bool) -> None:
-    """A step that does not say for whom it is suits nobody older."""
+    """A migration that does not name the oldest code that it allows suits no older code."""
     with migrated(postgres_url) as plain:
         for version, suited in enumerate(oldest, start=NEWEST_VERSION + 1):
             plain.execute("insert into rowcall_migration values (%s, 'later', now(), %s)", [version, suited])
@@ -179,7 +179,7 @@ def test_a_deploy_under_load(postgres_url: str) -> None:
 
 @pytest.mark.concurrency
 def test_a_migration_that_has_to_wait_lets_the_others_go_on(postgres_url: str) -> None:
-    """Whoever wants a lock waits for it behind the migration, which waits for somebody's long transaction."""
+    """Every lock request queues behind the migration, which waits for another client's long transaction."""
     with (
         migrated(postgres_url) as plain,
         psycopg.connect(postgres_url) as reader,

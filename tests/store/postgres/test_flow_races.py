@@ -1,5 +1,5 @@
 """Two at once, forced statement by statement: blockers that end while jobs that wait for them are written, deleted or
-unblocked by others. Whoever would have to wait for somebody's open transaction without need is refused by its time-out.
+unblocked by others. A transaction that waits for another without need fails by its lock time-out.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_a_job_that_is_written_while_its_blocker_ends(jobs: Rowcall, url: str, e
 
 
 def test_a_check_that_comes_between(jobs: Rowcall, url: str) -> None:
-    """It calls an edge sure while the blocker runs, and from then on whoever settles that sees the edge."""
+    """It marks the edge as sure while the blocker runs; from then on, settling the blocker sees the edge."""
     for before in range(8):
         blocker = running(jobs)
         with Stepper(url, enqueueing(jobs, blocker)) as writer:
@@ -153,7 +153,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
 
 @pytest.mark.parametrize("act", [delete, cancel])
 def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url: str, act: Callable[..., Any]) -> None:
-    """Nobody waits for anybody in a circle."""
+    """No two transactions wait for each other."""
     arguments = () if act is delete else (None, None, None)
     for before in range(9):
         one, other = running(jobs), running(jobs)

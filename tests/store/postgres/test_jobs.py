@@ -141,11 +141,11 @@ CASES = {
     "which were asked to end": Case(
         lambda size: statements_of(DIALECT.ask(LOCK_ATTEMPTS, [(job, 2) for job in ids(size)])), [BY_ID]
     ),
-    "which are not to go on": Case(
+    "which are to stop": Case(
         lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 2) for job in ids(size)])), [BY_ID], writes=False
     ),
     "ask to cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, ids(size))), [BY_ID]),
-    "cancel what waits": Case(
+    "cancel pending jobs": Case(
         lambda size: statements_of(DIALECT.ask(CANCEL_WAITING, None, ids(size), "A:B", None)), [BY_ID]
     ),
     "lock jobs": Case(lambda size: statements_of(DIALECT.ask(LOCK_JOBS, ids(size))), [BY_ID]),
@@ -158,7 +158,7 @@ CASES = {
     "owned by": Case(lambda size: statements_of(DIALECT.ask(OWNED_BY, "worker1", size)), ["rowcall_job_owned(worker)"]),
     "orphans": Case(
         lambda size: statements_of(DIALECT.ask(ORPHANS, size)),
-        ["rowcall_job_owned()", *["rowcall_job_owned(worker)"] * 3],  # hop, of the gone, of nobody
+        ["rowcall_job_owned()", *["rowcall_job_owned(worker)"] * 3],  # skip, of a lost worker, without a worker
     ),
     "lease expired": Case(
         lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, None, size)), ["rowcall_job_leased(lease_until)"]

@@ -1,4 +1,4 @@
-"""Tables on a PostgreSQL server: made once whoever begins, in the schema that the URL says, beside others."""
+"""Tables on a PostgreSQL server: made once however many begin, in the schema of the URL, beside other tables."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_many_threads_that_begin_at_once_migrate_once(postgres_url: str) -> None
 @pytest.mark.concurrency
 @pytest.mark.slow
 def test_many_processes_that_migrate_at_once(postgres_url: str) -> None:
-    """The signal is a lock that all of them wait for; each turn has tables of its own."""
+    """All of them wait for one lock, and start when it is released. Each turn has its own tables."""
     ask(postgres_url, "create table ready (turn int); create table done (turn int)")
     with psycopg.connect(postgres_url, autocommit=True) as gate:
 

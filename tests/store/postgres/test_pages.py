@@ -123,7 +123,7 @@ CASES = {
     "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed()"] * 3, False),
     "prune": (
         DIALECT.change(PRUNE, *GROUP, LATER_MS, 100),
-        # of what waits for it, and of its chain, too
+        # also of the jobs that wait for it, and of its chain
         ["rowcall_job_aged(status, queue, type, finished_at)", "rowcall_job_chain(chain_id)", BY_ID, BY_ID],
         True,
     ),

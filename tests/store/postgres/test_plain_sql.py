@@ -176,7 +176,7 @@ def test_any_word_for_the_status_can_be_given(jobs: Rowcall, shell: psycopg.Conn
     job_id = insert(shell, type="double", status=status.value)
     assert jobs.list(status=status).jobs == [jobs.get(job_id)]
     jobs.drain()
-    runs = status in ("scheduled", "pending", "running")  # nobody owns what plain SQL says is running
+    runs = status in ("scheduled", "pending", "running")  # a job that plain SQL marks as running has no worker
     assert jobs.get(job_id).status == ("succeeded" if runs else status)
     assert jobs.enqueue("double").id > job_id
     assert jobs.drain().succeeded == 1
@@ -209,7 +209,7 @@ def look_at_everything(jobs: Rowcall) -> list[Job]:
 
 
 def insert_odd(shell: psycopg.Connection, column: str) -> int:
-    """One row for each odd value and state, as far as they are accepted; gives how many."""
+    """Insert one row for each odd value and state that the database accepts. Return how many."""
     accepted = 0
     for value in ODD_VALUES[COLUMNS[column]]:
         for status in ("scheduled", "pending", "running", "succeeded"):

@@ -14,7 +14,7 @@ from tests.store.postgres.databases import fresh_database, migrated
 
 @pytest.fixture(scope="module")
 def database(postgres_server_url: str) -> Iterator[psycopg.Connection]:
-    """For those who write nothing into it."""
+    """A connection for tests that write nothing."""
     with fresh_database(postgres_server_url) as url, migrated(url) as connection:
         yield connection
 
@@ -40,7 +40,7 @@ def test_deleting_a_job_leaves_no_orphans(postgres_url: str) -> None:
             claimed = jobs.dequeue("me")
             assert claimed is not None
             jobs.release(claimed)
-        jobs.cancel(1, "no longer wanted")
+        jobs.cancel(1, "no longer needed")
         jobs.delete(1)
         assert jobs.list(tag="a").jobs == [kept]
     with psycopg.connect(postgres_url) as plain:

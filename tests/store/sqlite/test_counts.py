@@ -35,7 +35,7 @@ def test_inserted_and_deleted(jobs: Rowcall, plain: sqlite3.Connection) -> None:
     assert finished(jobs) == {"failed": 2, "cancelled": 1, "pending": 1}
     plain.execute("delete from rowcall_job where id in (1, 4)")
     assert finished(jobs) == {"failed": 1, "cancelled": 1}
-    plain.execute("delete from rowcall_job")  # not the short way that tells no trigger
+    plain.execute("delete from rowcall_job")  # not the truncate optimization, which skips triggers
     assert finished(jobs) == {}
 
 

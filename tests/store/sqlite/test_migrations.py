@@ -134,7 +134,7 @@ def test_newer_tables_that_suit_this_code_are_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("oldest", "suits"), SUITED)
 def test_every_newer_step_must_suit(tmp_path: Path, oldest: tuple[int | None, int], suits: bool) -> None:
-    """A step that does not say for whom it is suits nobody older."""
+    """A migration that does not name the oldest code that it allows suits no older code."""
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:
         jobs.migrate()

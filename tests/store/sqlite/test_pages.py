@@ -117,7 +117,7 @@ def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Conn
     assert reads(database, sql) == [f"SCAN rowcall_job USING INDEX {index}" for index in indexes]
     arms = sql.split("union all")
     assert len(arms) == len(indexes)
-    for index in indexes[:-1]:  # of those that run, few as they are, the index holds the owner alone
+    for index in indexes[:-1]:  # for running jobs, which are few, the index holds the worker alone
         (arm,) = (
             arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]
             for arm in arms

@@ -113,7 +113,7 @@ def test_any_word_for_the_status_can_be_given(jobs: Rowcall, shell: sqlite3.Conn
     job_id = insert(shell, type="double", status=status)
     assert jobs.list(status=status).jobs == [jobs.get(job_id)]
     jobs.drain()
-    runs = status in ("scheduled", "pending", "running")  # nobody owns what plain SQL says is running
+    runs = status in ("scheduled", "pending", "running")  # a job that plain SQL marks as running has no worker
     assert jobs.get(job_id).status == ("succeeded" if runs else status)
     assert jobs.enqueue("double").id > job_id
     assert jobs.drain().succeeded == 1

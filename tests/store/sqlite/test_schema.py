@@ -81,7 +81,7 @@ def test_deleting_a_job_leaves_no_orphans(tmp_path: Path) -> None:
             claimed = jobs.dequeue("me")
             assert claimed is not None
             jobs.release(claimed)
-        jobs.cancel(1, "no longer wanted")
+        jobs.cancel(1, "no longer needed")
         jobs.delete(1)
         assert jobs.list(tag="a").jobs == [kept]
     with closing(sqlite3.connect(path)) as connection:

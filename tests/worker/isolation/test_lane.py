@@ -1,4 +1,4 @@
-"""Handlers in processes of their own: how they end, and what becomes of their processes."""
+"""Handlers in child processes: how they end, and what becomes of the processes."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_it_knows_its_job_and_is_heard(
     jobs: Rowcall, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.INFO, logger="rowcall")
-    jobs.task(isolation="process", tags=["x"])(isolated.tell)
-    job = jobs.enqueue("tell", {"words": ["all"]})
+    jobs.task(isolation="process", tags=["x"])(isolated.say)
+    job = jobs.enqueue("say", {"words": ["all"]})
     jobs.drain(concurrency=1)
     assert jobs.get(job.id).result == [job.id, 1, ["x"], True, {"words": ["all"]}]
-    (record,) = (record for record in caplog.records if record.getMessage() == "told all")
+    (record,) = (record for record in caplog.records if record.getMessage() == "said all")
     assert (record.levelname, vars(record)["shade"], vars(record)["job_id"]) == ("WARNING", "red", job.id)
     output = capfd.readouterr()
     assert "printed by the handler" in output.out
@@ -152,7 +152,7 @@ def test_a_payload_that_does_not_fit_is_reported_as_elsewhere(site: Site, jobs: 
 def test_a_child_that_dies_is_a_failed_attempt_and_the_next_job_has_another(jobs: Rowcall) -> None:
     ways = {"exit": "exit code 7", "kill": "SIGKILL", "segfault": "SIGSEGV"}
     made = {way: enqueue(jobs, isolated.die, way=way) for way in ways}
-    after = enqueue(jobs, isolated.tell, words=["y" * 300_000])
+    after = enqueue(jobs, isolated.say, words=["y" * 300_000])
     jobs.drain(concurrency=1)
     for way, how in ways.items():
         failed = jobs.get(made[way].id)
@@ -360,7 +360,7 @@ jobs.error_code(Odd, "ODD:ONE")
 
 
 def after(attempt: int, error: BaseException) -> float:
-    print("the policy was told of one of its own:", isinstance(error, Odd))
+    print("the policy got its own exception class:", isinstance(error, Odd))
     return 0.0
 
 
@@ -405,7 +405,7 @@ def test_the_tasks_of_a_script_are_found_in_its_file(site: Site, started: list[s
     assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
     assert lines[-2].startswith("succeeded None {'done': ")
     assert lines[-1] == f"[{script.pid}, {script.pid}]"
-    assert "the policy was told of one of its own: True" in lines
+    assert "the policy got its own exception class: True" in lines
 
 
 def test_a_script_without_a_guard_gets_an_error_and_starts_no_workers_without_end(site: Site) -> None:

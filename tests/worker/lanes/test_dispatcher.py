@@ -78,7 +78,7 @@ def test_a_freed_slot_is_used_though_its_queue_has_a_limit(jobs: Rowcall) -> Non
 
 
 def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
-    """Beside an app there is no process of its own to replace: it says so and ends."""
+    """Beside an app the worker cannot replace the process: it logs that and ends."""
     let_go = threading.Event()
 
     @jobs.task(timeout=0.05, max_attempts=1)
@@ -100,7 +100,7 @@ def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: py
 
 @pytest.mark.concurrency
 def test_what_is_buffered_does_not_wait_behind_a_slow_job(site: Site, jobs: Rowcall) -> None:
-    """Whoever has a free slot runs it; what was held ready for 50 ms must not wait for minutes."""
+    """A worker with a free slot runs it: a job buffered for 50 ms must not wait for minutes."""
     for number in range(400):
         jobs.enqueue("anote", {"text": str(number)}, priority=2)
     slow = jobs.enqueue("stubborn", {"name": "slow"}, priority=1)

@@ -1,4 +1,4 @@
-"""The log tells of attempts that did not simply succeed, with the job's fields on the record."""
+"""The log has a line for each attempt that did not simply succeed, with the job's fields on the record."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_closing_closes_the_listener(script: Script, waiter: PostgresWaiter) -> 
     assert script.closed
 
 
-# --- doubt: transactions that may have notified nobody ---------------------------------------------
+# --- doubt: transactions that may have notified no worker ---------------------------------------------
 
 
 def test_open_transactions_are_checked_ever_less_often(script: Script, waiter: PostgresWaiter) -> None:

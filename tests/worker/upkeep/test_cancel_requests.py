@@ -31,7 +31,7 @@ from tests.worker.support import Site, ended, some_heartbeats
 
 @pytest.fixture
 def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The questions whether attempts are to go on, by the ids of their jobs."""
+    """Record the checks for cancel requests, by the ids of their jobs."""
     ids: list[int] = []
     ask = queue_of(jobs).dialect.ask
 
@@ -162,11 +162,11 @@ def test_a_handler_that_completes_in_autocommit_mode_is_not_stopped(
         with closing(sqlite3.connect(site.database, isolation_level=None)) as connection:
             ctx.complete("done", connection=connection)
         assert not ctx.cancelled
-        site.trace("went on")
+        site.trace("continued")
 
     with jobs.worker() as worker:
         job = ended(jobs, completes.enqueue())
-        site.wait_for_line("went on")
+        site.wait_for_line("continued")
     assert job.result == "done"
 
 

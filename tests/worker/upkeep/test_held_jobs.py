@@ -141,7 +141,7 @@ def test_a_completion_in_the_handlers_transaction_frees_its_slot(url: str) -> No
 
 
 def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
-    """How many statements a claim runs, and how many rows they give back."""
+    """Return how many statements a claim runs, and how many rows they return."""
     statements = rows = 0
 
     def plan() -> Plan[Claim]:

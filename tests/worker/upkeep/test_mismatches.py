@@ -1,4 +1,4 @@
-"""Jobs that do not fit one worker, where only an attempt can tell: in child processes, and with large payloads."""
+"""Jobs that do not fit one worker, where only an attempt shows it: in child processes, and with large payloads."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_job_that_was_only_buffered_never_pays(site: Site, jobs: Rowcall) -> N
 
 
 def test_a_job_that_left_the_buffer_pays_though_its_row_does_not_say_so_yet(site: Site, jobs: Rowcall) -> None:
-    """The ledger tells: a job that kills its worker out of the buffer must not do so for ever."""
+    """The liveness file shows it: a buffered job that kills its worker must not do so for ever."""
     jobs.migrate()
     for number in range(300):
         jobs.enqueue("anote", {"text": str(number)}, priority=2)
@@ -237,7 +237,7 @@ def test_two_recoveries_at_once_do_no_harm(jobs: Rowcall, site: Site) -> None:
     for thread in threads:
         thread.join()
     while jobs.workers():
-        found.append(Recovery(queue_of(jobs)).check())  # each may have taken another one's look for a sign of life
+        found.append(Recovery(queue_of(jobs)).check())  # each may have mistaken another check for a heartbeat
     assert sum(found) == 20
     for job in made:
         assert (jobs.get(job.id).attempt, outcomes(jobs, job)) == (1, ["lost"])
