@@ -36,6 +36,7 @@ from rowcall.domain.job import (
     Summary,
     WorkerInfo,
 )
+from rowcall.domain.job import R as Returned
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.observe.optional_libraries import tracing_of
@@ -466,6 +467,9 @@ class Rowcall:
     def result(self, job: Job[R] | Chain | int, *, timeout: float | timedelta | None = None) -> object:
         """Wait until the job has ended, and return what its handler returned; of a chain, what its last step returned.
 
+        If its task is declared in this process, the value has the type that the handler's annotation says, or it is
+        `InvalidArguments`. Otherwise, and of a chain, it is the value as JSON has it.
+
         Without a `timeout` it waits for as long as it takes. `JobFailed` or `JobCancelled` if the job ended so,
         `TimeoutError` if it has not ended in time, `JobNotFound` if it does not exist, or no longer.
 
@@ -564,7 +568,9 @@ class Rowcall:
         return await self._queue.arun(control.retry(self._queue, job, actor, chosen))
 
     @overload
-    def cancel(self, job: Job | int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    def cancel(self, job: Job[R], reason: str | None = None, *, actor: str | None = None) -> Job[R]: ...
+    @overload
+    def cancel(self, job: int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
     @overload
     def cancel(self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]) -> int: ...
 
@@ -588,7 +594,9 @@ class Rowcall:
         return self._queue.run(control.cancel(self._queue, job, reason, actor, chosen))
 
     @overload
-    async def acancel(self, job: Job | int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    async def acancel(self, job: Job[R], reason: str | None = None, *, actor: str | None = None) -> Job[R]: ...
+    @overload
+    async def acancel(self, job: int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
     @overload
     async def acancel(
         self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]
@@ -607,31 +615,33 @@ class Rowcall:
 
     def reschedule(
         self,
-        job: Job | int,
+        job: Job[Returned] | int,
         *,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
-    ) -> Job:
+    ) -> Job[Returned]:
         """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait."""
         return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor))
 
     async def areschedule(
         self,
-        job: Job | int,
+        job: Job[Returned] | int,
         *,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
-    ) -> Job:
+    ) -> Job[Returned]:
         """`reschedule`, for async code."""
         return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor))
 
-    def set_priority(self, job: Job | int, priority: int, *, actor: str | None = None) -> Job:
+    def set_priority(self, job: Job[Returned] | int, priority: int, *, actor: str | None = None) -> Job[Returned]:
         """Change the priority within its queue; higher runs first. A running job has it from the next attempt on."""
         return self._queue.run(control.set_priority(self._queue, job, priority, actor))
 
-    async def aset_priority(self, job: Job | int, priority: int, *, actor: str | None = None) -> Job:
+    async def aset_priority(
+        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None
+    ) -> Job[Returned]:
         """`set_priority`, for async code."""
         return await self._queue.arun(control.set_priority(self._queue, job, priority, actor))
 

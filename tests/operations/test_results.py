@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
+from rowcall import Context, InvalidArguments, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.outcome import SUCCESS, Succeeded
 from rowcall.drivers.plan_runner import run
@@ -32,6 +38,73 @@ from tests.connected import connected
 
 LONG = 20.0
 WAITERS = "select job_id from rowcall_waiter order by job_id"
+
+
+@dataclass
+class Report:
+    lines: int
+    path: Path
+
+
+class Opaque:
+    """Has no JSON form."""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "found"),
+    [
+        (Path, Path("a.csv"), Path("a.csv")),
+        (datetime, datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)),
+        (bytes, b"a\xff", b"a\xff"),
+        (Report, Report(3, Path("a.csv")), Report(3, Path("a.csv"))),
+        (list[Report], [Report(3, Path("a.csv"))], [Report(3, Path("a.csv"))]),
+        (tuple[int, str], (1, "a"), (1, "a")),
+        (dict[int, float], {1: 0.5}, {1: 0.5}),
+        (Decimal, Decimal("1.10"), Decimal("1.10")),
+        (Report | None, None, None),
+        (int, None, None),
+        (None, {"sent": 1}, {"sent": 1}),
+        (object, (1, 2), [1, 2]),
+        (Any, (1, 2), [1, 2]),
+        (Opaque, {"a": 1}, {"a": 1}),
+        (Path | str, Path("a.csv"), "a.csv"),
+        (inspect.Signature.empty, (1, 2), [1, 2]),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_result_has_the_type_of_the_annotation(
+    tmp_path: Path, annotation: object, value: object, found: object, is_async: bool
+) -> None:
+    def work() -> object:
+        return value
+
+    async def work_async() -> object:
+        return value
+
+    handler = work_async if is_async else work
+    handler.__annotations__ = {} if annotation is inspect.Signature.empty else {"return": annotation}
+    with Rowcall(tmp_path / "app.db") as jobs, Rowcall(tmp_path / "app.db") as stranger:
+        job = jobs.task(name="work")(handler).enqueue()
+        jobs.drain()
+        for result in (jobs.result(job), jobs.result(job.id), asyncio.run(jobs.aresult(job))):
+            assert (result, type(result)) == (found, type(found))
+        assert stranger.result(job) == jobs.get(job).result
+
+
+def test_a_result_that_does_not_fit_the_annotation_is_explained(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+
+        @jobs.task
+        def count() -> int:
+            return "many"  # type: ignore[return-value]
+
+        job, chain = count.enqueue(), jobs.start_chain([count.bind()])
+        jobs.drain()
+        said = rf"^count: the result of job {job.id} is not a <class 'int'>: .*; jobs\.get\({job.id}\)\.result is what"
+        with pytest.raises(InvalidArguments, match=said):
+            jobs.result(job)
+        assert jobs.get(job).result == "many"
+        assert jobs.result(chain) == "many"  # without a static type
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,7 @@ class Declaration:
         self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
         kind = Arguments if options.batch is None else ItemArguments
         self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
+        self.returns = hints_of(function).get("return") if options.batch is None else None
         self.limits = bound_to(options.limits or (), name, self.arguments)
 
     def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[TaskLimit, ...] | None:

@@ -36,6 +36,10 @@ _MISMATCH = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOT
 _FIELD = re.compile(r"Object (?P<kind>contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
 
 
+class NoJsonForm(TypeError):
+    """An annotation that no JSON value can have."""
+
+
 class PayloadUnfit(Exception):
     """A stored payload that is not JSON, or does not match the task's signature."""
 
@@ -230,6 +234,23 @@ def value_as(kind: type[T], value: object) -> T:
     return msgspec.convert(value, kind, dec_hook=decode_custom, str_keys=True)
 
 
+def result_as(annotation: object, result: object) -> object:
+    """Return a stored result as the annotation of its handler says, or raise `ValueError`.
+
+    None, and a result whose annotation has no JSON form, are returned as they are.
+    """
+    if result is None or annotation in (None, type(None), typing.Any):
+        return result
+    try:
+        return value_as(annotation, result)  # type: ignore[arg-type]
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, NoJsonForm):
+            return result
+        raise
+    except (TypeError, NameError, RuntimeError):
+        return result
+
+
 def payload_from_row(text: str) -> dict[str, object]:
     """Return a payload as users see it; this never fails, whatever plain SQL wrote."""
     try:
@@ -371,7 +392,7 @@ def decode_custom(kind: type, value: object) -> object:
     if kind is object:
         return value
     if not isinstance(kind, type):
-        raise TypeError(f"{kind} has no JSON form")
+        raise NoJsonForm(f"{kind} has no JSON form")
     if issubclass(kind, PurePath):
         if not isinstance(value, str):
             raise TypeError(f"expected a path as `str`, got `{type(value).__name__}`")
@@ -379,7 +400,7 @@ def decode_custom(kind: type, value: object) -> object:
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and issubclass(kind, pydantic.BaseModel):
         return kind.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]
-    raise TypeError(f"{kind.__module__}.{kind.__qualname__} has no JSON form")
+    raise NoJsonForm(f"{kind.__module__}.{kind.__qualname__} has no JSON form")
 
 
 plain_encoder = msgspec.json.Encoder(enc_hook=encode_custom, decimal_format="string")
