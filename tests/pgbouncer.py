@@ -13,7 +13,7 @@ from types import TracebackType
 from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.testing.postgres import free_port
-from rowcall.testing.postgres_programs import Account
+from rowcall.testing.postgres_programs import SystemUser
 from rowcall.testing.waiting import eventually
 from rowcall.testing.watchdog import Watchdog
 
@@ -48,13 +48,13 @@ class PgBouncer:
             raise FileNotFoundError("pgbouncer is not installed")
         self._folder = Path(tempfile.mkdtemp(prefix="rowcall-bouncer-"))
         self._port = free_port()
-        account = Account.for_servers()
+        user = SystemUser.for_servers()
         settings = self._folder / "pgbouncer.ini"
         settings.write_text(SETTINGS.format(server=_server(server_url), port=self._port, pool_size=pool_size))
         settings.chmod(0o644)
-        account.give(self._folder)
+        user.own(self._folder)
         with self.log.open("wb") as log:
-            self._process = account.start([program, str(settings)], cwd=self._folder, output=log)
+            self._process = user.start([program, str(settings)], cwd=self._folder, output=log)
         self._watchdog = Watchdog(self._process.pid, by=signal.SIGKILL, remove=[self._folder])
 
     @property

@@ -14,7 +14,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.domain.config import DEFAULT_POOL_SIZE
 from rowcall.testing.postgres import PostgresServer
-from rowcall.testing.postgres_programs import Account, find_programs
+from rowcall.testing.postgres_programs import SystemUser, find_programs
 from tests.docs.pages import DOCS, README, blocks, read, section
 from tests.support import ForkedProcess, PythonProcess, eventually
 
@@ -141,7 +141,7 @@ def test_running_jobs_of_a_dump_are_recovered_after_a_restore(private_postgres: 
         [claimed] = jobs.claim("me", lease=0.1, queues=["hand"])
         assert claimed.id == by_hand.id
         waiting = jobs.enqueue("send", delay=3600)
-        programs = find_programs(Account(), copies=tmp_path)
+        programs = find_programs(SystemUser(), copies=tmp_path)
         dump = str(tmp_path / "dump")
         subprocess.run([programs / "pg_dump", "--format=custom", f"--file={dump}", shop], check=True)
         subprocess.run([programs / "pg_restore", f"--dbname={copy}", dump], check=True)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal
 
 from rowcall.testing import postgres_database
-from rowcall.testing.postgres_programs import Account, find_programs
+from rowcall.testing.postgres_programs import SystemUser, find_programs
 from rowcall.testing.waiting import eventually
 from rowcall.testing.watchdog import Watchdog
 
@@ -73,7 +73,7 @@ class PostgresServer:
         self._settings = dict(settings)
         self._tcp = tcp
         self._port: int | None = None
-        self._account = Account.for_servers()
+        self._user = SystemUser.for_servers()
         self._sockets = self._folder
         self._programs: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -179,11 +179,11 @@ class PostgresServer:
     def _prepare(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._programs is None:
-            self._programs = find_programs(self._account, copies=self._folder)
+            self._programs = find_programs(self._user, copies=self._folder)
         if len(str(self._folder / ".s.PGSQL.00000")) > LONGEST_SOCKET_PATH and self._sockets == self._folder:
             self._sockets = self._temporary_folder()
-        self._account.give(self._folder)
-        self._account.give(self._sockets)
+        self._user.own(self._folder)
+        self._user.own(self._sockets)
         atexit.unregister(self.close)
         atexit.register(self.close)
         if not (self.data / "PG_VERSION").exists():
@@ -195,7 +195,7 @@ class PostgresServer:
             subprocess.run(["cp", "-a", kept, str(self.data)], check=True)
             return
         options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
-        self._account.run([str(programs / "initdb"), f"--pgdata={self.data}", *options], cwd=self._folder)
+        self._user.run([str(programs / "initdb"), f"--pgdata={self.data}", *options], cwd=self._folder)
         if kept is not None:
             copy = f"{kept}-{os.getpid()}"
             subprocess.run(["cp", "-a", str(self.data), copy], check=True)
@@ -212,7 +212,7 @@ class PostgresServer:
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
-            process = self._account.start(
+            process = self._user.start(
                 [str(self._programs / "postgres"), "-D", str(self.data), *options], cwd=self._folder, output=log
             )
         self._process = process

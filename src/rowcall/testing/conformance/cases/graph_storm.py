@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
-from rowcall.testing.conformance.graphs import Account, Grower, declare_vertices
+from rowcall.testing.conformance.graphs import GraphHistory, Grower, declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.process import PythonProcess
@@ -38,7 +38,7 @@ class TestGraphStorm:
         killed = self._storm(jobs, grower, start_program)
         assert killed, "no process was killed"
         assert jobs.stats().by_status["succeeded"] == jobs.stats().total == grower.jobs_in_all
-        Account(store, notes).check(grower.jobs_in_all, killed)
+        GraphHistory(store, notes).check(grower.jobs_in_all, killed)
 
     def _storm(self, jobs: Rowcall, grower: Grower, start_program: StartProgram) -> set[int]:
         """Return the ids of the processes that were killed."""

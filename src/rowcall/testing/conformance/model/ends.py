@@ -10,7 +10,7 @@ from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
 from rowcall.domain.failure import raised
 from rowcall.domain.outcome import Outcome, Reported, Succeeded
 from rowcall.store.jobs.queries import Ready
-from rowcall.testing.conformance.model.book import Book
+from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.worker_parts import StoreWorker
 
 
@@ -41,7 +41,7 @@ class End(NamedTuple):
 
     name: str
     error: str | BaseException | None
-    in_book: Callable[[Book, int], None]
+    in_model: Callable[[ModelQueue, int], None]
 
     def __repr__(self) -> str:
         return self.name
@@ -53,18 +53,18 @@ class End(NamedTuple):
             jobs.fail(job, self.error)
 
 
-def _end(name: str, error: str | BaseException | None, in_book: Callable[[Book, int], None]) -> End:
-    return End(name, error, in_book)
+def _end(name: str, error: str | BaseException | None, in_model: Callable[[ModelQueue, int], None]) -> End:
+    return End(name, error, in_model)
 
 
 ENDS = (
-    _end("complete", None, lambda book, job: book.complete(job, "done")),
-    _end("fail by code", "TEST:CODE", lambda book, job: book.fail(job, "TEST:CODE")),
-    _end("fail by exception", ValueError("no"), lambda book, job: book.fail(job, "INTERNAL:ValueError")),
-    _end("Retry", Retry(delay=7), lambda book, job: book.fail(job, "RETRY:REQUESTED", pause=timedelta(seconds=7))),
-    _end("Snooze", Snooze(delay=20), lambda book, job: book.snooze(job, timedelta(seconds=20))),
-    _end("Fail", Fail("TEST:OVER"), lambda book, job: book.give_up(job, "TEST:OVER")),
-    _end("Cancel", Cancel("enough"), lambda book, job: book.cancel_from_inside(job)),
+    _end("complete", None, lambda model, job: model.complete(job, "done")),
+    _end("fail by code", "TEST:CODE", lambda model, job: model.fail(job, "TEST:CODE")),
+    _end("fail by exception", ValueError("no"), lambda model, job: model.fail(job, "INTERNAL:ValueError")),
+    _end("Retry", Retry(delay=7), lambda model, job: model.fail(job, "RETRY:REQUESTED", pause=timedelta(seconds=7))),
+    _end("Snooze", Snooze(delay=20), lambda model, job: model.snooze(job, timedelta(seconds=20))),
+    _end("Fail", Fail("TEST:OVER"), lambda model, job: model.give_up(job, "TEST:OVER")),
+    _end("Cancel", Cancel("enough"), lambda model, job: model.cancel_from_inside(job)),
 )
 
 

@@ -19,11 +19,11 @@ from rowcall.operations.steps import Read
 from rowcall.store.jobs.settle import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch
-from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS
 from rowcall.testing.conformance.model.ends import ENDS, WorkerClaim
-from rowcall.testing.conformance.model.entry import Pauses
-from rowcall.testing.conformance.model.flow_book import FlowBook, Unique, Wait
+from rowcall.testing.conformance.model.flow_queue import ModelFlowQueue, Unique, Wait
+from rowcall.testing.conformance.model.job import ModelBackoff
 from rowcall.testing.conformance.model.machine import ORDERS, PICK, QUEUES, STEERING, Order, QueueMachine, options_of
+from rowcall.testing.conformance.model.queue import DEFAULT_MAX_ATTEMPTS
 from rowcall.testing.conformance.model.rows import compare
 from rowcall.testing.conformance.store import Store
 
@@ -50,11 +50,11 @@ STEPS = st.builds(Step, queue=st.sampled_from(QUEUES), on_failure=st.sampled_fro
 
 
 class FlowMachine(QueueMachine):
-    book: FlowBook
+    model: ModelFlowQueue
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.book = FlowBook(self.clock.now, LIMITS)
+        self.model = ModelFlowQueue(self.clock.now, LIMITS)
         self.known: dict[int, Job] = {}
 
     # coming in
@@ -64,7 +64,7 @@ class FlowMachine(QueueMachine):
         self.enqueue_limited(orders, "narrow", after=False)
         self.start_chain(steps)
         self.enqueue_after(orders[0], [0], [0], "fail")
-        for blocker_id in sorted(self.book.entries, reverse=True)[1:3]:
+        for blocker_id in sorted(self.model.jobs, reverse=True)[1:3]:
             self._enqueue_after(orders[0], [blocker_id], [], "run")
 
     @rule(
@@ -74,7 +74,7 @@ class FlowMachine(QueueMachine):
         on_failure=st.sampled_from(ON_FAILURES),
     )
     def enqueue_after(self, order: Order, jobs: list[int], chains: list[int], on_failure: OnFailure) -> None:
-        known, begun = sorted(self.book.entries, reverse=True), self.book.chains()
+        known, begun = sorted(self.model.jobs, reverse=True), self.model.chains()
         blockers = {known[pick % len(known)] for pick in jobs if known}
         awaited = {begun[pick % len(begun)] for pick in chains if begun}
         self._enqueue_after(order, blockers, awaited, on_failure)
@@ -96,7 +96,7 @@ class FlowMachine(QueueMachine):
             name = f"{width} {order.queue}"
             options = options_of(order)
             options["limit"] = Limit(name, concurrency=LIMITS[name])
-            waits = [Wait(max(self.book.entries), False, "fail")] if after and self.book.entries else []
+            waits = [Wait(max(self.model.jobs), False, "fail")] if after and self.model.jobs else []
             options["after"] = [wait.blocker_id for wait in waits]
             job = self.jobs.enqueue("work", **options)
             self._written(job.id, order, waits=waits, limit=name)
@@ -107,14 +107,14 @@ class FlowMachine(QueueMachine):
         before: int | None = None
         for index, (step, job) in enumerate(zip(steps, chain.steps, strict=True)):
             self.job_ids.append(job.id)
-            self.book.enqueue(
+            self.model.enqueue(
                 job.id,
                 queue=step.queue,
                 priority=0,
                 max_attempts=DEFAULT_MAX_ATTEMPTS,
                 delay=0,
                 expires_in=None,
-                pauses=Pauses(),
+                backoff=ModelBackoff(),
                 waits=[] if before is None else [Wait(before, False, step.on_failure)],
                 chain_id=chain.id,
                 chain_index=index,
@@ -127,7 +127,7 @@ class FlowMachine(QueueMachine):
         options["key"], options["key_scope"], options["on_duplicate"] = unique.key, unique.scope, unique.on_duplicate
         if unique.window is not None:
             options["key_window"] = unique.window
-        holder = self.book.holder(unique)
+        holder = self.model.holder(unique)
         if holder is not None and unique.on_duplicate == "raise":
             with pytest.raises(DuplicateJob) as refused:
                 self.jobs.enqueue("work", **options)
@@ -140,7 +140,7 @@ class FlowMachine(QueueMachine):
             return
         assert (job.id, job.duplicate) == (holder.id, True)
         if unique.on_duplicate == "replace":
-            self.book.replace(job.id, delay=order.delay, expires_in=order.expires_in)
+            self.model.replace(job.id, delay=order.delay, expires_in=order.expires_in)
 
     def _written(
         self,
@@ -152,14 +152,14 @@ class FlowMachine(QueueMachine):
         limit: str | None = None,
     ) -> None:
         self.job_ids.append(job_id)
-        self.book.enqueue(
+        self.model.enqueue(
             job_id,
             queue=order.queue,
             priority=order.priority,
             max_attempts=order.max_attempts,
             delay=order.delay,
             expires_in=order.expires_in,
-            pauses=Pauses() if order.pause is None else Pauses(order.pause, growing=False),
+            backoff=ModelBackoff() if order.pause is None else ModelBackoff(order.pause, growing=False),
             key=key,
             waits=waits or [],
             limit=limit,
@@ -176,18 +176,18 @@ class FlowMachine(QueueMachine):
                 self.claim_by_worker(pick, 2, 1)
             while owned := self._owned(self.worker_claims):
                 self._settle_by_worker(owned[pick % len(owned)], ENDS[0])
-                self.book.stage()
+                self.model.stage()
 
     @precondition(lambda self: self._owned(self.worker_claims))
     @rule(pick=PICK, queue=st.sampled_from(QUEUES))
     def go_on_by_worker(self, pick: int, queue: str) -> None:
         owned = self._owned(self.worker_claims)
         claim = owned[pick % len(owned)]
-        if not self.book.is_started(claim.job_id):
+        if not self.model.is_started(claim.job_id):
             claim.worker.mark_started(claim.ready)
-            self.book.start(claim.job_id)
+            self.model.start(claim.job_id)
         then = _next_step(claim, queue)
-        if self.book.is_followed(claim.job_id):
+        if self.model.is_followed(claim.job_id):
             with pytest.raises(StepTaken):
                 claim.worker.settle(claim.ready, Succeeded('"done"'), then)
             return
@@ -195,27 +195,25 @@ class FlowMachine(QueueMachine):
         assert then.job.chain_id is not None
         next_id = self.jobs.chain(then.job.chain_id).steps[-1].id
         self.job_ids.append(next_id)
-        self.book.go_on(claim.job_id, next_id, queue=queue, max_attempts=DEFAULT_MAX_ATTEMPTS)
-        self.book.stage()
+        self.model.continue_with(claim.job_id, next_id, queue=queue, max_attempts=DEFAULT_MAX_ATTEMPTS)
+        self.model.stage()
 
     # steering
 
     @rule(pick=PICK, move=st.sampled_from(sorted(STEERING)))
     def steer(self, pick: int, move: str) -> None:
-        choices = [
-            entry.id for entry in self.book.entries.values() if STEERING[move](entry) and self._may(move, entry.id)
-        ]
+        choices = [job.id for job in self.model.jobs.values() if STEERING[move](job) and self._may(move, job.id)]
         if choices:
             job_id = choices[pick % len(choices)]
             getattr(self.jobs, move)(job_id)
-            getattr(self.book, move)(job_id)
+            getattr(self.model, move)(job_id)
 
     def _may(self, move: str, job_id: int) -> bool:
         match move:
             case "retry":
-                return not self.book.is_overtaken(job_id) and self.book.other_holder(job_id) is None
+                return not self.model.is_overtaken(job_id) and self.model.other_holder(job_id) is None
             case "delete":
-                return self.book.ties[job_id].chain_id is None and not self.book.is_waited_for(job_id)
+                return self.model.ties[job_id].chain_id is None and not self.model.is_waited_for(job_id)
         return True
 
     @precondition(lambda self: self._holders_of_taken_keys())
@@ -225,14 +223,14 @@ class FlowMachine(QueueMachine):
         job_id = choices[pick % len(choices)]
         with pytest.raises(DuplicateJob) as refused:
             self.jobs.retry(job_id)
-        assert refused.value.job_id == self.book.other_holder(job_id)
+        assert refused.value.job_id == self.model.other_holder(job_id)
 
     def _holders_of_taken_keys(self) -> list[int]:
-        finished = [entry.id for entry in self.book.entries.values() if entry.finished]
+        finished = [job.id for job in self.model.jobs.values() if job.finished]
         return [
             job_id
             for job_id in finished
-            if self.book.other_holder(job_id) is not None and not self.book.is_followed(job_id)
+            if self.model.other_holder(job_id) is not None and not self.model.is_followed(job_id)
         ]
 
     # all rows
@@ -242,13 +240,13 @@ class FlowMachine(QueueMachine):
         before, self.known = self.known, stored
         compare(
             {job.id: (job.key, job.chain_id, job.chain_index) for job in stored.values()},
-            {job_id: (ties.key, ties.chain_id, ties.chain_index) for job_id, ties in self.book.ties.items()},
+            {job_id: (ties.key, ties.chain_id, ties.chain_index) for job_id, ties in self.model.ties.items()},
         )
         return [job_id for job_id, job in stored.items() if before.get(job_id) != job]
 
     @invariant()
     def a_job_is_blocked_while_it_waits_for_something(self) -> None:
-        blocked = {entry.id for entry in self.book.entries.values() if entry.status == "blocked"}
+        blocked = {job.id for job in self.model.jobs.values() if job.status == "blocked"}
         waits: dict[int, set[tuple[int, bool]]] = {job_id: set() for job_id in blocked}
         for job_id, blocker_id, of_chain in self._open_edges():
             if job_id in blocked:
@@ -256,7 +254,7 @@ class FlowMachine(QueueMachine):
         compare(
             waits,
             {
-                job_id: {(wait.blocker_id, wait.of_chain) for wait in self.book.ties[job_id].open_waits()}
+                job_id: {(wait.blocker_id, wait.of_chain) for wait in self.model.ties[job_id].open_waits()}
                 for job_id in blocked
             },
         )
@@ -264,11 +262,11 @@ class FlowMachine(QueueMachine):
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
-        assert all(self.book.room(name) >= 0 for name in LIMITS)
+        assert all(self.model.room(name) >= 0 for name in LIMITS)
 
     @invariant()
     def counts_agree(self) -> None:
-        statuses = [entry.status for entry in self.book.entries.values()]
+        statuses = [job.status for job in self.model.jobs.values()]
         assert self.jobs.stats().by_status == {status.value: statuses.count(status.value) for status in Status}
 
     def _open_edges(self) -> list[tuple[int, int, bool]]:

@@ -20,9 +20,9 @@ from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Read
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.model.book import Book
 from rowcall.testing.conformance.model.ends import ENDS, C, End, HandClaim, WorkerClaim, outcome_of
-from rowcall.testing.conformance.model.entry import Entry, Pauses
+from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
+from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.model.rows import compare, model_attempts, model_row, stored_attempts, stored_row
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
@@ -55,16 +55,16 @@ ORDERS = st.builds(
     pause=st.sampled_from([None, 5]),
 )
 
-HAND_WAYS: dict[str, tuple[Way, Callable[[Book, int], None]]] = {
-    "release": (lambda jobs, job: jobs.release(job), lambda book, job: book.release(job)),
-    "heartbeat": (lambda jobs, job: jobs.heartbeat(job), Book.heartbeat),
-    **{end.name: (end.by_hand, end.in_book) for end in ENDS},
+HAND_WAYS: dict[str, tuple[Way, Callable[[ModelQueue, int], None]]] = {
+    "release": (lambda jobs, job: jobs.release(job), lambda model, job: model.release(job)),
+    "heartbeat": (lambda jobs, job: jobs.heartbeat(job), ModelQueue.heartbeat),
+    **{end.name: (end.by_hand, end.in_model) for end in ENDS},
 }
 
-STEERING: dict[str, Callable[[Entry], bool]] = {
-    "cancel": lambda entry: not entry.finished,
-    "retry": lambda entry: entry.finished,
-    "delete": lambda entry: entry.status != "running",
+STEERING: dict[str, Callable[[ModelJob], bool]] = {
+    "cancel": lambda job: not job.finished,
+    "retry": lambda job: job.finished,
+    "delete": lambda job: job.status != "running",
 }
 
 
@@ -74,7 +74,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.jobs = Rowcall(store.url, clock=self.clock, durability="normal")
         self.jobs.migrate()
-        self.book = Book(self.clock.now)
+        self.model = ModelQueue(self.clock.now)
         self.watcher = watcher(self.jobs)
         self.tokens = itertools.count(1)
         self.job_ids: list[int] = []
@@ -97,21 +97,21 @@ class QueueMachine(RuleBasedStateMachine):
         for order in orders:
             job = self.jobs.enqueue("work", **options_of(order))
             self.job_ids.append(job.id)
-            self.book.enqueue(
+            self.model.enqueue(
                 job.id,
                 queue=order.queue,
                 priority=order.priority,
                 max_attempts=order.max_attempts,
                 delay=order.delay,
                 expires_in=order.expires_in,
-                pauses=Pauses() if order.pause is None else Pauses(order.pause, growing=False),
+                backoff=ModelBackoff() if order.pause is None else ModelBackoff(order.pause, growing=False),
             )
 
     # time
 
     @rule(seconds=st.sampled_from([1, 8, 60]), until_due=st.booleans(), pick=PICK)
     def time_passes(self, seconds: int, until_due: bool, pick: int) -> None:
-        moments = self.book.moments()
+        moments = self.model.moments()
         if until_due and moments:
             self._pass(_pick(moments, pick) - self.clock.now())
         else:
@@ -126,12 +126,12 @@ class QueueMachine(RuleBasedStateMachine):
     def somebody_sets_the_clock(self, seconds: int) -> None:
         self.clock.jump(seconds)
 
-    @precondition(lambda self: self.book.something_is_due())
+    @precondition(lambda self: self.model.something_is_due())
     @rule()
     def stage(self) -> None:
         assert self.jobs.claim("idle", queues=["no such queue"]) == []
-        self.book.recover_expired_leases()
-        self.book.stage()
+        self.model.recover_expired_leases()
+        self.model.stage()
 
     # by hand
 
@@ -140,29 +140,29 @@ class QueueMachine(RuleBasedStateMachine):
     def claim_by_hand(self, pick: int, limit: int, lease: int) -> None:
         queue = self._busy_queue(pick)
         claimed = self.jobs.claim("hand", limit=limit, lease=lease, queues=[queue])
-        self.book.recover_expired_leases()
-        self.book.stage()
-        assert [job.id for job in claimed] == self.book.ready(queue)[:limit]
+        self.model.recover_expired_leases()
+        self.model.stage()
+        assert [job.id for job in claimed] == self.model.ready(queue)[:limit]
         self._claimed_by_hand(claimed, lease)
 
     @precondition(lambda self: self._busy_queues())
     @rule(limit=st.integers(1, 4))
     def claim_by_hand_from_all_queues(self, limit: int) -> None:
         claimed = self.jobs.claim("hand", limit=limit, lease=60)
-        self.book.recover_expired_leases()
-        self.book.stage()
-        waiting = sum(len(self.book.ready(queue)) for queue in QUEUES)
+        self.model.recover_expired_leases()
+        self.model.stage()
+        waiting = sum(len(self.model.ready(queue)) for queue in QUEUES)
         assert len(claimed) <= limit
         assert bool(claimed) == bool(waiting)
         for queue in QUEUES:
             ids = [job.id for job in claimed if job.queue == queue]
-            assert ids == self.book.ready(queue)[: len(ids)]
+            assert ids == self.model.ready(queue)[: len(ids)]
         self._claimed_by_hand(claimed, 60)
 
     def _claimed_by_hand(self, claimed: list[Job], lease: int) -> None:
         for job in claimed:
             claim = HandClaim(job, next(self.tokens))
-            self.book.claim(job.id, "hand", claim.token, lease=lease)
+            self.model.claim(job.id, "hand", claim.token, lease=lease)
             self.hand_claims.append(claim)
 
     @precondition(lambda self: self._owned(self.hand_claims))
@@ -173,18 +173,18 @@ class QueueMachine(RuleBasedStateMachine):
             if way == "heartbeat":
                 self._heartbeat(claim)
                 continue
-            call, in_book = HAND_WAYS[way]
+            call, in_model = HAND_WAYS[way]
             call(self.jobs, claim.job)
-            in_book(self.book, claim.job_id)
+            in_model(self.model, claim.job_id)
 
     def _heartbeat(self, claim: HandClaim) -> None:
         try:
             self.jobs.heartbeat(claim.job)
         except JobCancelled:
-            assert self.book.is_asked_to_end(claim.job_id)
+            assert self.model.is_asked_to_end(claim.job_id)
         else:
-            assert not self.book.is_asked_to_end(claim.job_id)
-        self.book.heartbeat(claim.job_id)
+            assert not self.model.is_asked_to_end(claim.job_id)
+        self.model.heartbeat(claim.job_id)
 
     @precondition(lambda self: self._owned(self.hand_claims))
     @rule(pick=PICK)
@@ -203,11 +203,11 @@ class QueueMachine(RuleBasedStateMachine):
             return
         raise AssertionError(f"job {claim.job_id} is no longer the caller's, and yet {way} was accepted")
 
-    @precondition(lambda self: self.book.expiring_leases())
+    @precondition(lambda self: self.model.expiring_leases())
     @rule()
     def a_lease_runs_out(self) -> None:
-        self._pass(max(timedelta(0), min(self.book.expiring_leases()) - self.clock.now()))
-        assert self.watcher.check() == self.book.recover_expired_leases() > 0
+        self._pass(max(timedelta(0), min(self.model.expiring_leases()) - self.clock.now()))
+        assert self.watcher.check() == self.model.recover_expired_leases() > 0
 
     # by workers
 
@@ -218,14 +218,14 @@ class QueueMachine(RuleBasedStateMachine):
             self.workers.append(StoreWorker(self.jobs, f"worker-{next(self.tokens)}"))
         worker, queue = _pick(self.workers, pick // 2), self._busy_queue(pick)
         taken = worker.claim(slots=slots, buffer=buffer, queues=[queue])
-        self.book.stage()
-        ready = self.book.ready(queue)
+        self.model.stage()
+        ready = self.model.ready(queue)
         assert [one.id for one in taken.started] == ready[:slots]
-        may_wait = list(itertools.takewhile(self.book.may_be_buffered, ready[slots:]))
+        may_wait = list(itertools.takewhile(self.model.may_be_buffered, ready[slots:]))
         assert [one.id for one in taken.buffered] == may_wait[:buffer]
         for one in (*taken.started, *taken.buffered):
             claim = WorkerClaim(one, worker, next(self.tokens))
-            self.book.claim(one.id, worker.name, claim.token, lease=None, started=one in taken.started)
+            self.model.claim(one.id, worker.name, claim.token, lease=None, started=one in taken.started)
             self.worker_claims.append(claim)
 
     @precondition(lambda self: self._owned(self.worker_claims))
@@ -237,18 +237,18 @@ class QueueMachine(RuleBasedStateMachine):
                 self._release_by_worker(claim)
             else:
                 self._settle_by_worker(claim, end)
-            self.book.stage()
+            self.model.stage()
 
     def _settle_by_worker(self, claim: WorkerClaim, end: End) -> None:
-        if not self.book.is_started(claim.job_id):
+        if not self.model.is_started(claim.job_id):
             claim.worker.mark_started(claim.ready)
-            self.book.start(claim.job_id)
+            self.model.start(claim.job_id)
         assert claim.worker.settle(claim.ready, outcome_of(end))
-        end.in_book(self.book, claim.job_id)
+        end.in_model(self.model, claim.job_id)
 
     def _release_by_worker(self, claim: WorkerClaim) -> None:
-        assert claim.worker.settle(claim.ready, Released(started=self.book.is_started(claim.job_id)))
-        self.book.release(claim.job_id)
+        assert claim.worker.settle(claim.ready, Released(started=self.model.is_started(claim.job_id)))
+        self.model.release(claim.job_id)
 
     @precondition(lambda self: self._lost(self.worker_claims))
     @rule(pick=PICK, end=st.sampled_from(ENDS))
@@ -257,30 +257,30 @@ class QueueMachine(RuleBasedStateMachine):
         claim.worker.mark_started(claim.ready)
         assert not claim.worker.settle(claim.ready, outcome_of(end))
         if claim.worker in self.workers:  # one that was declared lost gets no further in its round
-            self.book.stage()
+            self.model.stage()
 
     @precondition(lambda self: self._owned(self.worker_claims))
     @rule(pick=PICK)
     def a_worker_crashes(self, pick: int) -> None:
         victim = _pick(self._owned(self.worker_claims), pick).worker
         self.workers.remove(victim)
-        assert self.watcher.check() == self.book.recover_expired_leases()
+        assert self.watcher.check() == self.model.recover_expired_leases()
         self.clock.advance_monotonic(LEASE_SECONDS)
         for worker in self.workers:
             assert worker.heartbeat()
-        self.book.dead_workers.add(victim.name)
-        assert self.watcher.check() == self.book.recover_dead_workers() > 0
+        self.model.dead_workers.add(victim.name)
+        assert self.watcher.check() == self.model.recover_dead_workers() > 0
         assert not victim.heartbeat()
 
     # steering
 
     @rule(pick=PICK, move=st.sampled_from(["cancel", "retry", "delete"]))
     def steer(self, pick: int, move: str) -> None:
-        choices = [entry.id for entry in self.book.entries.values() if STEERING[move](entry)]
+        choices = [job.id for job in self.model.jobs.values() if STEERING[move](job)]
         if choices:
             job_id = _pick(choices, pick)
             getattr(self.jobs, move)(job_id)
-            getattr(self.book, move)(job_id)
+            getattr(self.model, move)(job_id)
 
     @precondition(lambda self: self._refusals())
     @rule(pick=st.integers(0, 50))
@@ -295,27 +295,27 @@ class QueueMachine(RuleBasedStateMachine):
     def _refusals(self) -> list[tuple[int, str, type[Exception]]]:
         refused: list[tuple[int, str, type[Exception]]] = []
         for job_id in self.job_ids:
-            entry = self.book.entries.get(job_id)
+            job = self.model.jobs.get(job_id)
             for move, allowed in STEERING.items():
-                if entry is None:
+                if job is None:
                     refused.append((job_id, move, JobNotFound))
-                elif not allowed(entry):
+                elif not allowed(job):
                     refused.append((job_id, move, WrongState))
         return refused
 
     # what there is to choose from
 
     def _busy_queues(self) -> list[str]:
-        return [queue for queue in QUEUES if self.book.will_be_ready(queue)]
+        return [queue for queue in QUEUES if self.model.will_be_ready(queue)]
 
     def _busy_queue(self, pick: int) -> str:
         return _pick(self._busy_queues(), pick)
 
     def _owned(self, claims: list[C]) -> list[C]:
-        return [claim for claim in claims if self.book.owns(claim.job_id, claim.token)]
+        return [claim for claim in claims if self.model.owns(claim.job_id, claim.token)]
 
     def _lost(self, claims: list[C]) -> list[C]:
-        return [claim for claim in claims if not self.book.owns(claim.job_id, claim.token)]
+        return [claim for claim in claims if not self.model.owns(claim.job_id, claim.token)]
 
     # all rows
 
@@ -324,14 +324,14 @@ class QueueMachine(RuleBasedStateMachine):
         stored = {job.id: job for job in self.jobs.list(limit=1000).jobs}
         compare(
             {job_id: stored_row(job) for job_id, job in stored.items()},
-            {job_id: model_row(entry) for job_id, entry in self.book.entries.items()},
+            {job_id: model_row(job) for job_id, job in self.model.jobs.items()},
         )
         concerned = self._attempts_to_compare(stored)
         compare(
             {job_id: stored_attempts(self.jobs.attempts(job_id)) for job_id in concerned},
-            {job_id: model_attempts(self.book.entries[job_id]) for job_id in concerned},
+            {job_id: model_attempts(self.model.jobs[job_id]) for job_id in concerned},
         )
-        in_the_table = sum(len(entry.past) for entry in self.book.entries.values())
+        in_the_table = sum(len(job.past) for job in self.model.jobs.values())
         assert self._count("rowcall_attempt") == in_the_table
         self._leases_never_fall(stored)
 
@@ -345,10 +345,10 @@ class QueueMachine(RuleBasedStateMachine):
         return numbers[0]
 
     def _leases_never_fall(self, stored: dict[int, Job]) -> None:
-        for job_id, entry in self.book.entries.items():
+        for job_id, job in self.model.jobs.items():
             moves, lease = self.seen.get(job_id, (0, 0))
-            assert stored[job_id].lease >= lease + entry.moves - moves, f"the lease of job {job_id} did not go up"
-            self.seen[job_id] = (entry.moves, stored[job_id].lease)
+            assert stored[job_id].lease >= lease + job.moves - moves, f"the lease of job {job_id} did not go up"
+            self.seen[job_id] = (job.moves, stored[job_id].lease)
 
 
 def _number(row: Row) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rowcall import Attempt, Job
-from rowcall.testing.conformance.model.entry import Entry
+from rowcall.testing.conformance.model.job import ModelJob
 
 Shape = tuple[object, ...]
 
@@ -24,21 +24,21 @@ def stored_row(job: Job) -> Shape:
     )
 
 
-def model_row(entry: Entry) -> Shape:
+def model_row(job: ModelJob) -> Shape:
     return (
-        entry.queue,
-        entry.priority,
-        entry.status,
-        entry.used,
-        entry.max_attempts,
-        entry.run_at,
-        entry.error_code,
-        entry.finished_at,
-        entry.result,
+        job.queue,
+        job.priority,
+        job.status,
+        job.used,
+        job.max_attempts,
+        job.run_at,
+        job.error_code,
+        job.finished_at,
+        job.result,
     )
 
 
-def model_attempts(entry: Entry) -> list[Shape]:
+def model_attempts(job: ModelJob) -> list[Shape]:
     return [
         (
             one.number,
@@ -50,7 +50,7 @@ def model_attempts(entry: Entry) -> list[Shape]:
             one.error_code,
             one.next_run_at,
         )
-        for one in entry.tries
+        for one in job.attempts
     ]
 
 

@@ -1,4 +1,4 @@
-"""One job of the model: its row, and all that was tried."""
+"""One job of the model: its row and its attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BY_HAND = "CANCELLED:BY_HAND"
 
 
 @dataclass
-class Try:
+class ModelAttempt:
     """One attempt, as `jobs.attempts` shows it; however clocks are set, it is never claimed before its
     job was enqueued, and never ends before it was claimed.
     """
@@ -25,7 +25,7 @@ class Try:
 
 
 @dataclass
-class Pauses:
+class ModelBackoff:
     """The retry policy: the same pause each time, or one that grows by itself."""
 
     seconds: float = 30
@@ -36,14 +36,14 @@ class Pauses:
 
 
 @dataclass
-class Entry:
+class ModelJob:
     id: int
     queue: str
     priority: int
     max_attempts: int
     created_at: datetime
     run_at: datetime
-    pauses: Pauses
+    backoff: ModelBackoff
     expires_at: datetime | None
     status: str
     used: int = 0
@@ -51,8 +51,8 @@ class Entry:
     finished_at: datetime | None = None
     result: object = None
     was_lost: bool = False
-    past: list[Try] = field(default_factory=list)
-    latest: Try | None = None
+    past: list[ModelAttempt] = field(default_factory=list)
+    latest: ModelAttempt | None = None
     token: int | None = None
     lease: timedelta | None = None
     lease_until: datetime | None = None
@@ -60,7 +60,7 @@ class Entry:
     asked_to_end: bool = False
 
     @property
-    def tries(self) -> list[Try]:
+    def attempts(self) -> list[ModelAttempt]:
         return [*self.past, *([self.latest] if self.latest else [])]
 
     @property
@@ -71,7 +71,7 @@ class Entry:
     def finished(self) -> bool:
         return self.status in ("succeeded", "failed", "cancelled")
 
-    def running(self) -> Try:
+    def running(self) -> ModelAttempt:
         assert self.status == "running"
         assert self.latest is not None
         return self.latest
@@ -79,12 +79,12 @@ class Entry:
     def begin(self, worker: str, now: datetime, token: int, *, started: bool) -> None:
         self.status, self.token, self.asked_to_end = "running", token, False
         self.used += 1
-        self.latest = Try(self.used, "running", now, now if started else None, worker)
+        self.latest = ModelAttempt(self.used, "running", now, now if started else None, worker)
         self.error_code = self.finished_at = self.result = None
         self.moves += 1
 
     def end(self, status: str, now: datetime, code: str | None = None) -> None:
-        """The attempt was the last one: the job is over."""
+        """End the attempt and the job."""
         if self.asked_to_end and status not in ("succeeded", "cancelled"):
             status, code = "cancelled", BY_HAND
         attempt = self.running()
@@ -93,7 +93,7 @@ class Entry:
         attempt.status = status
         self._let_go("failed" if status == "lost" else status)
 
-    def go_on(
+    def await_next_attempt(
         self,
         status: str,
         attempt_status: str,
@@ -104,7 +104,7 @@ class Entry:
         counts: bool = True,
         recorded: bool = True,
     ) -> None:
-        """The attempt will be followed by another, unless a cancel was requested."""
+        """End the attempt, and let another follow unless a cancel was requested."""
         if self.asked_to_end:
             self.end("cancelled", now, BY_HAND)
             return

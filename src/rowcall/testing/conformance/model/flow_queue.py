@@ -1,4 +1,4 @@
-"""Keys, blockers, chains and limits as their documentation describes them, on top of the plain book."""
+"""Keys, blockers, chains and limits as their documentation describes them, on top of the plain model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from rowcall.testing.conformance.model.book import DEFAULT_MAX_ATTEMPTS, Book
-from rowcall.testing.conformance.model.entry import Entry, Pauses
+from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
+from rowcall.testing.conformance.model.queue import DEFAULT_MAX_ATTEMPTS, ModelQueue
 
 BLOCKER_FAILED, BLOCKER_CANCELLED = "BLOCKER:FAILED", "BLOCKER:CANCELLED"
 
@@ -26,9 +26,9 @@ class Wait:
 
 @dataclass
 class Ties:
-    """What binds a job to others. `place` is its turn among the jobs of its queue and priority."""
+    """How a job depends on others. `turn` orders the jobs of one queue and priority."""
 
-    place: int
+    turn: int
     created_at: datetime
     key: str | None = None
     chain_id: int | None = None
@@ -55,15 +55,15 @@ class Ended(NamedTuple):
     status: str
 
 
-class FlowBook(Book):
+class ModelFlowQueue(ModelQueue):
     """`limits` says how many jobs may run at once under each name."""
 
     def __init__(self, now: Callable[[], datetime], limits: Mapping[str, int]) -> None:
         super().__init__(now)
         self._limits = limits
         self.ties: dict[int, Ties] = {}
-        self._places = itertools.count()
-        self._seen_to: set[int] = set()
+        self._turns = itertools.count()
+        self._resolved: set[int] = set()
 
     # coming in
 
@@ -76,7 +76,7 @@ class FlowBook(Book):
         max_attempts: int,
         delay: int,
         expires_in: int | None,
-        pauses: Pauses,
+        backoff: ModelBackoff,
         key: str | None = None,
         waits: Iterable[Wait] = (),
         chain_id: int | None = None,
@@ -90,18 +90,18 @@ class FlowBook(Book):
             max_attempts=max_attempts,
             delay=delay,
             expires_in=expires_in,
-            pauses=pauses,
+            backoff=backoff,
         )
-        ties = Ties(next(self._places), self._now(), key, chain_id, chain_index, list(waits), limit)
+        ties = Ties(next(self._turns), self._now(), key, chain_id, chain_index, list(waits), limit)
         self.ties[job_id] = ties
         if ties.waits:
-            self.entries[job_id].status = "blocked"
+            self.jobs[job_id].status = "blocked"
             over = [Ended(job_id, wait, end) for wait in ties.waits if (end := self._end_of(wait)) is not None]
             self._resolve(over)
             self._ripple()
 
-    def go_on(self, job_id: int, next_id: int, *, queue: str, max_attempts: int) -> None:
-        """A job succeeds, and the next step of its chain is written along."""
+    def continue_with(self, job_id: int, next_id: int, *, queue: str, max_attempts: int) -> None:
+        """Let a job succeed, and enqueue the next step of its chain."""
         ties = self.ties[job_id]
         if ties.chain_id is None:
             ties.chain_id, ties.chain_index = job_id, 0
@@ -113,7 +113,7 @@ class FlowBook(Book):
             max_attempts=max_attempts,
             delay=0,
             expires_in=None,
-            pauses=Pauses(),
+            backoff=ModelBackoff(),
             chain_id=ties.chain_id,
             chain_index=ties.chain_index + 1,
         )
@@ -121,24 +121,24 @@ class FlowBook(Book):
 
     # keys
 
-    def holder(self, unique: Unique) -> Entry | None:
+    def holder(self, unique: Unique) -> ModelJob | None:
         """The job that makes another one with this key a duplicate."""
         earliest = None if unique.window is None else self._now() - timedelta(seconds=unique.window)
         holders = [
-            self.entries[job_id]
+            self.jobs[job_id]
             for job_id, ties in self.ties.items()
             if ties.key == unique.key
-            and (unique.scope == "any" or not self.entries[job_id].finished)
+            and (unique.scope == "any" or not self.jobs[job_id].finished)
             and (earliest is None or ties.created_at > earliest)
         ]
-        return max(holders, key=lambda entry: entry.id, default=None)
+        return max(holders, key=lambda job: job.id, default=None)
 
     def replace(self, job_id: int, *, delay: int, expires_in: int | None) -> None:
-        entry, now = self.entries[job_id], self._now()
-        entry.run_at = now + timedelta(seconds=delay)
-        entry.expires_at = None if expires_in is None else now + timedelta(seconds=expires_in)
-        if entry.status != "blocked":
-            entry.status = "scheduled" if delay > 0 else "pending"
+        job, now = self.jobs[job_id], self._now()
+        job.run_at = now + timedelta(seconds=delay)
+        job.expires_at = None if expires_in is None else now + timedelta(seconds=expires_in)
+        if job.status != "blocked":
+            job.status = "scheduled" if delay > 0 else "pending"
 
     def other_holder(self, job_id: int) -> int | None:
         """The newest job beside this one that has its key and has not finished."""
@@ -148,7 +148,7 @@ class FlowBook(Book):
         others = [
             other
             for other, ties in self.ties.items()
-            if ties.key == key and other != job_id and not self.entries[other].finished
+            if ties.key == key and other != job_id and not self.jobs[other].finished
         ]
         return max(others, default=None)
 
@@ -207,8 +207,8 @@ class FlowBook(Book):
         super().release(job_id)
         self._ripple()
 
-    def _lose(self, entries: list[Entry]) -> int:
-        lost = super()._lose(entries)
+    def _lose(self, jobs: list[ModelJob]) -> int:
+        lost = super()._lose(jobs)
         self._ripple()
         return lost
 
@@ -223,15 +223,15 @@ class FlowBook(Book):
     def retry(self, job_id: int) -> None:
         """Revive a job and the steps that ended with it. What has never run waits for its blockers again."""
         for revived in [job_id, *self._fallen_with(job_id)]:
-            entry = self.entries[revived]
-            waits_again = entry.used == 0 and entry.status != "succeeded"
+            job = self.jobs[revived]
+            waits_again = job.used == 0 and job.status != "succeeded"
             more = DEFAULT_MAX_ATTEMPTS if revived == job_id else 0
-            limit = entry.max_attempts + more
+            limit = job.max_attempts + more
             super().retry(revived)
-            entry.max_attempts = limit
-            self._seen_to.discard(revived)
+            job.max_attempts = limit
+            self._resolved.discard(revived)
             if waits_again:
-                self._wait_anew(revived)
+                self._wait_again(revived)
 
     def _fallen_with(self, job_id: int) -> list[int]:
         chain_id = self.ties[job_id].chain_id
@@ -242,16 +242,16 @@ class FlowBook(Book):
 
     def fell(self, job_id: int) -> bool:
         """Whether it ended because of a blocker, and never ran."""
-        entry = self.entries[job_id]
-        never_ran = entry.latest is None
-        return entry.finished and never_ran and entry.error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
+        job = self.jobs[job_id]
+        never_ran = job.latest is None
+        return job.finished and never_ran and job.error_code in (BLOCKER_FAILED, BLOCKER_CANCELLED)
 
-    def _wait_anew(self, job_id: int) -> None:
+    def _wait_again(self, job_id: int) -> None:
         for wait in self.ties[job_id].waits:
             if wait.state == "failed":
                 wait.state = "succeeded" if self._end_of(wait) == "succeeded" else "open"
         if self.ties[job_id].open_waits():
-            self.entries[job_id].status = "blocked"
+            self.jobs[job_id].status = "blocked"
 
     def delete(self, job_id: int) -> None:
         super().delete(job_id)
@@ -271,26 +271,26 @@ class FlowBook(Book):
 
     def room(self, limit: str) -> int:
         """How many more may run under a limit."""
-        return self._limits[limit] - sum(self.ties[entry.id].limit == limit for entry in self._running())
+        return self._limits[limit] - sum(self.ties[job.id].limit == limit for job in self._running())
 
     def will_be_ready(self, queue: str) -> bool:
         now = self._now()
         return any(
-            (entry.status == "pending" or (entry.status == "scheduled" and entry.run_at <= now))
-            and not self._is_expired(entry)
-            and ((limit := self.ties[entry.id].limit) is None or self.room(limit) > 0)
-            for entry in self.entries.values()
-            if entry.queue == queue
+            (job.status == "pending" or (job.status == "scheduled" and job.run_at <= now))
+            and not self._is_expired(job)
+            and ((limit := self.ties[job.id].limit) is None or self.room(limit) > 0)
+            for job in self.jobs.values()
+            if job.queue == queue
         )
 
     def in_turn(self, queue: str) -> list[int]:
-        waiting = [entry for entry in self.entries.values() if entry.status == "pending" and entry.queue == queue]
-        return [entry.id for entry in sorted(waiting, key=lambda one: (-one.priority, self.ties[one.id].place, one.id))]
+        waiting = [job for job in self.jobs.values() if job.status == "pending" and job.queue == queue]
+        return [job.id for job in sorted(waiting, key=lambda one: (-one.priority, self.ties[one.id].turn, one.id))]
 
     def _ripple(self) -> None:
         """Settle the jobs that waited for what has just ended, and the jobs that waited for them."""
-        while newly := {entry.id for entry in self.entries.values() if entry.finished} - self._seen_to:
-            self._seen_to |= newly
+        while newly := {job.id for job in self.jobs.values() if job.finished} - self._resolved:
+            self._resolved |= newly
             self._resolve(
                 [
                     Ended(job_id, wait, end)
@@ -304,7 +304,7 @@ class FlowBook(Book):
         return self.steps(wait.blocker_id)[-1] if wait.of_chain else wait.blocker_id
 
     def _end_of(self, wait: Wait) -> str | None:
-        blocker = self.entries[self._last_of(wait)]
+        blocker = self.jobs[self._last_of(wait)]
         return blocker.status if blocker.finished else None
 
     def _resolve(self, over: Sequence[Ended]) -> None:
@@ -316,19 +316,19 @@ class FlowBook(Book):
                 wait.state = "failed"
                 broken.setdefault(job_id, set()).add(status)
         for job_id, statuses in broken.items():
-            self._break(self.entries[job_id], "failed" if "failed" in statuses else "cancelled")
+            self._break(self.jobs[job_id], "failed" if "failed" in statuses else "cancelled")
         free = {one.job_id for one in over if one.wait.state == "succeeded" and not self.ties[one.job_id].open_waits()}
-        self._unblock([self.entries[job_id] for job_id in free if self.entries[job_id].status == "blocked"])
+        self._unblock([self.jobs[job_id] for job_id in free if self.jobs[job_id].status == "blocked"])
 
-    def _break(self, entry: Entry, status: str) -> None:
-        if entry.status == "blocked":
-            entry.status, entry.finished_at, entry.moves = status, self._now(), entry.moves + 1
-            entry.error_code = BLOCKER_FAILED if status == "failed" else BLOCKER_CANCELLED
+    def _break(self, job: ModelJob, status: str) -> None:
+        if job.status == "blocked":
+            job.status, job.finished_at, job.moves = status, self._now(), job.moves + 1
+            job.error_code = BLOCKER_FAILED if status == "failed" else BLOCKER_CANCELLED
 
-    def _unblock(self, entries: Sequence[Entry]) -> None:
+    def _unblock(self, jobs: Sequence[ModelJob]) -> None:
         """They take their turn behind all that could run before them."""
-        place, now = next(self._places), self._now()
-        for entry in entries:
-            entry.status = "scheduled" if entry.run_at > now else "pending"
-            entry.run_at = max(entry.run_at, now)
-            self.ties[entry.id].place = place
+        turn, now = next(self._turns), self._now()
+        for job in jobs:
+            job.status = "scheduled" if job.run_at > now else "pending"
+            job.run_at = max(job.run_at, now)
+            self.ties[job.id].turn = turn
