@@ -49,7 +49,7 @@ BESIDE = {
     "worker/lanes/deadlines.py",
     "worker/loop/attempt_log.py",
     "worker/loop/known_work.py",
-    "worker/loop/room.py",
+    "worker/loop/capacity.py",
     "worker/loop/waiting.py",
     "worker/worker.py",
 }

@@ -13,7 +13,7 @@ import pytest
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.domain.errors import DataRefused
-from rowcall.drivers.group_commit import MOST_MEMBERS, Entry, GroupCommit
+from rowcall.drivers.group_commit import MOST_MEMBERS, GroupCommit, Submission
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import NewJob
@@ -31,16 +31,16 @@ class Groups:
         self.begun = threading.Event()
         self.groups: list[list[int]] = []
 
-    def commit(self, entries: list[Entry[int, int]]) -> None:
-        self.groups.append([entry.member for entry in entries])
+    def commit(self, submissions: list[Submission[int, int]]) -> None:
+        self.groups.append([submission.member for submission in submissions])
         self.begun.set()
         assert self.open.wait(20)
-        for entry in entries:
-            if entry.member < 0:
-                entry.error = ValueError(entry.member)
+        for submission in submissions:
+            if submission.member < 0:
+                submission.error = ValueError(submission.member)
             else:
-                entry.result = 2 * entry.member
-            entry.done = True
+                submission.result = 2 * submission.member
+            submission.done = True
 
 
 @pytest.fixture
@@ -88,11 +88,11 @@ def test_one_that_is_refused_does_not_fail_the_others(
 
 
 def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Executor) -> None:
-    def commit(entries: list[Entry[int, int]]) -> None:
-        if any(entry.member == 13 for entry in entries):
+    def commit(submissions: list[Submission[int, int]]) -> None:
+        if any(submission.member == 13 for submission in submissions):
             raise StoreUnavailable("gone")
-        for entry in entries:
-            entry.result, entry.done = entry.member, True
+        for submission in submissions:
+            submission.result, submission.done = submission.member, True
 
     shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), commit, lambda: threads)
     with pytest.raises(StoreUnavailable, match="gone"):
@@ -101,7 +101,7 @@ def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Exe
 
 
 def test_an_interrupt_during_a_commit_leaves_no_one_waiting(threads: Executor) -> None:
-    def commit(entries: list[Entry[int, int]]) -> None:
+    def commit(submissions: list[Submission[int, int]]) -> None:
         raise KeyboardInterrupt
 
     shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), commit, lambda: threads)

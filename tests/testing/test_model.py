@@ -20,7 +20,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows.queries import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
 from rowcall.store.jobs import recover
 from rowcall.store.jobs.queries import DELETE, EXPIRE, HEARTBEAT, STAGE, Ready
-from rowcall.store.limits.queries import SLOTS_OF, TAKE_SLOTS
+from rowcall.store.limits.queries import RESERVE_SLOTS, SLOTS_OF
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Change, Plan, Query
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
@@ -97,7 +97,7 @@ FLOW_WRONGS: dict[str, Break] = {
     "ended_blockers_are_waited_for": silent(ENDS_OF, []),
     "keys_are_ignored": silent(KEY_HOLDERS, []),
     "turns_are_not_passed": silent(PASS_TURN),
-    "slots_are_not_taken": silent(TAKE_SLOTS),
+    "slots_are_not_taken": silent(RESERVE_SLOTS),
     "slots_are_not_freed": silent(SLOTS_OF, []),
 }
 

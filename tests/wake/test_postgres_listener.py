@@ -70,7 +70,7 @@ def listening(connect: postgres_listener.Connect, waker: Waker, channel: str = C
 def hearing(connect: postgres_listener.Connect, waker: Waker, channel: str = CHANNEL) -> Iterator[Listener]:
     """A listener that is there, and has said so."""
     with listening(connect, waker, channel) as listener:
-        eventually(listener.take_notified, message="a listener")
+        eventually(listener.pop_notified, message="a listener")
         waker.clear()
         yield listener
 
@@ -105,11 +105,11 @@ def test_a_notification_wakes_the_waiter(postgres_url: str, waker: Waker) -> Non
     with hearing(Connections(postgres_url), waker) as listener:
         assert listener.listens
         assert not listener.cannot_listen
-        assert not listener.take_notified()
+        assert not listener.pop_notified()
         for _ in range(3):
             say(postgres_url)
-            eventually(listener.take_notified)
-            assert not listener.take_notified()
+            eventually(listener.pop_notified)
+            assert not listener.pop_notified()
             assert rings(waker)
 
 
@@ -119,16 +119,16 @@ def test_it_wakes_the_waiter_when_it_starts_to_listen(postgres_url: str, waker: 
     with listening(Connections(postgres_url), waker) as listener:
         eventually(lambda: rings(waker))
         assert listener.listens
-        assert listener.take_notified()
-        assert not listener.take_notified()
+        assert listener.pop_notified()
+        assert not listener.pop_notified()
 
 
 def test_many_notifications_are_one_wake_up(postgres_url: str, waker: Waker) -> None:
     with hearing(Connections(postgres_url), waker) as listener, connected(postgres_url) as mine:
         mine.execute("select pg_notify(%s, number::text) from generate_series(1, 5000) as number", [CHANNEL])
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
         say(postgres_url)
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
 
 
 @pytest.mark.parametrize("channel", ["work", "Mixed Case", "x" * 63])
@@ -137,9 +137,9 @@ def test_other_channels_are_not_heard(postgres_url: str, waker: Waker, channel: 
         say(postgres_url, "other")
         say(postgres_url, "Work")
         with hearing(Connections(postgres_url), waker, "other"):  # a notification would have arrived before this
-            assert not listener.take_notified()
+            assert not listener.pop_notified()
         say(postgres_url, channel)
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
 
 
 # --- cuts -----------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ def test_it_listens_again_after_its_connection_was_cut(postgres_url: str, waker:
         for times in range(1, 4):
             with connected(postgres_url) as mine:
                 mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
-            eventually(listener.take_notified, message="the word that it listens again")
+            eventually(listener.pop_notified, message="the word that it listens again")
             assert listener.listens
             assert len(connections.opened) == times + 1
             assert rings(waker)
             waker.clear()
             say(postgres_url)
-            eventually(listener.take_notified)
+            eventually(listener.pop_notified)
     assert all(connection.closed for connection in connections.opened)
 
 
@@ -166,14 +166,14 @@ def test_it_listens_again_after_the_server_was_away(private_postgres: PostgresSe
     with hearing(connections, waker) as listener:
         private_postgres.stop()
         eventually(lambda: not listener.listens)
-        assert not listener.take_notified()
+        assert not listener.pop_notified()
         private_postgres.start()
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
         say(private_postgres.url())
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
         private_postgres.restart("immediate")
         eventually(lambda: len(connections.opened) == 3 and listener.listens)
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
 
 
 def test_it_starts_before_the_server_does(private_postgres: PostgresServer, waker: Waker) -> None:
@@ -181,7 +181,7 @@ def test_it_starts_before_the_server_does(private_postgres: PostgresServer, wake
     with listening(Connections(private_postgres.url()), waker) as listener:
         assert not listener.listens
         private_postgres.start()
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
         assert listener.listens
 
 
@@ -205,7 +205,7 @@ def test_pauses_between_tries_grow_and_are_forgotten(
         assert all(gap >= 0.5 * first * 2**times for times, gap in enumerate(gaps))
         with connected(postgres_url) as mine:
             mine.execute("select pg_terminate_backend(%s)", [connections.opened[-1].info.backend_pid])
-        eventually(listener.take_notified, message="an early try")  # else it would take longer than the test waits
+        eventually(listener.pop_notified, message="an early try")  # else it would take longer than the test waits
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_behind_a_pooler_it_cannot_listen(postgres_url: str, pgbouncer: PgBounce
     )
     eventually(lambda: listener.cannot_listen)
     assert not listener.listens
-    assert not listener.take_notified()
+    assert not listener.pop_notified()
     eventually(lambda: listeners() == [])
     listener.close()
     assert open_descriptors() == before
@@ -320,10 +320,10 @@ def test_a_listen_url_leads_past_the_pooler(postgres_url: str, pgbouncer: PgBoun
     with hearing(database.connect_to_listen, waker) as listener:
         assert not listener.cannot_listen
         say(postgres_url)
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)
 
 
 def test_many_open_files_are_no_obstacle(postgres_url: str, waker: Waker) -> None:
     with many_descriptors(), hearing(Connections(postgres_url), waker) as listener:
         say(postgres_url)
-        eventually(listener.take_notified)
+        eventually(listener.pop_notified)

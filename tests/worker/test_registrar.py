@@ -72,7 +72,7 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
     else:
         dispatcher.accept([first], [second])
     eventually(lambda: not (dispatcher.busy or dispatcher.buffered))
-    attempts = dispatcher.take_ended()
+    attempts = dispatcher.pop_ended()
     assert {attempt.ready.id for attempt in attempts} == {job.id for job in made}
     for attempt in attempts:
         assert attempt.transition is not None

@@ -19,12 +19,12 @@ R = TypeVar("R")
 PAGE = 1000
 
 
-class Catalogue(Protocol):
+class BlobQueries(Protocol):
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]: ...
 
 
 class BlobTable:
-    def __init__(self, database: Database, catalogue: Catalogue, now_ms: Callable[[], int | None]) -> None:
+    def __init__(self, database: Database, catalogue: BlobQueries, now_ms: Callable[[], int | None]) -> None:
         self._database = database
         self._ask = catalogue.ask
         self._now_ms = now_ms

@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import CallerConnections
-from rowcall.drivers.caller.same_database import Home
-from rowcall.drivers.group_commit import Entry, GroupCommit
+from rowcall.drivers.caller.same_database import QueueDatabase
+from rowcall.drivers.group_commit import GroupCommit, Submission
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
-Enqueue = Entry[Member, Inserted]
+Enqueue = Submission[Member, Inserted]
 
 MakePlan = Callable[[], Plan[T]]
 """Makes a plan. A plan runs only once: another attempt at a transaction needs another plan."""
@@ -65,7 +65,7 @@ class Database(ABC):
         self,
         plan_of_one: Callable[[Member], Plan[Inserted]],
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
-        home: Home,
+        home: QueueDatabase,
     ) -> None:
         self._plan_of_one = plan_of_one
         self._plan_of_many = plan_of_many
@@ -131,15 +131,15 @@ class Database(ABC):
         """Close every connection. The next use opens new ones."""
 
     @abstractmethod
-    def _commit(self, entries: list[Enqueue]) -> None:
-        """Write the entries in one transaction, and set the result or the error of each."""
+    def _commit(self, submissions: list[Enqueue]) -> None:
+        """Write the submissions in one transaction, and set the result or the error of each."""
 
-    def _groups(self, entries: list[Enqueue]) -> list[list[Enqueue]]:
-        """Return the entries in groups that differ only in their payloads."""
+    def _groups(self, submissions: list[Enqueue]) -> list[list[Enqueue]]:
+        """Return the submissions in groups that differ only in their payloads."""
         groups: dict[object, list[Enqueue]] = defaultdict(list)
-        for entry in entries:
-            member = entry.member
-            groups[id(member.job), member.now_ms].append(entry)
+        for submission in submissions:
+            member = submission.member
+            groups[id(member.job), member.now_ms].append(submission)
         return list(groups.values())
 
     def _executor(self, name: str, threads: int) -> ThreadPoolExecutor:

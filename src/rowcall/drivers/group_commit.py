@@ -20,7 +20,7 @@ T = TypeVar("T")
 MOST_MEMBERS = 500
 
 
-class Entry(msgspec.Struct, Generic[M, T], eq=False):
+class Submission(msgspec.Struct, Generic[M, T], eq=False):
     """One member of a group, and its result or error."""
 
     member: M
@@ -31,31 +31,31 @@ class Entry(msgspec.Struct, Generic[M, T], eq=False):
 
 
 class GroupCommit(Generic[M, T]):
-    """`commit` writes some entries in one transaction and marks each of them done, with a result or an error."""
+    """`commit` writes some submissions in one transaction and marks each of them done, with a result or an error."""
 
     def __init__(
-        self, lock: threading.Lock, commit: Callable[[list[Entry[M, T]]], None], executor: Callable[[], Executor]
+        self, lock: threading.Lock, commit: Callable[[list[Submission[M, T]]], None], executor: Callable[[], Executor]
     ) -> None:
         self._lock = lock
         self._commit = commit
         self._executor = executor
-        self._waiting: deque[Entry[M, T]] = deque()
+        self._waiting: deque[Submission[M, T]] = deque()
         self._flush_asked = False
 
     def submit(self, member: M) -> T:
-        entry: Entry[M, T] = Entry(member, None)
-        self._waiting.append(entry)
-        while not entry.done:
+        submission: Submission[M, T] = Submission(member, None)
+        self._waiting.append(submission)
+        while not submission.done:
             with self._lock:
-                if not entry.done:
+                if not submission.done:
                     self._commit_some()
-        if entry.error is not None:
-            raise entry.error
-        return entry.result  # type: ignore[return-value]
+        if submission.error is not None:
+            raise submission.error
+        return submission.result  # type: ignore[return-value]
 
     def asubmit(self, member: M) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Entry(member, future))
+        self._waiting.append(Submission(member, future))
         if not self._flush_asked:
             self._flush_asked = True
             try:
@@ -73,21 +73,21 @@ class GroupCommit(Generic[M, T]):
 
     def _commit_some(self) -> None:
         waiting = self._waiting
-        entries: list[Entry[M, T]] = []
+        submissions: list[Submission[M, T]] = []
         try:
-            while waiting and len(entries) < MOST_MEMBERS:
-                entries.append(waiting.popleft())
-            if entries:
-                self._commit(entries)
+            while waiting and len(submissions) < MOST_MEMBERS:
+                submissions.append(waiting.popleft())
+            if submissions:
+                self._commit(submissions)
         except BaseException as error:
             ours = isinstance(error, Exception)
-            for entry in entries:
-                if not entry.done:
-                    entry.error, entry.done = error if ours else _interrupted(), True
+            for submission in submissions:
+                if not submission.done:
+                    submission.error, submission.done = error if ours else _interrupted(), True
             if not ours:
                 raise
         finally:
-            _resolve(entries)
+            _resolve(submissions)
 
 
 def _interrupted() -> StoreUnavailable:
@@ -97,23 +97,23 @@ def _interrupted() -> StoreUnavailable:
     )
 
 
-def _resolve(entries: list[Entry[M, T]]) -> None:
-    if len(entries) == 1 and entries[0].future is None:
+def _resolve(submissions: list[Submission[M, T]]) -> None:
+    if len(submissions) == 1 and submissions[0].future is None:
         return
-    by_loop: dict[asyncio.AbstractEventLoop, list[Entry[M, T]]] = defaultdict(list)
-    for entry in entries:
-        if entry.future is not None:
-            by_loop[entry.future.get_loop()].append(entry)
+    by_loop: dict[asyncio.AbstractEventLoop, list[Submission[M, T]]] = defaultdict(list)
+    for submission in submissions:
+        if submission.future is not None:
+            by_loop[submission.future.get_loop()].append(submission)
     for loop, members in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop was closed, so that no task waits there
             loop.call_soon_threadsafe(_set_results, members)
 
 
-def _set_results(entries: list[Entry[M, T]]) -> None:
-    for entry in entries:
-        if entry.future is None or entry.future.done():
+def _set_results(submissions: list[Submission[M, T]]) -> None:
+    for submission in submissions:
+        if submission.future is None or submission.future.done():
             continue  # cancelled: the job may have been written
-        if entry.error is not None:
-            entry.future.set_exception(entry.error)
+        if submission.error is not None:
+            submission.future.set_exception(submission.error)
         else:
-            entry.future.set_result(entry.result)  # type: ignore[arg-type]
+            submission.future.set_result(submission.result)  # type: ignore[arg-type]

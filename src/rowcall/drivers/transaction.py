@@ -11,7 +11,7 @@ from rowcall.store.statement import Plan
 T = TypeVar("T")
 
 
-class Session(Protocol):
+class TransactionConnection(Protocol):
     """A connection on which a transaction was begun."""
 
     def run(self, plan: Plan[T]) -> T: ...
@@ -27,7 +27,7 @@ class Transaction:
     After an error of the database, the transaction can only be rolled back, to a savepoint or as a whole.
     """
 
-    def __init__(self, session: Session, end: Callable[[], None]) -> None:
+    def __init__(self, session: TransactionConnection, end: Callable[[], None]) -> None:
         self._session = session
         self._end = end
         self._running: Plan[Any] | None = None

@@ -23,7 +23,7 @@ STALE_SECONDS = 30.0
 Pair = tuple[str, str]
 
 
-class Ended(Protocol):
+class EndedAttempt(Protocol):
     """An attempt of this process that has ended."""
 
     ready: Ready
@@ -75,7 +75,7 @@ class Durations:
         return buckets
 
 
-class Numbers:
+class AttemptNumbers:
     """The figures of one queue and task."""
 
     __slots__ = ("outcomes", "ran", "waited")
@@ -85,7 +85,7 @@ class Numbers:
         self.ran = Durations()
         self.waited = Durations()
 
-    def add(self, attempt: Ended, outcome: str) -> None:
+    def add(self, attempt: EndedAttempt, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         if attempt.started_at:  # else it was only buffered, and is released
             self.ran.add(attempt.finished_at - attempt.started_at)
@@ -98,9 +98,9 @@ class Meter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bounded = Bounded()
-        self._kept: dict[Pair, Numbers] = {}
+        self._kept: dict[Pair, AttemptNumbers] = {}
 
-    def add(self, attempts: Sequence[Ended], settled: set[int]) -> None:
+    def add(self, attempts: Sequence[EndedAttempt], settled: set[int]) -> None:
         """Add a group; attempts that are not in `settled` no longer belonged to this worker."""
         with self._lock:
             for attempt in attempts:
@@ -108,16 +108,16 @@ class Meter:
                     attempt, _outcome(attempt.transition) if attempt.ready.id in settled else DROPPED
                 )
 
-    def add_completed(self, attempts: Iterable[Ended]) -> None:
+    def add_completed(self, attempts: Iterable[EndedAttempt]) -> None:
         """Add attempts that their handlers completed."""
         with self._lock:
             for attempt in attempts:
                 self._of(attempt.ready).add(attempt, SUCCEEDED)
 
-    def _of(self, ready: Ready) -> Numbers:
+    def _of(self, ready: Ready) -> AttemptNumbers:
         pair = (ready.queue, ready.type)
         kept = self._kept.get(pair)
-        return kept if kept is not None else self._kept.setdefault(self._bounded.label(pair), Numbers())
+        return kept if kept is not None else self._kept.setdefault(self._bounded.label(pair), AttemptNumbers())
 
     def attempts(self) -> list[tuple[tuple[str, str, str], int]]:
         with self._lock:

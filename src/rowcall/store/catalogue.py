@@ -82,7 +82,7 @@ class Catalogue:
                 )
             self._entries[query] = _Entry(
                 sql,
-                tuple((place, encoders[kind]) for place, kind in enumerate(query.kinds) if kind in encoders),
+                tuple((index, encoders[kind]) for index, kind in enumerate(query.kinds) if kind in encoders),
                 _decoder(query.struct) if packed and isinstance(query, Packed) else None,
             )
 
@@ -93,11 +93,11 @@ class Catalogue:
             raise TypeError(f"{query} has {len(query.kinds)} parameters, got {len(values)}")
         if encoders:
             encoded = list(values)
-            for place, encode in encoders:
-                if encoded[place] is not None:
-                    encoded[place] = encode(encoded[place])
+            for index, encode in encoders:
+                if encoded[index] is not None:
+                    encoded[index] = encode(encoded[index])
             values = tuple(encoded)
-        return Statement(sql, values, query.make, query.hint)  # type: ignore[arg-type]
+        return Statement(sql, values, query.make, query.notifies)  # type: ignore[arg-type]
 
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run the query and return its rows as values; nothing where this database does not need it."""

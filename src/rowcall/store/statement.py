@@ -36,12 +36,12 @@ Parameter = str | int | float | None
 
 
 class Statement(msgspec.Struct, Generic[R], frozen=True, eq=False):
-    """`hint` says, of the rows that came, whether idle workers must be notified after the commit."""
+    """`notifies` returns whether idle workers must be notified after the commit, given the rows that came."""
 
     sql: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Row], R]
-    hint: Callable[[list[Row]], bool] | None = None
+    notifies: Callable[[list[Row]], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Statement({' '.join(self.sql.split())!r}, {self.parameters!r})"
@@ -78,7 +78,7 @@ def plain(sql: str, *parameters: Parameter) -> Statement[Row]:
 
 
 def always_notify(rows: list[Row]) -> bool:
-    """Notify idle workers whatever came: a `hint`."""
+    """Notify idle workers for any rows: a value for `notifies`."""
     return True
 
 
@@ -116,40 +116,42 @@ class Kind(Enum):
 Now, Ms, Text, Int, Float, Ids, Json = Kind
 
 
-class Options(TypedDict, total=False):
+class QueryOptions(TypedDict, total=False):
     text: str | None
     only: tuple[str, ...]
-    hint: Callable[[list[Row]], bool] | None
+    notifies: Callable[[list[Row]], bool] | None
 
 
 class Query(Generic[R]):
     """A statement by name. Its text is in the catalogue of each database, or in `text` where one serves them all.
 
-    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows. `hint`: see
+    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows. `notifies`: see
     `Statement`.
     """
 
-    __slots__ = ("hint", "kinds", "make", "name", "only", "text")
+    __slots__ = ("kinds", "make", "name", "notifies", "only", "text")
 
     @overload
-    def __init__(self: Query[Row], name: str, kinds: tuple[Kind, ...] = ..., **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: Query[Row], name: str, kinds: tuple[Kind, ...] = ..., **options: Unpack[QueryOptions]
+    ) -> None: ...
     @overload
     def __init__(
-        self, name: str, kinds: tuple[Kind, ...], make: Callable[[Row], R], **options: Unpack[Options]
+        self, name: str, kinds: tuple[Kind, ...], make: Callable[[Row], R], **options: Unpack[QueryOptions]
     ) -> None: ...
     def __init__(
         self,
         name: str,
         kinds: tuple[Kind, ...] = (),
         make: Callable[[Row], object] = no_row,
-        **options: Unpack[Options],
+        **options: Unpack[QueryOptions],
     ) -> None:
         self.name = name
         self.kinds = kinds
         self.make = cast("Callable[[Row], R]", make)
         self.text = options.get("text")
         self.only = options.get("only", ())
-        self.hint = options.get("hint")
+        self.notifies = options.get("notifies")
 
     def __repr__(self) -> str:
         return f"Query({self.name!r})"
@@ -164,7 +166,7 @@ class Packed(Query[R]):
 
     __slots__ = ("struct",)
 
-    def __init__(self, name: str, kinds: tuple[Kind, ...], struct: type[R], **options: Unpack[Options]) -> None:
+    def __init__(self, name: str, kinds: tuple[Kind, ...], struct: type[R], **options: Unpack[QueryOptions]) -> None:
         super().__init__(name, kinds, row_as(struct), **options)
         self.struct = struct
 
@@ -177,5 +179,5 @@ class Change(Query[int]):
 
     __slots__ = ()
 
-    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), **options: Unpack[Options]) -> None:
+    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), **options: Unpack[QueryOptions]) -> None:
         super().__init__(name, kinds, number_from_row, **options)

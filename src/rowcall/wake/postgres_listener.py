@@ -49,7 +49,7 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="rowcall-listener", daemon=True)
         self._thread.start()
 
-    def take_notified(self) -> bool:
+    def pop_notified(self) -> bool:
         """Return whether a notification came since the last call."""
         notified, self._notified = self._notified, False
         return notified

@@ -21,7 +21,7 @@ from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
-from rowcall.worker.upkeep.progress import Progress
+from rowcall.worker.upkeep.progress import ProgressWriter
 
 
 class Completion:
@@ -29,7 +29,7 @@ class Completion:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.progress = Progress(queue)
+        self.progress = ProgressWriter(queue)
         self.blobs = queue.blobs
         self.refused: set[int] = set()
         """Jobs whose arguments did not fit this worker, and which may still wait for another one."""

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rowcall.cli.demo.report import report_of
-from rowcall.cli.demo.run import Progress, view
+from rowcall.cli.demo.run import DemoProgress, view
 from rowcall.cli.demo.tasks import Demo
 from tests.support import PythonProcess
 
@@ -59,8 +59,8 @@ def test_the_report_counts_from_the_rows(folder: Path) -> None:
     }
 
 
-def progress(seconds: float, done: int, news: list[str]) -> Progress:
-    return Progress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, events=news)
+def progress(seconds: float, done: int, news: list[str]) -> DemoProgress:
+    return DemoProgress(seconds=seconds, enqueued={"quick": 4}, done={"quick": done}, running=1, workers=1, events=news)
 
 
 def test_a_pipe_gets_a_line_per_second_and_each_event_once(capsys: pytest.CaptureFixture[str]) -> None:

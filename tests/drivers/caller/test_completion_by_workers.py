@@ -16,7 +16,7 @@ from rowcall import Backoff, Context, Job, LeaseLost, Rowcall, current
 from rowcall.task import ContextTask
 from rowcall.testing import eventually
 from rowcall.worker.loop import settler
-from rowcall.worker.loop.room import Pace
+from rowcall.worker.loop.capacity import Throughput
 from tests.drivers.caller.test_completion import ROLLED_BACK
 from tests.worker.support import comes_to, ended
 
@@ -181,7 +181,7 @@ def test_a_handler_that_continues_after_it_has_completed_blocks_no_one(
 ) -> None:
     """Its row is locked by itself: the loop, which notes of long runs out of the buffer that they began, leaves it."""
     monkeypatch.setattr(settler, "MARK_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(Pace, "buffer_size", 5)
+    monkeypatch.setattr(Throughput, "buffer_size", 5)
     queue, gate, first = on_postgresql, threading.Event(), threading.Event()
     completed: list[int] = []
 

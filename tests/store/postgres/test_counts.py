@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
-from rowcall.store.counts.queries import TAKE_TALLIES
+from rowcall.store.counts.queries import REMOVE_TALLIES
 from rowcall.testing.clock import FakeClock
 
 LATER_MS = 10**13
@@ -45,7 +45,7 @@ def finished(jobs: Rowcall) -> dict[str, int]:
 def test_what_another_is_folding_is_left_to_it_and_counted_by_all(jobs: Rowcall, postgres_url: str) -> None:
     complete_some(jobs, 5)
     with psycopg.connect(postgres_url) as other, psycopg.RawCursor(other) as cursor:
-        take = next(queue_of(jobs).dialect.ask(TAKE_TALLIES, LATER_MS, 2))
+        take = next(queue_of(jobs).dialect.ask(REMOVE_TALLIES, LATER_MS, 2))
         assert len(cursor.execute(take.sql.encode(), take.parameters).fetchall()) == 2
         assert fold(jobs) == 3
         assert finished(jobs) == {"succeeded": 5}

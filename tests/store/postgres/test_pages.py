@@ -17,9 +17,9 @@ from rowcall.store.counts.queries import (
     PRUNABLE,
     PRUNE,
     PRUNE_PAST,
+    REMOVE_MINUTES,
+    REMOVE_TALLIES,
     RUNNING,
-    TAKE_MINUTES,
-    TAKE_TALLIES,
     UNFINISHED,
     UNFINISHED_ATTEMPTS,
     Group,
@@ -176,10 +176,10 @@ def test_stuck_looks_at_running_jobs_alone(explainer: Explainer, mode: Mode) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode: Mode) -> None:
-    (tallies,) = statements_of(DIALECT.ask(TAKE_TALLIES, LATER_MS, 500))
+    (tallies,) = statements_of(DIALECT.ask(REMOVE_TALLIES, LATER_MS, 500))
     plan = plan_of(explainer, tallies, mode, writes=True)
     assert {access.index_name for access in accesses(plan, "rowcall_tally")} == {"rowcall_tally_pkey"}
-    for query in (TAKE_MINUTES, PRUNE_PAST):
+    for query in (REMOVE_MINUTES, PRUNE_PAST):
         (statement,) = statements_of(DIALECT.ask(query, LATER_MS, 500))
         plan = plan_of(explainer, statement, mode, writes=True)
         indexes = sorted(access.index_name for access in accesses(plan, "rowcall_history"))

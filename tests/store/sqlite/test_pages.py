@@ -159,8 +159,8 @@ def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(databa
 
 
 def test_tallies_and_minutes_are_taken_in_their_order(database: sqlite3.Connection) -> None:
-    assert "SCAN rowcall_tally" in query_plan(database, SQL.take_tallies)  # by id, up to the limit
-    for name in ("take_minutes", "prune_past", "past"):
+    assert "SCAN rowcall_tally" in query_plan(database, SQL.remove_tallies)  # by id, up to the limit
+    for name in ("remove_minutes", "prune_past", "past"):
         assert "INDEX rowcall_history_at (at" in " ".join(query_plan(database, getattr(SQL, name)))
-    for name in ("take_tallies", "take_minutes", "prune_past", "past"):
+    for name in ("remove_tallies", "remove_minutes", "prune_past", "past"):
         assert sorts(database, getattr(SQL, name)) == []

@@ -287,7 +287,7 @@ def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> N
     for run in claimed(jobs, 2):
         dispatcher.accept([run], [])
         eventually(lambda: dispatcher.has_ended)
-        dispatcher.take_ended()
+        dispatcher.pop_ended()
         assert run.transition is not None
         assert run.transition.result is not None
         pids.append(int(run.transition.result))

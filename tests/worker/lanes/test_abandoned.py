@@ -20,7 +20,7 @@ def test_an_attempt_is_abandoned_until_its_handler_or_its_process_ends(jobs: Row
     abandoned.end_dying(dying)
     assert not abandoned
     assert abandoned.any_ended
-    assert abandoned.take_ended() == [running.fence, dying.fence]
+    assert abandoned.pop_ended() == [running.fence, dying.fence]
     assert not abandoned.any_ended
 
 
@@ -31,4 +31,4 @@ def test_attempts_of_a_former_registration_are_left_out(jobs: Rowcall) -> None:
     abandoned.add(attempt)
     assert abandoned.fences() == set()
     abandoned.end(attempt)
-    assert abandoned.take_ended() == []
+    assert abandoned.pop_ended() == []

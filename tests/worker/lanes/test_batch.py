@@ -28,7 +28,7 @@ def ended_of(dispatcher: Dispatcher, count: int) -> list[Attempt]:
 
     def all_ended() -> bool:
         dispatcher.give_up_overdue()
-        ended.extend(dispatcher.take_ended())
+        ended.extend(dispatcher.pop_ended())
         return len(ended) == count
 
     eventually(all_ended)
@@ -63,7 +63,7 @@ def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: R
     first, second, third = claimed(jobs, 3)
     dispatcher.accept([first], [])
     dispatcher.cancel(first, CancelRequested("not needed"))
-    assert dispatcher.take_ended() == [first]
+    assert dispatcher.pop_ended() == [first]
     assert first.transition is not None
     assert first.transition.move == "cancel"
     assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (1, {}, False)
@@ -123,8 +123,8 @@ def test_an_open_batch_is_released_as_a_whole(jobs: Rowcall, dispatcher: Dispatc
     take.enqueue_many([{"item": number} for number in range(2)])
     first, second = claimed(jobs, 2)
     dispatcher.accept([first], [], [second])
-    assert dispatcher.take_buffered() == []
-    assert dispatcher.take_unstarted() == [first, second]
+    assert dispatcher.pop_buffered() == []
+    assert dispatcher.pop_unstarted() == [first, second]
     assert (dispatcher.free_slots, dispatcher.busy, dispatcher.held()) == (1, False, [])
 
 

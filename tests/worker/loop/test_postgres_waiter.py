@@ -74,7 +74,7 @@ class Script:
 
     # the listener
 
-    def take_notified(self) -> bool:
+    def pop_notified(self) -> bool:
         notified, self.notified = self.notified, False
         return notified
 

@@ -99,12 +99,12 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
     dispatcher.cancel(second, because)
     assert woken.is_set()
     assert (dispatcher.buffered, dispatcher.in_flight("one")) == (0, 1)
-    assert dispatcher.take_ended() == [second]
+    assert dispatcher.pop_ended() == [second]
     assert second.transition is not None
     assert (second.transition.move, second.stopped_because) == (move, because)
     let_go.set()
     eventually(lambda: dispatcher.has_ended)
-    assert (dispatcher.take_ended(), began) == ([first], [1])
+    assert (dispatcher.pop_ended(), began) == ([first], [1])
     dispatcher.close()
 
 
@@ -136,7 +136,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     dispatcher.accept([first], [second])
     jobs.complete(jobs.get(second.ready.id))
     cancel_requests.CancelRequests(queue_of(jobs), dispatcher).check()
-    assert dispatcher.take_ended() == [second]
+    assert dispatcher.pop_ended() == [second]
     assert not first.cancelled
     let_go.set()
     eventually(lambda: dispatcher.has_ended)

@@ -15,7 +15,7 @@ from rowcall.domain.job import Job, Status
 _PAGE = 1000
 
 
-class Kind(msgspec.Struct, kw_only=True, frozen=True):
+class TaskReport(msgspec.Struct, kw_only=True, frozen=True):
     """The outcome of the jobs of one kind."""
 
     kind: str
@@ -28,7 +28,7 @@ class Kind(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True, frozen=True):
-    kinds: list[Kind]
+    kinds: list[TaskReport]
     enqueued: int
     lost: int
     killed_pid: int | None
@@ -41,14 +41,14 @@ def report_of(jobs: Rowcall, enqueued: Mapping[str, int], killed_pid: int | None
     return Report(kinds=kinds, enqueued=sum(enqueued.values()), lost=lost, killed_pid=killed_pid, seconds=seconds)
 
 
-def _count(jobs: Rowcall, kind: str, enqueued: int) -> Kind:
+def _count(jobs: Rowcall, kind: str, enqueued: int) -> TaskReport:
     found = list(_all(jobs, kind))
     endings: Counter[str] = Counter()
     for job in found:
         if job.attempt > 1:
             endings.update(attempt.status for attempt in jobs.attempts(job.id))
     succeeded = sum(job.status == Status.SUCCEEDED for job in found)
-    return Kind(
+    return TaskReport(
         kind=kind,
         enqueued=enqueued,
         succeeded=succeeded,

@@ -74,7 +74,7 @@ def _watch(jobs: Rowcall, enqueued: Mapping[str, int], started_at: float, show: 
             events.append(f"{seconds:5.1f} s  the supervisor started worker process {new[0]} instead")
         running = stats.by_status["running"]
         show(
-            Progress(
+            DemoProgress(
                 seconds=seconds, enqueued=enqueued, done=done, running=running, workers=len(workers), events=events
             )
         )
@@ -90,7 +90,7 @@ def _finished(stats: Stats, queue: str) -> int:
     return sum(counts.get(status, 0) for status in FINISHED)
 
 
-class Progress(msgspec.Struct, kw_only=True, frozen=True):
+class DemoProgress(msgspec.Struct, kw_only=True, frozen=True):
     """What the demo has done so far."""
 
     seconds: float
@@ -101,7 +101,7 @@ class Progress(msgspec.Struct, kw_only=True, frozen=True):
     events: list[str]
 
 
-Show = Callable[[Progress], None]
+Show = Callable[[DemoProgress], None]
 
 
 @contextlib.contextmanager
@@ -122,7 +122,7 @@ class _Lines:
         self._said = 0
         self._next_at = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: DemoProgress) -> None:
         for line in progress.events[self._said :]:
             click.echo(line)
         self._said = len(progress.events)
@@ -131,7 +131,7 @@ class _Lines:
             click.echo(_line(progress))
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: DemoProgress) -> str:
     done, enqueued = sum(progress.done.values()), sum(progress.enqueued.values())
     return (
         f"{progress.seconds:5.1f} s  {done:6,} of {enqueued:,} done, {progress.running:3} running,"
@@ -147,7 +147,7 @@ def _live() -> Iterator[Show]:
         yield lambda progress: live.update(_picture(progress))
 
 
-def _picture(progress: Progress) -> Group:
+def _picture(progress: DemoProgress) -> Group:
     from rich.console import Group
 
     bars = Table("kind", "done", "of", "", right=("done", "of"))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.drivers.caller.adapter import Adapter, AsyncAdapter, SyncAdapter
 from rowcall.drivers.caller.kinds import KNOWN, adapter_for
-from rowcall.drivers.caller.same_database import Home, IdentityQuery
+from rowcall.drivers.caller.same_database import IdentityQuery, QueueDatabase
 from rowcall.drivers.plan_runner import arun, run
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan, Statement, no_row
@@ -24,7 +24,7 @@ _UNKNOWN = "the identity of the queue's database is not known yet"
 class CallerConnections:
     """The connections that are passed as `connection=` to one queue."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: QueueDatabase) -> None:
         self._home = home
         self._checked = _Checked()
 
@@ -53,7 +53,9 @@ class CallerConnections:
 class CallerConnection:
     """One connection, for one call."""
 
-    def __init__(self, adapter: Adapter[Any], home: Home, checked: _Checked, query: IdentityQuery | None) -> None:
+    def __init__(
+        self, adapter: Adapter[Any], home: QueueDatabase, checked: _Checked, query: IdentityQuery | None
+    ) -> None:
         self._adapter = adapter
         self._home = home
         self._checked = checked
@@ -144,7 +146,7 @@ async def _whole(plan: Plan[T], adapter: AsyncAdapter[Any]) -> T:
         raise
 
 
-def _explained(error: Exception, home: Home) -> Exception:
+def _explained(error: Exception, home: QueueDatabase) -> Exception:
     if isinstance(error, UnicodeEncodeError):
         return InvalidOption("connection", f"cannot carry this text: its client_encoding is {error.encoding}")
     found = home.explained(error)

@@ -15,7 +15,7 @@ IdentityQuery = Statement[Row]
 """Asks a connection which database it leads to."""
 
 
-class Home(Protocol):
+class QueueDatabase(Protocol):
     """The database that a queue lives in."""
 
     database: str

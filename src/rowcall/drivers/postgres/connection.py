@@ -175,7 +175,7 @@ class Session:
         cursor.execute(statement.sql, statement.parameters, prepare=self._prepare)
         result = cursor.pgresult
         found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
-        if statement.hint is not None and statement.hint(found):
+        if statement.notifies is not None and statement.notifies(found):
             self._must_notify = True
         return found
 

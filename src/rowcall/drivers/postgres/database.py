@@ -233,30 +233,32 @@ class PostgresDatabase(Database):
             open=True,
         )
 
-    def _commit(self, entries: list[Enqueue]) -> None:
-        if len(entries) == 1:
-            self._commit_one(entries[0])
+    def _commit(self, submissions: list[Enqueue]) -> None:
+        if len(submissions) == 1:
+            self._commit_one(submissions[0])
             return
         try:
-            written = self._writer.write(self._plan_of_all(entries))
+            written = self._writer.write(self._plan_of_all(submissions))
         except (DataRefused, Conflict, NothingWritten):
-            for entry in entries:  # nothing was written, and one bad entry must not fail the others
-                self._commit_one(entry)
+            for submission in submissions:  # nothing was written, and one bad submission must not fail the others
+                self._commit_one(submission)
             return
-        for entry, result in written:
-            entry.result, entry.done = result, True
+        for submission, result in written:
+            submission.result, submission.done = result, True
 
-    def _commit_one(self, entry: Enqueue) -> None:
+    def _commit_one(self, submission: Enqueue) -> None:
         try:
-            entry.result = self._again(lambda: self._writer.write(self._plan_of_one(entry.member), one_statement=True))
+            submission.result = self._again(
+                lambda: self._writer.write(self._plan_of_one(submission.member), one_statement=True)
+            )
         except StoreUnavailable as error:
-            entry.error = error
-        entry.done = True
+            submission.error = error
+        submission.done = True
 
-    def _plan_of_all(self, entries: list[Enqueue]) -> Plan[list[tuple[Enqueue, Inserted]]]:
+    def _plan_of_all(self, submissions: list[Enqueue]) -> Plan[list[tuple[Enqueue, Inserted]]]:
         written: list[tuple[Enqueue, Inserted]] = []
-        for group in self._groups(entries):
-            results = yield from self._plan_of_many([entry.member for entry in group])
+        for group in self._groups(submissions):
+            results = yield from self._plan_of_many([submission.member for submission in group])
             written += zip(group, results, strict=True)
         return written
 

@@ -147,35 +147,35 @@ class SqliteDatabase(Database):
             self._writer = self._connect()
         return self._writer
 
-    def _commit(self, entries: list[Enqueue]) -> None:
+    def _commit(self, submissions: list[Enqueue]) -> None:
         connection = self._writer or self._writing()
-        if len(entries) == 1:
-            entry = entries[0]
-            entry.result = connection.write(self._plan_of_one(entry.member), one_statement=True)
-            entry.done = True
+        if len(submissions) == 1:
+            submission = submissions[0]
+            submission.result = connection.write(self._plan_of_one(submission.member), one_statement=True)
+            submission.done = True
             return
         with connection.transaction():
-            for group in self._groups(entries):
+            for group in self._groups(submissions):
                 self._write_group(connection, group)
-        for entry in entries:
-            entry.done = True
+        for submission in submissions:
+            submission.done = True
 
     def _write_group(self, connection: SqliteConnection, group: list[Enqueue]) -> None:
         try:
             if len(group) == 1:
                 results = [run(self._plan_of_one(group[0].member), connection.execute)]
             else:
-                results = run(self._plan_of_many([entry.member for entry in group]), connection.execute)
+                results = run(self._plan_of_many([submission.member for submission in group]), connection.execute)
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
             # SQLite has undone this statement alone
             if len(group) > 1:
-                for entry in group:
-                    self._write_group(connection, [entry])
+                for submission in group:
+                    self._write_group(connection, [submission])
             else:
                 group[0].error = explained(error, self.path)
             return
-        for entry, result in zip(group, results, strict=True):
-            entry.result = result
+        for submission, result in zip(group, results, strict=True):
+            submission.result = result
 
 
 def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:

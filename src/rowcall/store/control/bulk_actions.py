@@ -49,7 +49,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class Found(msgspec.Struct):
+class FoundJobs(msgspec.Struct):
     """A part of the jobs that are meant, and the walk that continues after it."""
 
     jobs: list[Job]
@@ -108,20 +108,20 @@ def is_like(error_code: str, pattern: str) -> bool:
     return error_code.startswith(pattern[:-1]) if pattern.endswith("*") else error_code == pattern
 
 
-def _next(dialect: Dialect, wanted: Wanted, walk: Walk) -> Plan[Found]:
+def _next(dialect: Dialect, wanted: Wanted, walk: Walk) -> Plan[FoundJobs]:
     if wanted.error_codes is not None:
         return (yield from _next_failed(dialect, wanted, wanted.error_codes, walk))
     if wanted.key is not None and wanted.type is not None:
         jobs = yield from dialect.ask(UNFINISHED_WITH_KEY, wanted.type, wanted.key, walk.before_id, AT_ONCE)
-        return Found(jobs, _behind(walk, jobs, sources=1))
+        return FoundJobs(jobs, _behind(walk, jobs, sources=1))
     like = Filter(status=wanted.statuses[walk.source], queue=wanted.queue, type=wanted.type, tag=wanted.tag)
     jobs = yield from dialect.list_jobs(msgspec.structs.replace(like, before_id=walk.before_id, limit=AT_ONCE))
-    return Found(jobs, _behind(walk, jobs, sources=len(wanted.statuses)))
+    return FoundJobs(jobs, _behind(walk, jobs, sources=len(wanted.statuses)))
 
 
-def _next_failed(dialect: Dialect, wanted: Wanted, error_codes: Sequence[str], walk: Walk) -> Plan[Found]:
+def _next_failed(dialect: Dialect, wanted: Wanted, error_codes: Sequence[str], walk: Walk) -> Plan[FoundJobs]:
     if not error_codes:
-        return Found([], msgspec.structs.replace(walk, over=True))
+        return FoundJobs([], msgspec.structs.replace(walk, over=True))
     code = error_codes[walk.source]
     after = walk.after or (0, 0)
     failed = yield from dialect.ask(FAILED_WITH, code, *after, wanted.queue, wanted.type, AT_ONCE)
@@ -129,7 +129,7 @@ def _next_failed(dialect: Dialect, wanted: Wanted, error_codes: Sequence[str], w
     behind = _behind(walk, jobs, sources=len(error_codes))
     if behind.source == walk.source and failed:
         behind = msgspec.structs.replace(behind, after=(failed[-1].moment, failed[-1].job.id))
-    return Found(jobs, behind)
+    return FoundJobs(jobs, behind)
 
 
 def _behind(walk: Walk, jobs: Sequence[Job], *, sources: int) -> Walk:

@@ -135,7 +135,7 @@ _RECORD_ENDS = f"""
       and (error_code = '{EXPIRED_CODE}' or (status = <failed> and error_code = '{LOST_CODE}')
            or (claimed_at is null and error_code in {_CODES_OF_OTHERS}))"""
 RECORD_ENDS = Query("record_ends", (Ids,), text=_RECORD_ENDS)
-RERUN = Query("rerun", (Now, Json), hint=always_notify)
+RERUN = Query("rerun", (Now, Json), notifies=always_notify)
 OBSTACLES = Query("obstacles", (Ids,), row_as(Obstacle))
 
 _RECORD_EVENTS = """
@@ -149,7 +149,7 @@ _RESCHEDULE = """
     from (select now, coalesce(<time:3>, now + <interval:4>) as run_at
           from (select <now> as now) as clock) as chosen
     where job.id = <bigint:2>"""
-RESCHEDULE = Query("reschedule", (Now, Int, Ms, Int), hint=always_notify, text=_RESCHEDULE)
+RESCHEDULE = Query("reschedule", (Now, Int, Ms, Int), notifies=always_notify, text=_RESCHEDULE)
 SET_PRIORITY = Query("set_priority", (Int, Int), text="update <job> set priority = <int:2> where id = <bigint:1>")
 
 # a pause that exists stays as it is
@@ -159,5 +159,5 @@ _PAUSE = """
     returning kind, name, actor, <ms:at>"""
 PAUSE = Query("pause", (Now, Text, Text, Text), paused_from_row, text=_PAUSE)
 _RESUME = "delete from <pause> where kind = <text:1> and name = <text:2> returning name"
-RESUME = Query("resume", (Text, Text), hint=bool, text=_RESUME)
+RESUME = Query("resume", (Text, Text), notifies=bool, text=_RESUME)
 PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <ms:at> from <pause> order by kind, name")

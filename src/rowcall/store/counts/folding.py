@@ -21,10 +21,10 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
     """Move tallies of past minutes (or all of them) into totals and history, and return how many."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
-    taken = yield from dialect.ask(queries.TAKE_TALLIES, before_ms, FOLDED_AT_ONCE)
+    removed = yield from dialect.ask(queries.REMOVE_TALLIES, before_ms, FOLDED_AT_ONCE)
     totals: Counter[tuple[str, str, str, str, int]] = Counter()
     past = []
-    for row in taken:
+    for row in removed:
         tally = row.tally
         if tally.status is not None:
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
@@ -38,17 +38,19 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
         yield from dialect.ask(queries.DROP_EMPTY_TOTALS)
     if past:
         yield from dialect.ask(queries.ADD_PAST, merged(past, MINUTE_MS))
-    return len(taken)
+    return len(removed)
 
 
 def fold_minutes(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Fold minutes that are two days old into hours, and return how many minutes."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    # whole hours only: what is taken together becomes one row
-    taken = yield from dialect.ask(queries.TAKE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE)
-    if taken:
-        yield from dialect.ask(queries.ADD_PAST, merged(taken, HOUR_MS))
-    return len(taken)
+    # whole hours only: what is removed together becomes one row
+    removed = yield from dialect.ask(
+        queries.REMOVE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE
+    )
+    if removed:
+        yield from dialect.ask(queries.ADD_PAST, merged(removed, HOUR_MS))
+    return len(removed)
 
 
 def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:

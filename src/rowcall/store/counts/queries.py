@@ -245,13 +245,13 @@ _RUNNING = f"""
 RUNNING = Query("running", (Int,), running_from_row, text=_RUNNING)  # the longest without a heartbeat first
 
 # Folding removes what it returns. Rows that another transaction has locked are left to it.
-TAKE_TALLIES = Query("take_tallies", (Ms, Int), tally_from_row)
+REMOVE_TALLIES = Query("remove_tallies", (Ms, Int), tally_from_row)
 _FIRST_PAST = """
     delete from <history> where id <in_rows>
       select id from <history> where {} order by at limit <int:2> <for_update> <skip_locked> <end_rows>"""
-_TAKE_MINUTES = f"""{_FIRST_PAST.format(f"span_ms = {MINUTE_MS} and at < <time:1>")}
+_REMOVE_MINUTES = f"""{_FIRST_PAST.format(f"span_ms = {MINUTE_MS} and at < <time:1>")}
     returning <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs"""
-TAKE_MINUTES = Query("take_minutes", (Ms, Int), past_from_row, text=_TAKE_MINUTES)
+REMOVE_MINUTES = Query("remove_minutes", (Ms, Int), past_from_row, text=_REMOVE_MINUTES)
 # in one order, so that no two transactions wait for each other
 _ADD_TOTALS = f"""
     insert into <total> as total (status, queue, type, error_code, attempt, jobs)

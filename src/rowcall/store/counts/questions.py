@@ -93,14 +93,14 @@ def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, li
 
 
 def _paces(
-    past: Iterable[Past], arrivals: Iterable[tuple[str, str, int]], name_of: Callable[[Past], str], place: int
+    past: Iterable[Past], arrivals: Iterable[tuple[str, str, int]], name_of: Callable[[Past], str], index: int
 ) -> dict[str, Pace]:
     parts: dict[str, list[Past]] = defaultdict(list)
     arrived: Counter[str] = Counter()
     for one in past:
         parts[name_of(one)].append(one)
     for arrival in arrivals:
-        arrived[str(arrival[place])] += arrival[2]
+        arrived[str(arrival[index])] += arrival[2]
     return {name: _pace(parts.get(name, []), arrived[name]) for name in sorted(parts.keys() | arrived.keys())}
 
 

@@ -91,7 +91,7 @@ def write_related(
         return []
     yield from dialect.ask(queries.BEGIN_WRITING)
     standing = yield from _standing(dialect, related)
-    taken = yield from _take_keys(dialect, related, committed, now_ms)
+    taken = yield from _reserve_keys(dialect, related, committed, now_ms)
     new = [position for position in range(len(related)) if position not in taken]
     inserted: dict[int, Inserted] = {}
     if new:
@@ -199,7 +199,7 @@ def keyed(related: Sequence[RelatedJob]) -> dict[tuple[str, Unique], dict[str, l
     return groups
 
 
-def _take_keys(
+def _reserve_keys(
     dialect: Dialect, related: Sequence[RelatedJob], committed: Committed | None, now_ms: int | None
 ) -> Plan[dict[int, _Taken]]:
     """Return which positions are duplicates, and of what. `on_duplicate="replace"` replaces waiting jobs here."""

@@ -234,7 +234,7 @@ TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=_SERVER)
 ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
 
 # jobs, each with its own options
-INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, hint=last_column_is_true)
+INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, notifies=last_column_is_true)
 # ids, chains and indexes
 MARK_CHAINS = Query("mark_chains", (Json,))
 
@@ -250,7 +250,7 @@ LOCK_BLOCKED = Query("lock_blocked", (Ids,), only=_SERVER)
 # ends by job id
 END_BLOCKED = Query("end_blocked", (Now, Json), row_as(Touched))
 # jobs without an open edge become ready, behind all that are
-UNBLOCK = Query("unblock", (Now, Ids), number_from_row, hint=any_row)
+UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
@@ -289,7 +289,7 @@ REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
 # replacements by job id; returns the ids of jobs that were still waiting
-REPLACE_WAITING = Query("replace_waiting", (Now, Json), number_from_row, hint=any_row)
+REPLACE_WAITING = Query("replace_waiting", (Now, Json), number_from_row, notifies=any_row)
 GET_ALL = Query("get_all", (Ids,), job_from_row, text="select <job_columns> from <job> as job where id <in_ids:1>")
 
 # chains

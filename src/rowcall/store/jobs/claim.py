@@ -147,7 +147,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         wanted.update({queue: [] for queue in claim.offered if queue not in wanted})
     queues = in_turn(list(wanted), demand.first_queue)
     while queues:
-        queues = yield from _take_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
+        queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
     claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
     claim.left = admission.left
     claim.more |= admission.again or (admission.crowded and admission.moved)
@@ -161,7 +161,7 @@ def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     return (yield from dialect.change(queries.STAGE, now_ms, STAGED_AT_ONCE))
 
 
-def _take_shares(
+def _claim_shares(
     dialect: Dialect,
     demand: Demand,
     wanted: Mapping[str, Sequence[str]],

@@ -298,11 +298,11 @@ def any_listener(rows: list[Row]) -> bool:
 
 # enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
 _NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text)
-INSERT = Query("insert", (*_NEW_JOB, Text), hint=any_listener)
+INSERT = Query("insert", (*_NEW_JOB, Text), notifies=any_listener)
 # type, queue, payload, priority, attempts: due at once, with nothing that most jobs do not have
-INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), hint=any_listener)
+INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)
 # payloads as a JSON array; where the last parameter is 1, an array of pairs of payload and limits
-INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), hint=any_listener)
+INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), notifies=any_listener)
 INSERT_MANY_RETURNING = Query("insert_many_returning", (*_NEW_JOB, Int), inserted_from_row, only=_FILE)
 LAST_INSERTED = Query("last_inserted", (), inserted_from_row, only=_FILE)
 
@@ -375,7 +375,7 @@ LIVE = Packed("live", (Json,), int)
 # ids, and {id: Settlement}
 RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
 SETTLE_OTHERS = Query("settle_others", (Now, Ids, Json))
-SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), hint=always_notify)
+SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), notifies=always_notify)
 # one plain statement: it may run in the caller's transaction
 COMPLETE = Query("complete", (Now, Int, Int, Text, Int), completed_from_row)
 _HEARTBEAT = """

@@ -20,7 +20,7 @@ RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest batch in each slot
 
 
-class Recovery(NamedTuple):
+class Recovered(NamedTuple):
     """How many jobs were recovered, and whether that was all."""
 
     jobs: int
@@ -34,7 +34,7 @@ def recover_worker(
     now_ms: int | None,
     *,
     heartbeats: int | None = None,
-) -> Plan[Recovery]:
+) -> Plan[Recovered]:
     """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
 
     `begun` has the attempts (ids and leases) whose handlers had begun, and how many milliseconds ago, from its liveness
@@ -42,14 +42,14 @@ def recover_worker(
     A worker that is only silent is spared if its heartbeat has changed since `heartbeats` was read.
     """
     if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
-        return Recovery(0, done=False)
+        return Recovered(0, done=False)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
     done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
     if done:
         yield from free_worker(dialect, worker)
-    return Recovery(recovered, done)
+    return Recovered(recovered, done)
 
 
 def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:

@@ -43,12 +43,12 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
 
     def of(self, job: Ready) -> list[JobLimit]:
         """Return the limits in its row, else those of its task; and the limits of its queue."""
-        entries = None if job.limits is None else job_limits_from_text(job.limits)
-        if entries is None:
-            entries = job_limits(self.of_task.get(job.type, ()), job.payload)
+        limits = None if job.limits is None else job_limits_from_text(job.limits)
+        if limits is None:
+            limits = job_limits(self.of_task.get(job.type, ()), job.payload)
         if of_queue := self.of_queue.get(job.queue):
-            entries += job_limits(of_queue, job.payload)
-        return entries if len(entries) == 1 else list({entry.key: entry for entry in entries}.values())
+            limits += job_limits(of_queue, job.payload)
+        return limits if len(limits) == 1 else list({limit.key: limit for limit in limits}.values())
 
 
 def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
@@ -57,7 +57,7 @@ def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
     return [bound.for_job(arguments) for bound in bounds]
 
 
-class Room:
+class LimitRoom:
     """The room that one key has left. Valid while the key is locked."""
 
     def __init__(self, numbers: Numbers, used: int, now_ms: int, *, is_published: bool = True) -> None:
@@ -98,7 +98,7 @@ class Room:
     def is_full(self) -> bool:
         return self.has_no_slot or self.opens_at_ms is not None
 
-    def take(self) -> None:
+    def admit(self) -> None:
         self.admitted += 1
         self.started += 1
 
@@ -126,7 +126,7 @@ class Admission:
         self.crowded = False
         self.again = False
         self._now_ms = now_ms
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, LimitRoom] = {}
         self._foreign: set[str] = set()
         self._ours: list[int] = []
         self.unread = Unread()
@@ -145,11 +145,11 @@ class Admission:
         needs = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
-            entries = needs.get(job.id)
-            if entries is None:
+            limits = needs.get(job.id)
+            if limits is None:
                 continue
-            rooms = [self._rooms[entry.key] for entry in entries if entry.key in self._rooms]
-            if len(rooms) < len(entries):
+            rooms = [self._rooms[limit.key] for limit in limits if limit.key in self._rooms]
+            if len(rooms) < len(limits):
                 continue
             if True in [room.is_full for room in rooms]:
                 full.append(job)
@@ -158,10 +158,10 @@ class Admission:
             else:
                 admitted.append(job)
                 for room in rooms:
-                    room.take()
-                slots += [(entry.key, job.id, job.lease) for entry in entries]
+                    room.admit()
+                slots += [(limit.key, job.id, job.lease) for limit in limits]
         if slots:
-            yield from dialect.ask(queries.TAKE_SLOTS, slots, self._worker)
+            yield from dialect.ask(queries.RESERVE_SLOTS, slots, self._worker)
             self._ours += [job_id for _, job_id, _ in slots]
             yield from self._record_starts(dialect, {key for key, _, _ in slots})
         if full:
@@ -177,7 +177,7 @@ class Admission:
             full = [
                 job
                 for job in ahead
-                if any(entry.key in self._rooms and self._rooms[entry.key].is_full for entry in needs.get(job.id, ()))
+                if any(limit.key in self._rooms and self._rooms[limit.key].is_full for limit in needs.get(job.id, ()))
             ]
             before = self.held
             if full:
@@ -192,15 +192,15 @@ class Admission:
         except Exception:  # one of them cannot be read: find out which
             read = {job.id: unread.read(job, "the column limits", self.declared.of) for job in ready}
             needs = {job_id: need for job_id, need in read.items() if need is not None}
-        entries: dict[str, JobLimit] = {}
+        limits: dict[str, JobLimit] = {}
         strictest: dict[str, Numbers] = {}
         for need in needs.values():
-            for entry in need:
-                first = entries.setdefault(entry.key, entry)
-                if entry is not first and entry != first:  # rows of processes that do not agree
-                    known = strictest.get(entry.key, first.numbers)
-                    strictest[entry.key] = known.strictest(entry.numbers)
-        unknown = [key for key in entries if key not in self._rooms and key not in self._foreign]
+            for limit in need:
+                first = limits.setdefault(limit.key, limit)
+                if limit is not first and limit != first:  # rows of processes that do not agree
+                    known = strictest.get(limit.key, first.numbers)
+                    strictest[limit.key] = known.strictest(limit.numbers)
+        unknown = [key for key in limits if key not in self._rooms and key not in self._foreign]
         budget = most_keys(dialect) - len(self._rooms) - len(self._foreign)
         if len(unknown) > budget:
             self.crowded = True
@@ -209,20 +209,20 @@ class Admission:
             locked = yield from lock_limits(dialect, unknown)
             self._foreign.update(key for key in unknown if key not in locked)
             if locked:
-                names = [(key, entries[key].name) for key in sorted(locked)]
+                names = [(key, limits[key].name) for key in sorted(locked)]
                 ((now_ms, states),) = yield from dialect.ask(queries.KEY_STATES, self._now_ms, names)
                 for key, state in states.items():
-                    numbers = state.published or entries[key].numbers
-                    self._rooms[key] = Room(numbers, state.used, now_ms, is_published=state.published is not None)
-        for key, entry in entries.items():
+                    numbers = state.published or limits[key].numbers
+                    self._rooms[key] = LimitRoom(numbers, state.used, now_ms, is_published=state.published is not None)
+        for key, limit in limits.items():
             room = self._rooms.get(key)
             if room is not None and not room.is_published:
-                numbers = strictest.get(key, entry.numbers)
+                numbers = strictest.get(key, limit.numbers)
                 if room.numbers != numbers:
                     room.numbers = room.numbers.strictest(numbers)
-        self.left |= not self._foreign.isdisjoint(entries)
-        wanted = Counter([entry.key for need in needs.values() for entry in need])
-        yield from load_starts(dialect, {key: self._rooms[key] for key in entries if key in self._rooms}, wanted)
+        self.left |= not self._foreign.isdisjoint(limits)
+        wanted = Counter([limit.key for need in needs.values() for limit in need])
+        yield from load_starts(dialect, {key: self._rooms[key] for key in limits if key in self._rooms}, wanted)
         return needs
 
     def _record_starts(self, dialect: Dialect, keys: set[str]) -> Plan[None]:
@@ -240,17 +240,17 @@ class Admission:
     def _hold(self, dialect: Dialect, full: Sequence[Ready], needs: Mapping[int, list[JobLimit]]) -> Plan[None]:
         """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
         taken = {
-            entry.key: self._rooms[entry.key].used
+            limit.key: self._rooms[limit.key].used
             for job in full
-            for entry in needs[job.id]
-            if entry.key in self._rooms and self._rooms[entry.key].has_no_slot
+            for limit in needs[job.id]
+            if limit.key in self._rooms and self._rooms[limit.key].has_no_slot
         }
         steady = (yield from steady_slots(dialect, taken, self._ours)) if taken else {}
         held: dict[int, str] = {}
         spare: Counter[str] = Counter()
         openings: dict[str, int] = {}
         for job in full:
-            keys = [entry.key for entry in needs[job.id] if entry.key in self._rooms]
+            keys = [limit.key for limit in needs[job.id] if limit.key in self._rooms]
             key = next((key for key in keys if self._stays_full(key, steady)), None)
             if key is None:
                 self.left = True
@@ -277,7 +277,7 @@ class Admission:
         return concurrency is not None and room.has_no_slot and steady[key] + room.admitted >= concurrency
 
 
-def load_starts(dialect: Dialect, rooms: Mapping[str, Room], wanted: Mapping[str, int]) -> Plan[None]:
+def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], wanted: Mapping[str, int]) -> Plan[None]:
     """Read the last starts of these keys, as far as the next ones depend on them."""
     asked = [
         (key, room.numbers.rate, max(1, min(wanted[key], room.numbers.rate)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits import queries
-from rowcall.store.limits.admission import Room, load_starts, lock_limits, most_keys, put_openings
+from rowcall.store.limits.admission import LimitRoom, load_starts, lock_limits, most_keys, put_openings
 from rowcall.store.limits.queries import Held
 from rowcall.store.statement import Plan
 
@@ -58,14 +58,14 @@ def _first_held(dialect: Dialect, keys: Sequence[str]) -> Plan[list[Held]]:
     return (yield from dialect.ask(queries.FIRST_HELD, [held_by(key) for key in keys]))[0]
 
 
-class Found(NamedTuple):
+class FoundRoom(NamedTuple):
     """How many jobs of some values of `held` may run, and the value after which to continue."""
 
     counts: dict[str, int]
     after: str | None
 
 
-def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
+def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
     A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait.
@@ -79,7 +79,7 @@ def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[Found]:
         if one.by != HELD_AS_MISMATCH:
             counts.setdefault(one.by, MOST_FREED)
     # SQLite's JSON ends a text at a NUL: many of these could be the same text, and would be found without end
-    return Found({by: count for by, count in counts.items() if count > 0}, last if last != after else None)
+    return FoundRoom({by: count for by, count in counts.items() if count > 0}, last if last != after else None)
 
 
 def drop_stale(dialect: Dialect) -> Plan[int]:
@@ -92,7 +92,7 @@ def drop_stale(dialect: Dialect) -> Plan[int]:
     return (yield from dialect.change(queries.DROP_STALE, sorted(locked))) if locked else 0
 
 
-def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, Room], int]]:
+def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, LimitRoom], int]]:
     """Return the room of the keys, by the published limits, else by those in the rows of the jobs."""
     if not held:
         return {}, 0
@@ -101,7 +101,7 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
     rooms = {}
     for one in held:
         state = states[one.key]
-        rooms[one.key] = Room(state.published or _numbers_in(one), state.used, at_ms)
+        rooms[one.key] = LimitRoom(state.published or _numbers_in(one), state.used, at_ms)
     yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED))
     return rooms, at_ms
 
@@ -109,13 +109,13 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
 def _numbers_in(held: Held) -> Numbers:
     """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
     try:
-        entries = job_limits_from_text(held.limits) if held.limits is not None else None
+        limits = job_limits_from_text(held.limits) if held.limits is not None else None
     except Exception:  # it fails when it is claimed
-        entries = None
-    return next((entry.numbers for entry in entries or () if entry.key == held.key), Numbers())
+        limits = None
+    return next((limit.numbers for limit in limits or () if limit.key == held.key), Numbers())
 
 
-def _allowed(room: Room) -> int:
+def _allowed(room: LimitRoom) -> int:
     """Return how many held jobs may run now."""
     if room.numbers == Numbers():
         return 1
@@ -127,7 +127,7 @@ def _allowed(room: Room) -> int:
     return room.started
 
 
-def _opens_again_ms(room: Room, slots: int, at_ms: int) -> int | None:
+def _opens_again_ms(room: LimitRoom, slots: int, at_ms: int) -> int | None:
     """Return when to check the remaining held jobs again; None where the next freed slot does it."""
     if room.opens_at_ms is not None:
         return room.opens_at_ms

@@ -92,11 +92,11 @@ LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("pos
 KEY_STATES = Query("key_states", (Now, Json), states_from_row)
 STEADY_SLOTS = Query("steady_slots", (Json, Ids), json_from_row(list[str]), only=("postgres",))
 # keys, ids and leases; the worker is null for jobs that are claimed by hand
-_TAKE_SLOTS = """
+_RESERVE_SLOTS = """
     insert into <slot> (limit_key, job_id, lease, worker)
     select <fields:text bigint bigint>, <text:2> from <rows:1> where true
     on conflict (limit_key, job_id, lease) do update set worker = excluded.worker"""
-TAKE_SLOTS = Query("take_slots", (Json, Text), text=_TAKE_SLOTS)
+RESERVE_SLOTS = Query("reserve_slots", (Json, Text), text=_RESERVE_SLOTS)
 _SLOTS_OF_WORKER = "select job_id, lease from <slot> where worker = <text:1>"
 SLOTS_OF_WORKER = Query("slots_of_worker", (Text,), attempt_from_row, text=_SLOTS_OF_WORKER)
 _STALE_KEYS = f"select distinct limit_key from <slot> as slot where not {COUNTS} limit <int:1>"
@@ -116,7 +116,7 @@ FIRST_HELD = Query("first_held", (Json,), held_from_row)
 # `unhold` of the dialect
 UNHOLD_FIRST = Change("unhold_first", (Json,), only=("sqlite",))
 UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite",))
-UNHOLD = Change("unhold", (Json,), only=("postgres",), hint=any_changed)
+UNHOLD = Change("unhold", (Json,), only=("postgres",), notifies=any_changed)
 
 # starts: a key, its rate, and how many more are asked for
 RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)

@@ -45,7 +45,7 @@ error_spans = f"""
            (select error_detail from {_FAILED} desc, id desc limit 1)
     from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
 
-take_tallies = """
+remove_tallies = """
     with taken as (
       delete from <tally> where id = any (array(
         select id from <tally> where at < <time:1> order by id limit $2::int for update skip locked))

@@ -12,9 +12,9 @@ _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
 def _given(*columns: str, parameter: int = 1) -> str:
     """An array of arrays as a table of columns, each with its type."""
     named = []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         name, kind = column.split()
-        named.append(f"(value ->> {place})::{kind} as {name}")
+        named.append(f"(value ->> {index})::{kind} as {name}")
     return f"(select {', '.join(named)} from jsonb_array_elements(${parameter}::text::jsonb)) as given"
 
 

@@ -137,6 +137,6 @@ def _backwards(source: Source) -> str:
 def _renumbered(sql: str) -> tuple[str, list[int]]:
     """The statement with parameters that leave out no number, and which of them it has."""
     used = [number for number in range(1, 7) if f"${number}::" in sql]
-    for place, number in enumerate(used, start=1):
-        sql = sql.replace(f"${number}::", f"${place}::")
+    for index, number in enumerate(used, start=1):
+        sql = sql.replace(f"${number}::", f"${index}::")
     return sql, used

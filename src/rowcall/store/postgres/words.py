@@ -122,13 +122,13 @@ def milliseconds_after(time: str) -> str:
     return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"
 
 
-def field(place: int) -> str:
+def field(index: int) -> str:
     """Return a field, as text, of the array that the document in `given` has under the job's id."""
-    return f"(select document from given) -> job.id::text ->> {place}"
+    return f"(select document from given) -> job.id::text ->> {index}"
 
 
 def fields(struct: type[msgspec.Struct]) -> SimpleNamespace:
     """Return `field` for each field of a struct, by its name; JSON is text."""
     kinds = {name: "bigint" if "int" in str(kind) else "text" for name, kind in struct.__annotations__.items()}
-    places = enumerate(struct.__struct_fields__)
-    return SimpleNamespace(**{name: f"({field(place)})::{kinds[name]}" for place, name in places})
+    indexes = enumerate(struct.__struct_fields__)
+    return SimpleNamespace(**{name: f"({field(index)})::{kinds[name]}" for index, name in indexes})

@@ -86,12 +86,12 @@ PUT_SCHEDULE = Query(
         when <same:schedule.cron, excluded.cron> and <same:schedule.every_ms, excluded.every_ms>
           and schedule.zone = excluded.zone
         then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end""",
-    hint=always_notify,
+    notifies=always_notify,
 )
 _PAUSE_SCHEDULE = "update <schedule> set paused = 1, actor = <text:2> where name = <text:1>"
 PAUSE_SCHEDULE = Query("pause_schedule", (Text, Text), text=_PAUSE_SCHEDULE)
 _RESUME_SCHEDULE = """
     update <schedule> set paused = 0, actor = <text:3>, next_run_at = <time:2>, problem = null
     where name = <text:1>"""
-RESUME_SCHEDULE = Query("resume_schedule", (Text, Ms, Text), hint=always_notify, text=_RESUME_SCHEDULE)
+RESUME_SCHEDULE = Query("resume_schedule", (Text, Ms, Text), notifies=always_notify, text=_RESUME_SCHEDULE)
 REMOVE_SCHEDULE = Query("remove_schedule", (Text,), text="delete from <schedule> where name = <text:1> returning name")

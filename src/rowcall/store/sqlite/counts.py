@@ -39,7 +39,7 @@ error_spans = f"""
            (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)
     from json_each($1) as given"""
 
-take_tallies = """
+remove_tallies = """
     delete from <tally> where id in (select id from <tally> where at < $1 order by id limit $2)
     returning id, at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs"""
 drop_empty_totals = "delete from <total> where jobs = 0"

@@ -71,5 +71,5 @@ def next_of(column: str) -> str:
 def given(fields: type[msgspec.Struct] | Sequence[str], parameter: str) -> str:
     """Return a table of the arrays in a JSON array or object, with a column for each field."""
     names = fields if isinstance(fields, Sequence) else fields.__struct_fields__
-    columns = ", ".join(f"json_extract(value, '$[{place}]') as {name}" for place, name in enumerate(names))
+    columns = ", ".join(f"json_extract(value, '$[{index}]') as {name}" for index, name in enumerate(names))
     return f"(select {columns} from json_each({parameter}) as given) as given"

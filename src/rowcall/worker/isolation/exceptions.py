@@ -10,9 +10,8 @@ import msgspec
 
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE
-from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
-from rowcall.domain.errors import Control as AnyControl
-from rowcall.worker.isolation.messages import Control, Failed
+from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.worker.isolation.messages import Failed, RaisedControl
 
 
 def described(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
@@ -33,16 +32,16 @@ def described(error: BaseException, failures: Failures, *, is_declared: bool) ->
 def rebuilt(failed: Failed) -> BaseException:
     """In the worker: return an exception of the same class, with the same attributes, as far as they are known here."""
     match failed.control:
-        case Control(kind="Retry", delay_seconds=delay, said=said):
+        case RaisedControl(kind="Retry", delay_seconds=delay, said=said):
             return Retry(delay, said)
-        case Control(kind="Snooze", delay_seconds=delay):
+        case RaisedControl(kind="Snooze", delay_seconds=delay):
             return Snooze(delay)
-        case Control(kind="Fail", code=code, said=said):
+        case RaisedControl(kind="Fail", code=code, said=said):
             return Fail(code, said)
-        case Control(kind="Cancel", said=said):
+        case RaisedControl(kind="Cancel", said=said):
             return Cancel(said)
-        case Control():
-            return AnyControl(failed.detail)
+        case RaisedControl():
+            return Control(failed.detail)
     kind = _kind(failed.kinds)
     try:
         error: BaseException = kind.__new__(kind, *failed.arguments)
@@ -77,18 +76,18 @@ def _module(name: str) -> ModuleType | None:
     return main if is_script else sys.modules.get(name)
 
 
-def _control(error: BaseException) -> Control | None:
+def _control(error: BaseException) -> RaisedControl | None:
     match error:
         case Retry(delay_seconds=delay, reason=reason):
-            return Control("Retry", delay_seconds=delay, said=_plain(error.said or reason))
+            return RaisedControl("Retry", delay_seconds=delay, said=_plain(error.said or reason))
         case Snooze(delay_seconds=delay):
-            return Control("Snooze", delay_seconds=delay)
+            return RaisedControl("Snooze", delay_seconds=delay)
         case Fail(code=code, detail=detail):
-            return Control("Fail", code=code, said=_plain(error.said or detail))
+            return RaisedControl("Fail", code=code, said=_plain(error.said or detail))
         case Cancel(reason=reason):
-            return Control("Cancel", said=_plain(error.said or reason))
-        case AnyControl():
-            return Control("")
+            return RaisedControl("Cancel", said=_plain(error.said or reason))
+        case Control():
+            return RaisedControl("")
     return None
 
 

@@ -168,7 +168,7 @@ class ProcessLane:
         with self._lock:  # so that its child gets no other attempt meanwhile
             if (child := self._child_of.get(attempt)) is not None:
                 child.terminate()
-        if self._take(attempt):
+        if self._acquire(attempt):
             attempt.fail(CancelledError())
             self._end(attempt)
 
@@ -205,12 +205,12 @@ class ProcessLane:
         slot = Slot(self._children)
         while (attempt := self._waiting.get()) is not None:
             slot.ensure_usable()  # before it is taken: until then it can be cancelled
-            if self._take(attempt):
+            if self._acquire(attempt):
                 contextvars.copy_context().run(self._call, attempt, slot)
                 self._end(attempt)
             slot.ensure_usable()
 
-    def _take(self, attempt: Attempt) -> bool:
+    def _acquire(self, attempt: Attempt) -> bool:
         """Return whether no other thread has taken it: the one that does ends it."""
         with self._lock:
             if attempt not in self._untaken:

@@ -105,13 +105,13 @@ class Failed(AboutAttempt, tag=True):
     """Module and name of its class and of the base classes."""
     arguments: list[object]
     attributes: dict[str, object]
-    control: Control | None
+    control: RaisedControl | None
     is_declared: bool
     """Whether the child knew the codes that the app has for its own errors."""
     out_of_memory: bool
 
 
-class Control(msgspec.Struct):
+class RaisedControl(msgspec.Struct):
     """How the handler asked the attempt to end: `Retry`, `Snooze`, `Fail` or `Cancel`."""
 
     kind: str

@@ -53,7 +53,7 @@ class Abandoned:
             left = {attempt for attempt in left if attempt.task.lane is not Lane.LOOP}
         return set(self._fences(left))
 
-    def take_ended(self) -> list[tuple[int, int]]:
+    def pop_ended(self) -> list[tuple[int, int]]:
         """Return the attempts whose handlers have ended since the last call."""
         fences = []
         while self._ended:

@@ -250,18 +250,18 @@ class Gathering:
             del self._open[name]
             ready.append(batch)
 
-    def take_due(self, now: float) -> list[Batch]:
+    def pop_due(self, now: float) -> list[Batch]:
         due = [batch for batch in self._open.values() if batch.due_at <= now]
         for batch in due:
             del self._open[batch.task.name]
         return due
 
-    def take_all(self) -> list[Batch]:
+    def pop_all(self) -> list[Batch]:
         batches = list(self._open.values())
         self._open.clear()
         return batches
 
-    def take_out(self, attempt: Attempt) -> Batch | None:
+    def remove(self, attempt: Attempt) -> Batch | None:
         """Remove an attempt from its open batch, and return that batch. Return None if it is in none."""
         batch = self._open.get(attempt.task.name)
         if batch is None or attempt.batch is not batch:

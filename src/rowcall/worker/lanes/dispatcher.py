@@ -111,7 +111,7 @@ class Dispatcher:
             return self._members()
 
     def held(self) -> list[Attempt]:
-        """Return all that runs, is buffered, or has ended since the last `take_ended`."""
+        """Return all that runs, is buffered, or has ended since the last `pop_ended`."""
         with self._lock:
             return [*self._members(), *self._buffer, *self._ended]
 
@@ -211,15 +211,15 @@ class Dispatcher:
         self._lanes.start(next_attempt)
         return None
 
-    def take_ended(self) -> list[Attempt]:
+    def pop_ended(self) -> list[Attempt]:
         ended = []
         while self._ended:
             ended.append(self._ended.popleft())
         return ended
 
-    def take_late(self) -> list[tuple[int, int]]:
+    def pop_late(self) -> list[tuple[int, int]]:
         """Return the fences of abandoned attempts whose handlers have ended since the last call."""
-        return self._abandoned.take_ended()
+        return self._abandoned.pop_ended()
 
     def _put_ended(self, attempt: Attempt) -> None:
         attempt.settled = True
@@ -229,7 +229,7 @@ class Dispatcher:
 
     # releasing what was not started
 
-    def take_buffered(self) -> list[Attempt]:
+    def pop_buffered(self) -> list[Attempt]:
         """Empty the buffer."""
         with self._lock:
             attempts = list(self._buffer)
@@ -237,11 +237,11 @@ class Dispatcher:
             self._leave_queues(attempts)
         return attempts
 
-    def take_unstarted(self) -> list[Attempt]:
+    def pop_unstarted(self) -> list[Attempt]:
         """Empty the buffer and the open batches."""
-        buffered = self.take_buffered()
+        buffered = self.pop_buffered()
         with self._lock:
-            batches = self._gathering.take_all()
+            batches = self._gathering.pop_all()
             self._free_slots_of(batches)
         return [*buffered, *(attempt for batch in batches for attempt in batch.members)]
 
@@ -280,7 +280,7 @@ class Dispatcher:
 
     def _start_due_batches(self) -> None:
         with self._lock:
-            due = self._gathering.take_due(self._clock.timer())
+            due = self._gathering.pop_due(self._clock.timer())
         for batch in due:
             self._start(batch)
 
@@ -340,7 +340,7 @@ class Dispatcher:
 
         A batch is asked to end when all of its jobs are cancelled.
         """
-        if self._take_out(attempt):
+        if self._remove(attempt):
             attempt.stop(because)
             attempt.give_up(because)
             self._put_ended(attempt)
@@ -355,13 +355,13 @@ class Dispatcher:
         elif all(member.stopped_because is not None for member in attempt.batch.members or ()):
             self.cancel(attempt.batch, because)
 
-    def _take_out(self, attempt: Attempt) -> bool:
+    def _remove(self, attempt: Attempt) -> bool:
         """Return whether it was in the buffer, or in a batch that has not started."""
         with self._lock:
             if attempt in self._buffer:
                 self._buffer.remove(attempt)
                 self._leave_queues([attempt])
-            elif (batch := self._gathering.take_out(attempt)) is None:
+            elif (batch := self._gathering.remove(attempt)) is None:
                 return False
             elif not batch.members:
                 self._free_slots_of([batch])

@@ -81,13 +81,13 @@ def _log(attempt: Attempt, level: int, what: str, transition: Transition | None)
     logger.log(level, "job %d (%s): %s%s", attempt.ready.id, one_line(attempt.ready.type), what, reason, extra=extra)
 
 
-class Report:
+class AttemptLog:
     def __init__(self, meter: Meter | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self._meter = meter
 
     def settled(self, attempts: list[Attempt], settled: set[int]) -> None:
-        """Report a group; the attempts that are not in `settled` no longer belonged to this worker."""
+        """AttemptLog a group; the attempts that are not in `settled` no longer belonged to this worker."""
         self.counts.update(map(_MOVE_OF, attempts))
         if self._meter is not None:
             self._meter.add(attempts, settled)
@@ -102,7 +102,7 @@ class Report:
                 log_dropped(attempt)
 
     def completed(self, attempts: list[Attempt]) -> None:
-        """Report attempts whose handlers completed their jobs, in transactions that were committed."""
+        """AttemptLog attempts whose handlers completed their jobs, in transactions that were committed."""
         self.counts[Move.SUCCEED] += len(attempts)
         if self._meter is not None:
             self._meter.add_completed(attempts)

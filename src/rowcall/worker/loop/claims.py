@@ -13,7 +13,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.room import Room
+from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.upkeep.mismatches import UnknownTasks
 
@@ -29,7 +29,7 @@ class Claims:
     dispatcher: Dispatcher
     registrar: Registrar
     completion: Completion
-    room: Room
+    capacity: Capacity
     waker: Waker
     unknown: UnknownTasks
     _turn: int = 0
@@ -38,7 +38,7 @@ class Claims:
     _passed_over: Sequence[int] = ()
 
     def demand(self) -> Demand:
-        slots, buffer = self.room.free()
+        slots, buffer = self.capacity.free()
         queues, in_flight = self.queues, self.dispatcher.in_flight
         self._asked_offers = offers = self._offers  # another thread may replace them during the round
         return Demand(
@@ -50,7 +50,7 @@ class Claims:
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
             batches=self.dispatcher.batches,
-            batch_room={} if self.room.stopping else self.dispatcher.batch_room(),
+            batch_room={} if self.capacity.stopping else self.dispatcher.batch_room(),
             limits=self.queue.limits.declared,
             aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
@@ -97,7 +97,7 @@ class Claims:
     @property
     def any_offer(self) -> bool:
         """Whether there is an offer, and room for it."""
-        return bool(self._offers) and sum(self.room.free()) > 0
+        return bool(self._offers) and sum(self.capacity.free()) > 0
 
     def note_offers(self, demand: Demand, claim: Claim) -> None:
         """A round has used the offers of `demand`."""

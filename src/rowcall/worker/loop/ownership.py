@@ -87,5 +87,5 @@ class Ownership:
         self.lost = self._is_logged = True
 
     def _drop_unstarted(self) -> None:
-        for attempt in self.dispatcher.take_unstarted():
+        for attempt in self.dispatcher.pop_unstarted():
             attempt.settled = True

@@ -109,11 +109,11 @@ class PostgresWaiter:
         self._waker.wait(seconds)
 
     def wait(self, seconds: float) -> Wakeup:
-        if self._listener.take_notified():
+        if self._listener.pop_notified():
             return Wakeup.NOTIFIED
         poll = self._next_poll_seconds()
         woken = self._waker.wait(min([seconds, poll, *([self._doubt_seconds] if self._in_doubt else [])]))
-        if self._listener.take_notified():
+        if self._listener.pop_notified():
             return Wakeup.NOTIFIED
         if woken:
             return Wakeup.WOKEN

@@ -13,11 +13,11 @@ from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import Checks, KnownWork
 from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
-from rowcall.worker.loop.room import Room
 from rowcall.worker.loop.settler import Settler, settlement_of, tallies_of
 from rowcall.worker.loop.waiting import Waiting, waiter_for
 from rowcall.worker.registrar import Registrar
@@ -43,16 +43,20 @@ class Loop:
         self._dispatcher = dispatcher
         self._connection = connection = queue.database.connect()
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
-        self._room = room = Room(dispatcher, queue.clock)
+        self._capacity = capacity = Capacity(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
         self._settler = settler = Settler(queue, dispatcher, connection, meter)
         unknown = UnknownTasks(queue, settings)
-        self._claims = claims = Claims(queue, settings.queues, dispatcher, registrar, completion, room, waker, unknown)
+        self._claims = claims = Claims(
+            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown
+        )
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
         self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
-        self._waiting = Waiting(queue.clock, dispatcher, room, known, settler, checks, waiter, waker, self.mismatches)
+        self._waiting = Waiting(
+            queue.clock, dispatcher, capacity, known, settler, checks, waiter, waker, self.mismatches
+        )
         dispatcher.identify(registrar.current)
 
     def run(self, finished: Callable[[], bool]) -> None:
@@ -73,9 +77,9 @@ class Loop:
 
     def _collect(self) -> None:
         any_ended = self._settler.collect()
-        if self._room.is_stale(any_ended=any_ended):
-            self._room.note_finished(0)
-            self._settler.release(self._dispatcher.take_buffered())
+        if self._capacity.is_stale(any_ended=any_ended):
+            self._capacity.note_finished(0)
+            self._settler.release(self._dispatcher.pop_buffered())
 
     # what the worker asks
 
@@ -98,21 +102,21 @@ class Loop:
         known = self._known
         if self.unsettled or known.maybe_any or known.waits_for_limit or known.seconds_to_due() == 0:
             return False
-        if self._room.slot_wanted or self._dispatcher.busy:
+        if self._capacity.slot_wanted or self._dispatcher.busy:
             return False
         if self._dispatcher.abandoned:
             return False  # a process that is about to die may hold a slot that others wait for
         return not self._dispatcher.has_ended  # last: an attempt has ended before it stops running
 
     def stop_claiming(self) -> None:
-        self._room.stopping = True
+        self._capacity.stopping = True
 
     def declare_lost(self) -> None:
         self._ownership.lost = True
 
     def release_unstarted(self) -> None:
         """Release the jobs that were never started. Called in the loop's thread."""
-        self._settler.release(self._dispatcher.take_unstarted())
+        self._settler.release(self._dispatcher.pop_unstarted())
 
     def _release_all(self) -> None:
         """After Ctrl-C in a drain, or an internal error: settle what ended and release the rest, if possible."""
@@ -137,16 +141,16 @@ class Loop:
             self._trouble.succeeded()
         except Conflict as error:
             self._settler.set_aside()
-            self._trouble.conflict(error, stopping=self._room.stopping)
+            self._trouble.conflict(error, stopping=self._capacity.stopping)
         except SchemaMismatch:
             raise
         except FileReplaced as error:
             self._ownership.drop_all()
             self._claims.drop_offers()
-            self._trouble.failed(error, stopping=self._room.stopping)
+            self._trouble.failed(error, stopping=self._capacity.stopping)
         except RowcallError as error:
             self._ownership.in_doubt = not isinstance(error, DataRefused)
-            self._trouble.failed(error, stopping=self._room.stopping)
+            self._trouble.failed(error, stopping=self._capacity.stopping)
 
     def _settle_claim_or_wait(self) -> None:
         if self._settler.completed.settle():
@@ -154,17 +158,17 @@ class Loop:
             self._claims.offer_again()
         elif self._settler.any_unsettled or self._settler.late or self._is_round_due():
             self._round_or_one_by_one()
-        elif self._room.any and not self._known.is_checked:
+        elif self._capacity.any and not self._known.is_checked:
             self._checks.check_before_wait()
         else:
             self._waiting.wait()
 
     def _is_round_due(self) -> bool:
-        if self._room.any:
-            needs_slot = self._room.slot_wanted and self._dispatcher.free_slots > 0
+        if self._capacity.any:
+            needs_slot = self._capacity.slot_wanted and self._dispatcher.free_slots > 0
             return self._known.maybe_any or self._known.seconds_to_due() == 0 or needs_slot
         # a schedule ticks whether there is room for its job or not
-        return not self._room.stopping and self._known.seconds_to_schedule() == 0
+        return not self._capacity.stopping and self._known.seconds_to_schedule() == 0
 
     def _round_or_one_by_one(self) -> None:
         try:
@@ -177,7 +181,7 @@ class Loop:
     def _round(self) -> None:
         attempts, late = self._settler.group(), tuple(self._settler.late)
         now = self._queue.clock.monotonic()
-        self._room.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts))
+        self._capacity.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts))
         if attempts or late:
             self._claims.offer_again()
         demand = self._claims.demand()
@@ -215,7 +219,7 @@ class Loop:
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})
         any_claimed = bool(claim.started or claim.buffered or claim.joining or claim.unread)
         self._known.note_fruitless(claim.work.ready if demand.wants_any and not any_claimed else ())
-        self._room.note_claimed(demand, claim)
+        self._capacity.note_claimed(demand, claim)
         if not claim.work.registered:
             self._ownership.lost = True
 

@@ -21,7 +21,7 @@ from rowcall.store.jobs.recover import release_unknown
 from rowcall.store.jobs.settle import Completions, Ended, MakeTallies, attempts_of, settle, settle_completed
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import Report, log_dropped, log_left_open
+from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open
 
 MOST_SETTLED = 1000
 MARK_AFTER_SECONDS = 1.0
@@ -39,7 +39,7 @@ class Settler:
         self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection
-        self.report = Report(meter)
+        self.report = AttemptLog(meter)
         self.completed = CompletedAttempts(queue, dispatcher, connection, self.report)
         self._unsettled: list[Attempt] = []
         self._marked_at = 0.0
@@ -48,7 +48,7 @@ class Settler:
 
     def collect(self) -> bool:
         """Take over what the lanes have ended. Return whether that was anything."""
-        ended = self._dispatcher.take_ended()
+        ended = self._dispatcher.pop_ended()
         for attempt in ended:
             if attempt.completed:
                 self.completed.add([attempt])
@@ -58,7 +58,7 @@ class Settler:
                 self.late.append(attempt.fence)
             else:
                 self._unsettled.append(attempt)
-        self.late += self._dispatcher.take_late()
+        self.late += self._dispatcher.pop_late()
         return bool(ended)
 
     @property
@@ -138,7 +138,7 @@ class Settler:
 
     def drop_all(self) -> None:
         """Write nothing more about the attempts that ended so far."""
-        clear_started([*self._unsettled, *self.completed, *self._dispatcher.take_ended()])
+        clear_started([*self._unsettled, *self.completed, *self._dispatcher.pop_ended()])
         self.completed.drop_all()
         self._unsettled, self.late = [], []
 
@@ -224,7 +224,7 @@ class CompletedAttempts:
     Only when such a transaction has ended is it known whether it was committed.
     """
 
-    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: Report) -> None:
+    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: AttemptLog) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection

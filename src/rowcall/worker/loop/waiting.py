@@ -12,8 +12,8 @@ from rowcall.wake.sqlite_waiter import SqliteWaiter
 from rowcall.wake.waiter import Waiter, Wakeup
 from rowcall.wake.waker import Waker
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.loop.capacity import AHEAD_SECONDS, STALE_SECONDS, Capacity
 from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, Checks, KnownWork
-from rowcall.worker.loop.room import AHEAD_SECONDS, STALE_SECONDS, Room
 from rowcall.worker.loop.settler import ASK_AGAIN_SECONDS, Settler
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.upkeep.mismatches import Mismatches
@@ -23,7 +23,7 @@ from rowcall.worker.upkeep.mismatches import Mismatches
 class Waiting:
     clock: Clock
     dispatcher: Dispatcher
-    room: Room
+    capacity: Capacity
     known: KnownWork
     settler: Settler
     checks: Checks
@@ -41,13 +41,13 @@ class Waiting:
 
     def may_gather(self) -> bool:
         """Return whether what ended can wait for more, because the lanes have enough to do."""
-        if not self.settler.any_unsettled or self.room.stopping:
+        if not self.settler.any_unsettled or self.capacity.stopping:
             return False
         is_early = self.clock.timer() - self._gathering_since < AHEAD_SECONDS
-        return self.room.enough_to_do and not self.settler.is_full and is_early
+        return self.capacity.enough_to_do and not self.settler.is_full and is_early
 
     def gather(self) -> None:
-        self.dispatcher.quiet_above = -1 if self.room.slot_wanted else self.room.enough_buffered
+        self.dispatcher.quiet_above = -1 if self.capacity.slot_wanted else self.capacity.enough_buffered
         self.waker.arm()
         if self.may_gather():
             self.waiter.pause(AHEAD_SECONDS)
@@ -56,10 +56,10 @@ class Waiting:
     # for a free slot, or for jobs
 
     def wait(self) -> None:
-        has_room = self.room.any
+        has_room = self.capacity.any
         seconds = self._seconds(has_room)
         self.waker.arm()
-        if self.dispatcher.has_ended or (not has_room and self.room.any):
+        if self.dispatcher.has_ended or (not has_room and self.capacity.any):
             return
         if not has_room:
             self.waiter.pause(self.waiter.full_pause_seconds(seconds))
@@ -81,7 +81,7 @@ class Waiting:
 
     def _seconds(self, has_room: bool) -> float:
         times = [LONGEST_WAIT_SECONDS]
-        if not self.room.stopping:
+        if not self.capacity.stopping:
             times = [self.known.seconds_to_due() if has_room else self.known.seconds_to_schedule()]
         if self.dispatcher.buffered:
             times.append(STALE_SECONDS)

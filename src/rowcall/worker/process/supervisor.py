@@ -50,7 +50,7 @@ def quick_deaths(before: int, lived_seconds: float) -> int:
     return 0 if lived_seconds >= LIVED_A_WHILE_SECONDS else before + 1
 
 
-class Child:
+class WorkerProcess:
     """One of the worker processes; a new process replaces one that dies."""
 
     def __init__(self, number: int, command: Sequence[str], clock: Clock) -> None:
@@ -63,7 +63,7 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.start_at: float | None = self._timer()
 
-    def start(self, ended: queue.SimpleQueue[Child | None]) -> None:
+    def start(self, ended: queue.SimpleQueue[WorkerProcess | None]) -> None:
         reading, self._leash = os.pipe()
         self._started_at = self._timer()
         self.start_at = None
@@ -118,11 +118,11 @@ class Supervisor:
         clock: Clock,
         more: Callable[[int], Sequence[str]] = lambda number: (),
     ) -> None:
-        self._children = [Child(number, [*command, *more(number)], clock) for number in range(1, processes + 1)]
+        self._children = [WorkerProcess(number, [*command, *more(number)], clock) for number in range(1, processes + 1)]
         self._grace_seconds = grace_seconds
         self._clock = clock
         self._timer = clock.timer
-        self._ended: queue.SimpleQueue[Child | None] = queue.SimpleQueue()  # None: a signal came
+        self._ended: queue.SimpleQueue[WorkerProcess | None] = queue.SimpleQueue()  # None: a signal came
         self._signals = 0
         self._handled = 0
         self._killed = False
@@ -158,7 +158,7 @@ class Supervisor:
         return self._handled > 0
 
     @property
-    def _alive(self) -> list[Child]:
+    def _alive(self) -> list[WorkerProcess]:
         return [child for child in self._children if child.process is not None]
 
     def _start_due(self) -> None:
@@ -214,7 +214,9 @@ class Supervisor:
             child.kill()
 
 
-def _wait_for(child: Child, process: subprocess.Popen[bytes], ended: queue.SimpleQueue[Child | None]) -> None:
+def _wait_for(
+    child: WorkerProcess, process: subprocess.Popen[bytes], ended: queue.SimpleQueue[WorkerProcess | None]
+) -> None:
     process.wait()
     ended.put(child)
 

@@ -13,7 +13,7 @@ from rowcall.worker.service import Background
 PAUSE_SECONDS = 0.5
 
 
-class Progress:
+class ProgressWriter:
     """Its thread starts with the first report. A report replaces the one before it."""
 
     def __init__(self, queue: Queue) -> None:

@@ -12,7 +12,7 @@ from rowcall.store.jobs.claim import Claim, Demand
 from rowcall.store.jobs.queries import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
-from rowcall.worker.loop.room import MOST_BYTES_AHEAD, STALE_SECONDS, Pace, Room
+from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capacity, Throughput
 from tests.worker.support import claimed
 from tests.worker.timers import StoppedClock
 
@@ -43,21 +43,21 @@ def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
 
 
 def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, clock: StoppedClock) -> None:
-    room = Room(dispatcher, clock)
-    assert room.free() == (2, 0)
-    assert room.any
-    room.stopping = True
-    assert room.free() == (0, 0)
-    assert not room.any
+    capacity = Capacity(dispatcher, clock)
+    assert capacity.free() == (2, 0)
+    assert capacity.any
+    capacity.stopping = True
+    assert capacity.free() == (0, 0)
+    assert not capacity.any
 
 
 def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
-    room = Room(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock)
     for _ in range(20):
-        room.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempts[0].ready]))
+        capacity.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempts[0].ready]))
         clock.at += 0.01
-        room.note_finished(10)
-    slots, buffer = room.free()
+        capacity.note_finished(10)
+    slots, buffer = capacity.free()
     assert slots == 2
     assert 25 <= buffer <= 50  # what a thousand jobs a second are in 50 ms
 
@@ -65,62 +65,62 @@ def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock,
 def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    room = Room(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock)
     dispatcher.accept(attempts[:2], [])
-    room.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_wanted=True))
-    assert room.free() == (0, 0)
-    assert room.enough_to_do
+    capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_wanted=True))
+    assert capacity.free() == (0, 0)
+    assert capacity.enough_to_do
 
 
 def test_a_buffer_behind_slow_jobs_becomes_stale(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    room = Room(dispatcher, clock)
-    assert not room.is_stale(any_ended=False)
+    capacity = Capacity(dispatcher, clock)
+    assert not capacity.is_stale(any_ended=False)
     dispatcher.accept(attempts[:2], attempts[2:])
     clock.at += STALE_SECONDS / 2
-    assert not room.is_stale(any_ended=False)
+    assert not capacity.is_stale(any_ended=False)
     clock.at += STALE_SECONDS
-    assert room.is_stale(any_ended=False)
-    assert not room.is_stale(any_ended=True)
+    assert capacity.is_stale(any_ended=False)
+    assert not capacity.is_stale(any_ended=True)
 
 
 def test_nothing_is_held_before_anything_is_known() -> None:
-    assert Pace().buffer_size == 0
+    assert Throughput().buffer_size == 0
 
 
 def test_quick_jobs_fill_the_buffer_and_never_more() -> None:
-    pace = Pace()
+    throughput = Throughput()
     for _ in range(50):
-        pace.observe(finished=10_000, busy_seconds=0.01)
-    assert pace.buffer_size == MOST_BUFFERED
+        throughput.observe(finished=10_000, busy_seconds=0.01)
+    assert throughput.buffer_size == MOST_BUFFERED
 
 
 def test_slow_jobs_are_not_held_ready() -> None:
-    pace = Pace()
+    throughput = Throughput()
     for _ in range(50):
-        pace.observe(finished=1, busy_seconds=0.1)
-    assert pace.buffer_size == 0
+        throughput.observe(finished=1, busy_seconds=0.1)
+    assert throughput.buffer_size == 0
 
 
 def test_one_long_wait_empties_the_buffer() -> None:
-    pace = Pace()
+    throughput = Throughput()
     for _ in range(50):
-        pace.observe(finished=1000, busy_seconds=0.01)
-    pace.observe(finished=1, busy_seconds=1.0)
-    assert pace.buffer_size == 0
+        throughput.observe(finished=1000, busy_seconds=0.01)
+    throughput.observe(finished=1, busy_seconds=1.0)
+    assert throughput.buffer_size == 0
 
 
 def test_large_payloads_are_not_piled_up() -> None:
-    pace = Pace()
+    throughput = Throughput()
     for _ in range(50):
-        pace.observe(finished=1000, busy_seconds=0.01)
-        pace.observe_payloads([MOST_BYTES_AHEAD // 4] * 10)
-    assert pace.buffer_size <= 4
+        throughput.observe(finished=1000, busy_seconds=0.01)
+        throughput.observe_payloads([MOST_BYTES_AHEAD // 4] * 10)
+    assert throughput.buffer_size <= 4
 
 
 def test_no_time_says_nothing() -> None:
-    pace = Pace()
-    pace.observe(finished=10, busy_seconds=0.0)
-    pace.observe_payloads([])
-    assert pace.buffer_size == 0
+    throughput = Throughput()
+    throughput.observe(finished=10, busy_seconds=0.0)
+    throughput.observe_payloads([])
+    assert throughput.buffer_size == 0

@@ -13,13 +13,13 @@ STALE_SECONDS = 5 * AHEAD_SECONDS
 LEAST_REACH = 16
 
 
-class Pace:
+class Throughput:
     """
-    >>> pace = Pace()
-    >>> pace.buffer_size
+    >>> throughput = Throughput()
+    >>> throughput.buffer_size
     0
-    >>> for _ in range(50): pace.observe(finished=500, busy_seconds=0.01)
-    >>> pace.buffer_size
+    >>> for _ in range(50): throughput.observe(finished=500, busy_seconds=0.01)
+    >>> throughput.buffer_size
     1000
     """
 
@@ -45,13 +45,13 @@ class Pace:
         return min(size, int(MOST_BYTES_AHEAD / self._bytes_each)) if self._bytes_each > 0 else size
 
 
-class Room:
+class Capacity:
     """Free slots, and room in the buffer for jobs that are claimed ahead of need."""
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher = dispatcher
         self._timer = clock.timer
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._reach = MOST_BUFFERED
         self._busy_since: float | None = None
         self._moved_at = 0.0
@@ -66,7 +66,7 @@ class Room:
         slots = self._dispatcher.free_slots
         if self.slot_wanted and slots <= 0:
             return 0, 0
-        return slots, max(0, min(self._reach, self._pace.buffer_size - self._dispatcher.buffered))
+        return slots, max(0, min(self._reach, self._throughput.buffer_size - self._dispatcher.buffered))
 
     @property
     def any(self) -> bool:
@@ -81,7 +81,7 @@ class Room:
 
     @property
     def enough_buffered(self) -> int:
-        return self._pace.buffer_size // 2
+        return self._throughput.buffer_size // 2
 
     def is_stale(self, *, any_ended: bool) -> bool:
         """Return whether buffered jobs wait behind something slow: other workers may have slots for them."""
@@ -93,7 +93,7 @@ class Room:
     def note_finished(self, attempts: int) -> None:
         if self._busy_since is not None:
             now = self._timer()
-            self._pace.observe(finished=attempts, busy_seconds=now - self._busy_since)
+            self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)
             self._busy_since = now if self._dispatcher.busy else None
 
     def note_claimed(self, demand: Demand, claim: Claim) -> None:
@@ -103,6 +103,6 @@ class Room:
             near = max(LEAST_REACH, 2 * len(claim.buffered))
             self._reach = near if claim.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
         if claim.started or claim.buffered or claim.joining:
-            self._pace.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
+            self._throughput.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
             if self._busy_since is None:
                 self._busy_since = self._timer()
