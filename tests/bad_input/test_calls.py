@@ -61,7 +61,7 @@ Call = Callable[[Task[..., Any], Rowcall], object]
         pytest.param(
             lambda send, jobs: jobs.enqueue("any", {"a": {"b": [object()]}}),
             InvalidArguments,
-            ["any: argument 'a' is a builtins.object, which is not JSON"],
+            ["any: argument 'a.b[0]' is a builtins.object, which is not JSON"],
             id="no JSON",
         ),
         pytest.param(

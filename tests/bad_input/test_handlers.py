@@ -174,6 +174,6 @@ def test_a_coroutine_that_was_not_awaited_is_said_to_be_one(jobs: Rowcall) -> No
 
     written = [forgetful.enqueue(), forgetful_async.enqueue()]
     jobs.drain()
-    for job in written:
-        detail = "the handler returned a coroutine, which is not JSON; is an await missing?"
+    for job, returned in zip(written, ("a", "a dict in which 'page' is a"), strict=True):
+        detail = f"the handler returned {returned} coroutine, which is not JSON; is an await missing?"
         assert jobs.get(job.id).error_detail == detail

@@ -48,4 +48,4 @@ def test_words_joined_by_colons_are_a_code(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["", ":", "A:", "A B", "A::B", "X" * (CODE_LENGTH + 1), 5, None])
 def test_anything_else_is_refused_with_an_example(code: object) -> None:
-    assert str(code_problem(code)).startswith('must be a code such as "TIMEOUT:UPSTREAM_API"')
+    assert str(code_problem(code)).startswith('must look like "TIMEOUT:UPSTREAM_API"')

@@ -60,8 +60,11 @@ def test_a_method_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
 
 def test_a_context_that_is_not_annotated_or_not_first_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
     def bare(ctx, path: str) -> None: ...  # type: ignore[no-untyped-def]
+    def spelled(context, path: str) -> None: ...  # type: ignore[no-untyped-def]
     def last(path: str, ctx: Context) -> None: ...
 
+    with pytest.raises(InvalidOption, match="the parameter context has no annotation; write context: Context to"):
+        jobs.task(spelled)
     with pytest.raises(InvalidOption, match="task 'bare': the parameter ctx has no annotation; write ctx: Context"):
         jobs.task(bare)
     with pytest.raises(InvalidOption, match="task 'last': ctx: Context must be the first parameter"):

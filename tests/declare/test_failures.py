@@ -69,7 +69,7 @@ def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["", "DEC LINED", "A::C", "A: B", "A:" + "B" * 99, 5, b"A:B"])
 def test_an_invalid_code_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"^error_code must be a code such as"):
+    with pytest.raises(InvalidOption, match=r"^error_code must look like"):
         jobs.error_code(Declined, code)
     assert queue_of(jobs).failures.code_of(Declined()) == "INTERNAL:Declined"
 

@@ -33,7 +33,7 @@ def test_aliases_are_names_that_differ() -> None:
     assert check.aliases("aliases", ["a", "b"]) == ("a", "b")
     with pytest.raises(InvalidOption, match=r"aliases must differ from each other, got \['a', 'a'\]"):
         check.aliases("aliases", ["a", "a"])
-    with pytest.raises(InvalidOption, match="aliases: '' must have 1 to 200 characters, got 0"):
+    with pytest.raises(InvalidOption, match="aliases: each must have 1 to 200 characters, got 0"):
         check.aliases("aliases", [""])
 
 

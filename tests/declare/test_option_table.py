@@ -190,7 +190,7 @@ def test_a_name_is_not_an_option_of_an_enqueue(ways: Ways) -> None:
         ({"retry": lambda attempt, error: 5}, "retry", "a callable goes into task(retry=…)"),
         ({"tags": "urgent"}, "tags", "must be a list of strings, got 'urgent'"),
         ({"tags": 5}, "tags", "must be a list of strings, got 5"),
-        ({"tags": ["a", 5]}, "tags", "5 must be a string, got 5"),
+        ({"tags": ["a", 5]}, "tags", "each must be a string, got 5"),
         ({"tags": [""]}, "tags", "must have 1 to 200 characters"),
         ({"tags": ["a\0b"]}, "tags", "NUL"),
         ({"tags": ["\ud800"]}, "tags", "surrogate"),

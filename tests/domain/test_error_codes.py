@@ -320,7 +320,7 @@ def test_valid_codes(code: str) -> None:
     "code", ["", ":", "A:", ":B", "A::B", "A B:C", "A:B\n", "A:\0", "A:\ud800", "A:" + "B" * 99, None, 5, b"A:B"]
 )
 def test_an_invalid_code_is_refused_where_it_is_raised(code: str) -> None:
-    with pytest.raises(InvalidCode, match=r'^code must be a code such as "TIMEOUT:UPSTREAM_API"'):
+    with pytest.raises(InvalidCode, match=r'^code must look like "TIMEOUT:UPSTREAM_API"'):
         Fail(code)
 
 

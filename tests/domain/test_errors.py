@@ -26,6 +26,7 @@ from rowcall.domain.errors import (
     RowcallError,
     SchemaMismatch,
     Snooze,
+    StillNeeded,
     StoreUnavailable,
     UnknownTask,
     WrongState,
@@ -82,6 +83,8 @@ def test_errors_have_the_usual_base_classes_of_python() -> None:
             {"job_id": 7, "status": "running", "move": "cancel", "allowed": ["pending", "blocked"]},
             "job 7 is running: wait for it to end, or cancel it first",
         ),
+        (StillNeeded(7, [8]), {"needed_by": [8]}, "cannot delete job 7: 1 other job waits for it (8)"),
+        (StillNeeded(7, [8, 9]), {"needed_by": [8, 9]}, "cannot delete job 7: 2 other jobs wait for it (8, 9)"),
         (SchemaMismatch(3, 1, "do this"), {"found": 3, "wanted": 1}, "version 3, this code needs version 1: do this"),
         (SchemaMismatch(3, 3, "do this", "one is missing"), {"found": 3, "wanted": 3}, "one is missing: do this"),
         (StoreUnavailable("gone", "wait"), {"problem": "gone", "advice": "wait"}, "gone. wait"),
@@ -122,7 +125,7 @@ def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[S
 
 
 # how a problem begins that is not about the option as a whole, and so follows a colon
-AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "no", "only", "pass", "the", "there", "this", "unknown"}
+AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "each", "no", "only", "pass", "the", "this", "unknown"}
 
 
 def beginnings_of_problems() -> set[str]:

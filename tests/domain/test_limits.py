@@ -106,3 +106,8 @@ def test_limits_in_a_row_are_read_back_and_nonsense_is_ignored() -> None:
     long = msgspec.json.encode([["x" * 5000, "a", 1, None, None]]).decode()
     for nonsense in ("", "{", "[1]", '[["a"]]', '[["a","a",0]]', '[["a\\u0000","a",1]]', '[["a","a","1"]]', long):
         assert job_limits_from_text(nonsense) is None
+
+
+def test_an_unknown_field_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(InvalidOption, match=r"^unknown option 'concurency' \(did you mean 'concurrency'\?\)$"):
+        Limit("api", concurency=5)  # type: ignore[call-arg]

@@ -68,3 +68,8 @@ def test_a_rule_is_read_back_as_it_was_written(rule: Retention) -> None:
 def test_another_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (whatever it says)
         retention_from_text(text)
+
+
+def test_an_unknown_field_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(InvalidOption, match=r"^unknown option 'succeded' \(did you mean 'succeeded'\?\)$"):
+        Retention(succeded=5)  # type: ignore[call-arg]

@@ -156,3 +156,14 @@ def test_who_and_why_are_texts(jobs: Rowcall) -> None:
             call()
     assert [paused.name for paused in jobs.paused()] == ["mail"]
     assert [job.status for job in jobs.list().jobs] == ["pending"]
+
+
+def test_wrong_use_names_the_parameter_and_the_cure(jobs: Rowcall) -> None:
+    with pytest.raises(InvalidOption, match=r"^unknown filter 'stat' \(did you mean 'status'\?\)$"):
+        jobs.cancel(stat="pending")  # type: ignore[call-overload]
+    with pytest.raises(InvalidOption, match=r"^unknown filter 'x'; known filters: error_code, limit, queue, rate, "):
+        jobs.retry(x=1)  # type: ignore[call-overload]
+    with pytest.raises(InvalidOption, match=r"^task cannot be combined with the queue 'a'; pause or resume one at a"):
+        jobs.pause("a", task="b")
+    with pytest.raises(InvalidOption, match=r"^queue must be the name of a queue; for a task, pass task=… instead$"):
+        jobs.pause()

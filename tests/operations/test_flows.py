@@ -115,7 +115,7 @@ class TestBlockers:
         for _ in range(3):
             jobs.enqueue("send")
         for wrong in (there, chain, chain.steps[0]):
-            with pytest.raises(InvalidOption, match="is another's"):
+            with pytest.raises(InvalidOption, match=r"no such .* it was deleted, or it is in another database"):
                 jobs.enqueue("send", after=wrong)
         assert len(jobs.list().jobs) == 3
 
@@ -292,3 +292,14 @@ def execute(url: str, sql: str) -> None:
     else:
         with psycopg.connect(url) as raw:
             raw.execute(sql.encode())
+
+
+def test_wrong_steps_name_the_parameter(jobs: Rowcall) -> None:
+    step = bind(queue_of(jobs), "send", (), {})
+    for wrong in (3, step, [3], "send"):
+        with pytest.raises(InvalidOption, match=r"^steps must be a list of tasks that are bound to their arguments"):
+            jobs.start_chain(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidOption, match=r"^calls must be a list of tasks that are bound to their arguments"):
+            jobs.flow().add_chain(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=r"^steps must have at least one step$"):
+        jobs.start_chain([])

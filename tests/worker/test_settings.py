@@ -29,7 +29,7 @@ def test_queues_have_several_forms(queues: Queues, parsed: dict[str, int | None]
         ("", "empty"),
         ([], "must name a queue"),
         ("mail=many", "must be name or name=number"),
-        ({"mail": 0}, "must be a whole number above 0"),
+        ({"mail": 0}, "the limit of 'mail' must be a whole number above 0, got 0"),
         ("*", "leave queues out to serve all"),
     ],
 )

@@ -98,6 +98,6 @@ def code_problem(code: object) -> str | None:
     if isinstance(code, str) and len(code) <= CODE_LENGTH and _CODE.fullmatch(code):
         return None
     return (
-        f'must be a code such as "TIMEOUT:UPSTREAM_API": at most {CODE_LENGTH} characters, words of letters, digits,'
-        f" _ . and -, joined by colons; got {code!r}"
+        f'must look like "TIMEOUT:UPSTREAM_API": at most {CODE_LENGTH} characters, words of letters,'
+        f" digits, _ . and -, joined by colons; got {code!r}"
     )

@@ -108,9 +108,11 @@ def _check_first_parameters(name: str, function: Callable[..., object]) -> None:
     for index, parameter in enumerate(parameters):
         if index == 0 and parameter.name in ("self", "cls") and parameter.name not in hints:
             raise _method_refused(getattr(function, "__qualname__", name))
-        if index == 0 and parameter.name == "ctx" and parameter.name not in hints:
+        if index == 0 and parameter.name in ("ctx", "context") and parameter.name not in hints:
             raise InvalidOption(
-                f"task {name!r}", "the parameter ctx has no annotation; write ctx: Context to receive the context"
+                f"task {name!r}",
+                f"the parameter {parameter.name} has no annotation; write {parameter.name}: Context to receive the"
+                " context, or annotate it as an argument",
             )
         if index > 0 and hints.get(parameter.name) is Context:
             raise InvalidOption(f"task {name!r}", f"{parameter.name}: Context must be the first parameter")

@@ -45,7 +45,7 @@ def _names(option: str, value: object) -> tuple[str, ...]:
     names = tuple(value)
     for one in names:
         if problem := name_problem(one):
-            raise InvalidOption(option, f"{one!r} {problem}")
+            raise InvalidOption(option, f"each {problem}")
     return names
 
 

@@ -68,15 +68,15 @@ class InvalidOption(RowcallError, ValueError):
         self.problem = problem
 
 
-def unknown_option(name: str, known: Iterable[str]) -> InvalidOption:
-    hint = did_you_mean(name, known) or f"; known options: {', '.join(sorted(known))}"
-    problem = f"unknown option {name!r}{hint}"
+def unknown_option(name: str, known: Iterable[str], what: str = "option") -> InvalidOption:
+    hint = did_you_mean(name, known) or f"; known {what}s: {', '.join(sorted(known))}"
+    problem = f"unknown {what} {name!r}{hint}"
     return InvalidOption(name, problem, message=problem)
 
 
-def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+def refuse_unknown(options: Iterable[str], known: Collection[str], what: str = "option") -> None:
     for name in sorted(set(options) - set(known)):
-        raise unknown_option(name, known)
+        raise unknown_option(name, known, what)
 
 
 class TooLarge(InvalidArguments):
@@ -176,7 +176,8 @@ def _in_state(job_id: int, status: str, move: str) -> str:
 class StillNeeded(RowcallError):
     def __init__(self, job_id: int, needed_by: list[int]) -> None:
         some = ", ".join(map(str, needed_by[:5])) + (", …" if len(needed_by) > 5 else "")
-        super().__init__(f"cannot delete job {job_id}: {len(needed_by)} other jobs wait for it ({some})")
+        others = "1 other job waits" if len(needed_by) == 1 else f"{len(needed_by)} other jobs wait"
+        super().__init__(f"cannot delete job {job_id}: {others} for it ({some})")
         self.job_id = job_id
         self.needed_by = needed_by
 

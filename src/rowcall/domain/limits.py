@@ -10,7 +10,7 @@ import msgspec
 from rowcall.base.text import decoded
 from rowcall.domain.checks import name_problem, whole
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.value import Value
+from rowcall.domain.value import OptionsMeta, Value
 
 LONGEST_NAME = 100
 LONGEST_VALUE = 200
@@ -22,7 +22,7 @@ HELD_PREFIX = "limit:"
 HELD_AS_MISMATCH = "mismatch"
 
 
-class Limit(Value, frozen=True):
+class Limit(Value, frozen=True, metaclass=OptionsMeta):
     """At most `concurrency` running jobs, at most `rate` starts in any `per` seconds, or both.
 
     All jobs whose limit has the same name share it. With `by`, each value of that argument is counted separately.

@@ -216,13 +216,19 @@ def result_to_json(task: str, result: object, said: str = "the result is") -> st
     except Exception as error:  # a class of the user's may raise anything while it is encoded
         if inspect.iscoroutine(result):
             result.close()  # the error explains it; no warning that it was never awaited
-        raise InvalidArguments(task, f"{said} {explain(error)}") from error
+        raise InvalidArguments(task, f"{said} {_explain_part(result, explain(error))}") from error
     text = raw.decode()
     if (isinstance(result, Mapping) and BLOB_KEY in result) or reference_of(text) is not None:
         problem = _RESERVED
     if problem is not None:
-        raise InvalidArguments(task, f"{said} {problem}")
+        raise InvalidArguments(task, f"{said} {_explain_part(result, problem)}")
     return text
+
+
+def _explain_part(result: object, problem: str) -> str:
+    """Return the problem of a result, with the path of the part that has it."""
+    path, problem = _blamed("", result) or ("", problem)
+    return f"a {type(result).__name__} in which {path.lstrip('.')!r} is {problem}" if path else problem
 
 
 def value_as(kind: type[T], value: object) -> T:
@@ -322,13 +328,30 @@ def explain(error: BaseException) -> str:
 def blame(arguments: Mapping[str, object], problem: str) -> str:
     """Return the problem with the name of the argument that has it."""
     for name, value in arguments.items():
-        try:
-            found = problem_in(plain_encoder.encode(value), value)
-        except Exception as error:
-            found = explain(error)
-        if found is not None:
-            return f"argument {name!r} is {found}"
+        if found := _blamed(name, value):
+            return f"argument {found[0]!r} is {found[1]}"
     return f"the arguments are {problem}"
+
+
+def _blamed(path: str, value: object) -> tuple[str, str] | None:
+    """Return the path of the first part of a value that is not JSON, and its problem.
+
+    >>> _blamed("x", {"a": [1, object()]})
+    ('x.a[1]', 'a builtins.object, which is not JSON')
+    """
+    try:
+        found = problem_in(plain_encoder.encode(value), value)
+    except RecursionError as error:
+        return path, explain(error)
+    except Exception as error:
+        found = explain(error)
+    if found is None:
+        return None
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, part in parts:
+        if inner := _blamed(f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]", part):
+            return inner
+    return path, found
 
 
 def problem_in(raw: bytes, source: object) -> str | None:

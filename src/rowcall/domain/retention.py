@@ -7,13 +7,13 @@ import msgspec
 
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Status
-from rowcall.domain.value import Value
+from rowcall.domain.value import OptionsMeta, Value
 
 DAY_SECONDS = 86_400.0
 Keep = float | timedelta | None
 
 
-class Retention(Value, frozen=True):
+class Retention(Value, frozen=True, metaclass=OptionsMeta):
     """How long finished jobs are kept, in seconds or as a `timedelta`; None keeps them forever.
 
     >>> Retention(succeeded=timedelta(days=7), failed=None).keep_seconds("succeeded")

@@ -4,9 +4,21 @@ import typing
 
 import msgspec
 
+from rowcall.domain.errors import refuse_unknown
+
 if typing.TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
+
+
+class OptionsMeta(type(msgspec.Struct)):  # type: ignore[misc]
+    """The class of values that users make: an unknown field is refused as an unknown option is."""
+
+    if not typing.TYPE_CHECKING:  # type checkers look at the fields
+
+        def __call__(self, *args: object, **options: object) -> object:
+            refuse_unknown(options, self.__struct_fields__)
+            return super().__call__(*args, **options)
 
 
 class Value(msgspec.Struct, frozen=True):

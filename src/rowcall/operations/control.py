@@ -8,11 +8,11 @@ from typing import TypedDict
 
 import msgspec
 
-from rowcall.base.text import CODE_LENGTH, did_you_mean, one_line
+from rowcall.base.text import CODE_LENGTH, one_line
 from rowcall.context import logger
 from rowcall.declare.option_table import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain.errors import InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
 from rowcall.operations.arguments import checked_actor, checked_id, checked_reason
 from rowcall.operations.steps import Read, Write
@@ -147,7 +147,9 @@ def paused(queue: Queue) -> Operation[list[Paused]]:
 
 def _checked_pause(queue: object, task: object) -> tuple[str, str]:
     """Return the kind and the name of what is to be paused or resumed."""
-    if (queue is None) == (task is None):
+    if queue is not None and task is not None:
+        raise InvalidOption("task", f"cannot be combined with the queue {queue!r}; pause or resume one at a time")
+    if queue is None and task is None:
         raise InvalidOption("queue", "must be the name of a queue; for a task, pass task=… instead")
     kind, name = ("queue", queue) if queue is not None else ("task", task)
     if task == EVERY_QUEUE:
@@ -169,7 +171,7 @@ def _jobs_to_retry(given: Mapping[str, object]) -> Wanted:
     _check("retry", given, {*RetryFilter.__annotations__, *JobFilter.__annotations__})
     code = given.get("error_code")
     if code is not None and (not isinstance(code, str) or not 1 <= len(code) <= CODE_LENGTH + 1):
-        raise InvalidOption("error_code", f"must be a code such as TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
+        raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
     rate = given.get("rate")
     if rate is not None and not _is_rate(rate):
         raise InvalidOption("rate", f"must be a number of jobs per second, up to {HIGHEST_RATE:g}, got {rate!r}")
@@ -183,11 +185,7 @@ def _refuse_filter(given: Mapping[str, object]) -> None:
 
 
 def _check(verb: str, given: Mapping[str, object], allowed: set[str]) -> None:
-    for option in given:
-        if option not in allowed:
-            raise InvalidOption(
-                option, f"unknown filter{did_you_mean(option, allowed)}; there are {', '.join(sorted(allowed))}"
-            )
+    refuse_unknown(given, allowed, "filter")
     for option in ("queue", "type", "tag"):
         name = given.get(option)
         if name is not None:

@@ -69,8 +69,14 @@ class Flow:
 
     def add_chain(self, calls: Sequence[Bound], *, after: After | Iterable[After] = ()) -> Node:
         """Add steps, each of which starts when the one before has succeeded; return the last step."""
+        return self._add_chain("calls", calls, after)
+
+    def _add_chain(self, option: str, calls: Sequence[Bound], after: After | Iterable[After] = ()) -> Node:
+        if not isinstance(calls, Sequence) or not all(isinstance(call, Bound) for call in calls):
+            example = "a list of tasks that are bound to their arguments, [task.bind(…), …]"
+            raise InvalidOption(option, f"must be {example}, got {calls!r}")
         if not calls:
-            raise InvalidOption("calls", "a chain has at least one step")
+            raise InvalidOption(option, "must have at least one step")
         for call in calls:
             step_job(call)
         first = len(self._related)
@@ -150,7 +156,7 @@ class Flow:
 
 def start_chain(queue: Queue, steps: Sequence[Bound], connection: object) -> Operation[Chain]:
     flow = Flow(queue, connection)
-    flow.add_chain(steps)
+    flow._add_chain("steps", steps)
     jobs = yield from flow._write()
     first = jobs[0]
     return Chain(

@@ -331,7 +331,7 @@ union all
 select job_id, at, 8000000000000000000 + <least:id, 1000000000000000000>, 6, event, actor, detail from <event>
 union all
 select id, created_at, 0, 1, 'BLOCKED', null,
-       'by ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
+       'blockers: ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
 from <job> as job where exists (select 1 from <edge> as edge where edge.job_id = job.id)
 union all
 select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null

@@ -124,7 +124,7 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
             advice = "; leave queues out to serve all" if name == EVERY_QUEUE else ""
             raise InvalidOption("queues", f"{problem}{advice}")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise InvalidOption("queues", f"{name}={limit!r}: the limit must be a whole number above 0")
+            raise InvalidOption("queues", f"the limit of {name!r} must be a whole number above 0, got {limit!r}")
     if not given:
         raise InvalidOption("queues", "must name a queue; leave queues out to serve all")
     return dict(given)

@@ -123,10 +123,10 @@ def _standing(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Bloc
         found = standing.get(blocker)
         if found is None or not _is_same(given, found):
             what = "chain" if blocker.of_chain else "job"
-            why = "it was deleted, or is another's"
+            why = "it was deleted, or it is in another database"
             if found is None and not (yield from sees_all(dialect)):
-                why = "it was deleted, is another's, or came after the snapshot of your transaction was taken"
-            raise InvalidOption("after", f"there is no such {what} {blocker.job_id} in this database: {why}")
+                why = "it was deleted, is in another database, or was written after your transaction took its snapshot"
+            raise InvalidOption("after", f"no such {what} {blocker.job_id}: {why}")
     return standing
 
 

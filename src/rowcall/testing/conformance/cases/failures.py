@@ -59,7 +59,7 @@ class TestFailures:
         assert jobs.drain().failed == 1
         job = jobs.get(job_id)
         assert job.error_code == "INTERNAL:InvalidCode"
-        assert "must be a code such as" in (job.error_detail or "")
+        assert "must look like" in (job.error_detail or "")
 
     @pytest.mark.parametrize(("limit", "longest"), [(200, 200), (0, 0), (None, 0)])
     def test_a_traceback_is_as_long_as_was_asked_for(self, store: Store, limit: int | None, longest: int) -> None:

@@ -93,7 +93,7 @@ class TestRetryByFilter:
             ({"status": "pending"}, "must be one of succeeded, failed, cancelled"),
             ({"queue": "mail", "rate": 0}, "must be a number of jobs per second"),
             ({"queue": "mail", "rate": "5"}, "must be a number of jobs per second"),
-            ({"error_code": ""}, "a code such as"),
+            ({"error_code": ""}, "must look like"),
             ({"error_codes": "A:B"}, "unknown filter"),
             ({"job": 1, "queue": "mail"}, "cannot be combined with a job"),
         ],
