@@ -12,7 +12,7 @@ from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
 from rowcall.operations.steps import Read
-from rowcall.store.statement import Row, Statement, fetch, no_row
+from rowcall.store.statement import Row, Statement, as_is, fetch
 from tests.connected import connected
 
 TEXT = "x" * 5000
@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 
 def rows(jobs: Rowcall, sql: str) -> list[Row]:
-    return queue_of(jobs).run(Read(fetch(Statement(sql, (), no_row))))
+    return queue_of(jobs).run(Read(fetch(Statement(sql, (), as_is))))
 
 
 def referred(jobs: Rowcall) -> list[tuple[str, int]]:

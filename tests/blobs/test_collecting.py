@@ -10,7 +10,7 @@ from rowcall.app import queue_of
 from rowcall.operations.blobs import GROUP_SIZE, collect_blobs
 from rowcall.operations.steps import Read, Write
 from rowcall.store.blobs.queries import UNREFERRED_BLOBS
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.store.statement import Statement, as_is, execute
 from rowcall.worker.upkeep.pruning import Pruning
 from tests.blobs.conftest import Open
 from tests.blobs.support import DAY, TEXT, Shelves, digest_in_row, referred, rows
@@ -116,7 +116,7 @@ def test_a_pin_whose_row_was_never_written_is_taken_out(jobs: Rowcall) -> None:
 
 
 def _execute(jobs: Rowcall, sql: str) -> None:
-    queue_of(jobs).run(Write(lambda: execute(Statement(sql, (), no_row))))
+    queue_of(jobs).run(Write(lambda: execute(Statement(sql, (), as_is))))
 
 
 def test_pruning_takes_what_only_the_pruned_needed(open_queue: Open) -> None:

@@ -11,7 +11,7 @@ from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, current
 from rowcall.app import queue_of
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.operations.steps import Write
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.store.statement import Statement, as_is, execute
 from tests.blobs.conftest import LARGE, TOO_LARGE, Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row, referred
 
@@ -196,7 +196,7 @@ def test_plain_sql_cannot_lead_a_reader_astray(jobs: Rowcall, payload: str) -> N
 
 
 def _update_payload(jobs: Rowcall, payload: str) -> None:
-    queue_of(jobs).run(Write(lambda: execute(Statement(f"update rowcall_job set payload = '{payload}'", (), no_row))))
+    queue_of(jobs).run(Write(lambda: execute(Statement(f"update rowcall_job set payload = '{payload}'", (), as_is))))
 
 
 class _NoStore:

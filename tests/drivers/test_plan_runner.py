@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rowcall.drivers.plan_runner import run
-from rowcall.store.statement import Plan, Row, Statement, execute, fetch, first, no_row
+from rowcall.store.statement import Plan, Row, Statement, as_is, execute, fetch, first
 
-ASK = Statement("select 1", (), no_row)
+ASK = Statement("select 1", (), as_is)
 
 
 def rows_of(statement: Statement[object]) -> list[Row]:
@@ -16,7 +16,7 @@ def test_a_plan_receives_rows_and_returns_a_result() -> None:
     def plan() -> Plan[object]:
         both = yield from fetch(Statement("select 1", (), lambda row: row[0]))
         one = yield from first(ASK)
-        none = yield from first(Statement("select 2", (), no_row))
+        none = yield from first(Statement("select 2", (), as_is))
         yield from execute(ASK)
         return both, one, none
 
@@ -61,4 +61,4 @@ def test_an_error_of_the_plan_goes_to_the_caller() -> None:
 
 
 def test_a_statement_shows_itself_on_one_line() -> None:
-    assert repr(Statement("select\n   1", (2,), no_row)) == "Statement('select 1', (2,))"
+    assert repr(Statement("select\n   1", (2,), as_is)) == "Statement('select 1', (2,))"

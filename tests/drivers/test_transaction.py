@@ -7,7 +7,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.store.statement import Plan, Statement, execute, fetch, no_row
+from rowcall.store.statement import Plan, Statement, as_is, execute, fetch
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def jobs(tmp_path: Path) -> Iterator[Rowcall]:
 
 
 def plan(sql: str) -> Plan[None]:
-    return execute(Statement(sql, (), no_row))
+    return execute(Statement(sql, (), as_is))
 
 
 def insert(note: str) -> Plan[None]:

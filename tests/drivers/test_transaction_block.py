@@ -13,7 +13,7 @@ import pytest
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.drivers import transaction_block
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.store.statement import Statement, as_is, execute
 from tests.connected import connected
 from tests.support import ForkedProcess
 
@@ -125,7 +125,7 @@ def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
 
 def test_what_comes_after_an_interrupted_plan_is_not_interrupted(on_server: Rowcall) -> None:
     begun = queue_of(on_server).database.begin()
-    first, second = (execute(Statement("select 1", (), no_row)) for _ in range(2))
+    first, second = (execute(Statement("select 1", (), as_is)) for _ in range(2))
     begun.run(first)
     begun.interrupt(first)
     begun.run(second)
@@ -160,7 +160,7 @@ def test_reading_is_possible_while_all_threads_that_write_wait(tmp_path: Path) -
 def test_a_block_in_which_the_database_failed_is_undone_even_if_nobody_minds(either: Rowcall) -> None:
     def broken() -> None:
         with pytest.raises(Exception, match="nothing_of_the_kind"):
-            tx.run(execute(Statement("select * from nothing_of_the_kind", (), no_row)))
+            tx.run(execute(Statement("select * from nothing_of_the_kind", (), as_is)))
 
     refused = pytest.raises(StoreUnavailable, match="nothing of this block was written")
     with refused, either.transaction() as tx:

@@ -12,7 +12,7 @@ from rowcall import Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding, questions
-from rowcall.store.statement import Plan, Statement, no_row
+from rowcall.store.statement import Plan, Statement, as_is
 from rowcall.testing import FakeClock
 
 HOUR = 3600
@@ -98,7 +98,7 @@ def test_one_job_of_long_ago_among_them_does_no_harm(
     )
 
     def plan() -> Plan[None]:
-        yield Statement(f"update rowcall_job set created_at = {earlier} where id = {oldest}", (), no_row)
+        yield Statement(f"update rowcall_job set created_at = {earlier} where id = {oldest}", (), as_is)
 
     queue_of(jobs).run(Write(plan))
     assert jobs.stats().pace.arrived == 99

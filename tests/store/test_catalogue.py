@@ -8,11 +8,11 @@ import pytest
 
 from rowcall.store import catalogue as catalogue_module
 from rowcall.store.catalogue import Catalogue, CatalogueError
-from rowcall.store.statement import Change, Ids, Int, Json, Query, Text, no_row, number_from_row
+from rowcall.store.statement import Change, Ids, Int, Json, Query, Text, as_is, number_from_row
 
 GET = Query("get", (Ids, Json, Text), number_from_row)
 SHARED = Query("shared", (Int,), number_from_row, text="select <one> + $1")
-ELSEWHERE = Query("elsewhere", (Int,), no_row, only=("other",))
+ELSEWHERE = Query("elsewhere", (Int,), as_is, only=("other",))
 DROP = Change("drop", (Int,), text="delete from numbers where n = $1")
 
 

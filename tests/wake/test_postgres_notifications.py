@@ -14,7 +14,7 @@ from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.statement import Statement, no_row
+from rowcall.store.statement import Statement, as_is
 from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of
 from tests.connected import Connection, connected, database_with_tables, empty
@@ -220,7 +220,7 @@ def test_our_commits_notify_of_jobs_that_can_run_again(jobs: Rowcall, hearing: E
 
 
 def with_notification(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    monkeypatch.setattr(PostgresDialect, "notification", lambda dialect: Statement(sql, (), no_row))
+    monkeypatch.setattr(PostgresDialect, "notification", lambda dialect: Statement(sql, (), as_is))
 
 
 def write_in_every_way(jobs: Rowcall) -> list[Job]:

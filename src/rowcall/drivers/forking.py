@@ -38,7 +38,7 @@ class Handshake:
         os.write(self._permit_writer, b"!")
 
     def take_permit(self) -> bool:
-        """Return whether this side is the first to take it."""
+        """Take the permit, and return whether this side was the first."""
         try:
             return os.read(self._permit_reader, 1) == b"!"
         except BlockingIOError:

@@ -15,7 +15,7 @@ from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
 from rowcall.drivers.transaction import Transaction
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
-from rowcall.store.statement import Plan, Statement, execute, no_row
+from rowcall.store.statement import Plan, Statement, as_is, execute
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Block")
@@ -230,7 +230,7 @@ class SharedTransaction:
         threading.Thread(target=self._transaction.interrupt, args=[plan], daemon=True).start()  # it asks the server
 
     def execute(self, sql: str) -> None:
-        self._run(execute(Statement(sql, (), no_row)))
+        self._run(execute(Statement(sql, (), as_is)))
 
     def _run(self, plan: Plan[T]) -> T:
         assert self._transaction is not None

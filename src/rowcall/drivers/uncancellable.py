@@ -1,4 +1,4 @@
-"""Await what must not be cut off: let it end first, and only then raise the cancellation in the task."""
+"""Await work that must not be cancelled: let it end, and only then raise the cancellation in the task."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Driver:
 
 
 class _Wait:
-    """What a task awaits in place of a future; it has every method that a task calls.
+    """What a task awaits instead of a future; it has every method that a task calls.
 
     `cancel` refuses, so that a cancelled task receives the cancellation when the future is done.
     """

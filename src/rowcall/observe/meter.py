@@ -52,7 +52,7 @@ class Bounded:
 
 
 class Durations:
-    """A histogram: how many lasted up to each limit, and their total time."""
+    """A histogram: how many lasted up to each bound, and their total time."""
 
     __slots__ = ("counts", "sum")
 
@@ -67,7 +67,7 @@ class Durations:
         self.sum += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Return each limit with the number of durations up to it."""
+        """Return each bound with the number of durations up to it."""
         total, buckets = 0, []
         for limit, count in zip((*map(str, BUCKETS_SECONDS), "+Inf"), self.counts, strict=True):
             total += count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.queue import Queue
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.store.statement import Statement, as_is, execute
 
 _DROP = """
 do $body$
@@ -28,5 +28,5 @@ $body$
 
 def drop_tables(queue: Queue) -> None:
     """Drop everything on a PostgreSQL server whose name begins with the table prefix of this queue."""
-    drop = Statement(_DROP.replace("<prefix>", queue.config.table_prefix), (), no_row)
+    drop = Statement(_DROP.replace("<prefix>", queue.config.table_prefix), (), as_is)
     queue.database.write(lambda: execute(drop))

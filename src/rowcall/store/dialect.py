@@ -112,7 +112,7 @@ class Dialect(Protocol):
     def mark_claimed(
         self, worker: str, started: Sequence[int], buffered: Sequence[int], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
-        """Give jobs that this transaction has locked to a worker."""
+        """Assign jobs that this transaction has locked to a worker."""
 
     # limits; see `rowcall.store.limits.queries`
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:

@@ -1,4 +1,4 @@
-"""What is written of a job when it is enqueued, and what is known of it then."""
+"""The values that an enqueue writes, and what it returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Blocker(NamedTuple):
 
 
 class Awaited(NamedTuple):
-    """A blocker as it was given: what is known of it shows whether it is of this database."""
+    """A blocker as it was passed: its fields show whether it belongs to this database."""
 
     blocker: Blocker
     type: str | None = None
@@ -31,7 +31,7 @@ class Awaited(NamedTuple):
 
 
 class Unique(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes another job with the same key a duplicate, and what becomes of it."""
+    """When another job with the same key is a duplicate, and what happens then."""
 
     scope: str = "active"
     window_ms: int | None = None
@@ -39,7 +39,7 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is written of a job when it is enqueued, but for its payload."""
+    """The values that an enqueue writes for a job, except its payload."""
 
     type: str
     queue: str
@@ -56,7 +56,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     key: str | None = None
     limits: str | None = None
     limited_by: tuple[TaskLimit, ...] | None = None
-    """What `limits` is made of once there is a payload; None where the claimer works it out."""
+    """Makes `limits` from the payload; None where the claimer does that."""
     unique: Unique | None = None
     key_of: KeyOf | None = None
     after: tuple[Awaited, ...] = ()
@@ -67,12 +67,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_alone(self) -> bool:
-        """Whether no other job has to be looked at before it is written."""
+        """Whether it can be written without reading other jobs."""
         return self.unique is None and not self.after
 
     @cached_property
     def is_plain(self) -> bool:
-        """Due at once, and with nothing that most jobs do not have."""
+        """Whether it is due at once and has no rare option."""
         special = (self.run_at_ms, self.expires_at_ms, self.expires_in_ms, self.timeout_seconds, self.retry, self.tags)
         others = (self.trace_context, self.limits, self.limited_by)
         return self.delay_ms == 0 and all(value is None for value in (*special, *others))

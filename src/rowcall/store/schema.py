@@ -2,7 +2,7 @@
 
 A table has a line for each column: its name, its kind and the rest of its definition. Each database has a type for each
 kind. A kind with `?` is for columns that every claim and settle writes, or that only history has: SQLite has no check
-there, as it would be run each time, and what reads them can bear anything.
+there, because it would run each time; the code that reads these columns accepts any value.
 """
 
 from __future__ import annotations

@@ -64,17 +64,17 @@ def first(statement: Statement[R]) -> Generator[Statement[R], list[Row], R | Non
 
 
 def execute(statement: Statement[R]) -> Generator[Statement[R], list[Row], None]:
-    """Run a statement for what it does."""
+    """Run a statement, and ignore its rows."""
     yield statement
 
 
-def no_row(row: Row) -> Row:
+def as_is(row: Row) -> Row:
     return row
 
 
 def plain(sql: str, *parameters: Parameter) -> Statement[Row]:
     """Return a statement whose rows stay as they are."""
-    return Statement(sql, parameters, no_row)
+    return Statement(sql, parameters, as_is)
 
 
 def always_notify(rows: list[Row]) -> bool:
@@ -143,7 +143,7 @@ class Query(Generic[R]):
         self,
         name: str,
         kinds: tuple[Kind, ...] = (),
-        make: Callable[[Row], object] = no_row,
+        make: Callable[[Row], object] = as_is,
         **options: Unpack[QueryOptions],
     ) -> None:
         self.name = name

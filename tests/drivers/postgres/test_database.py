@@ -18,7 +18,7 @@ from rowcall.domain.errors import Conflict, DataRefused
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.database import MOST_TRIES
 from rowcall.operations.steps import Write
-from rowcall.store.statement import Plan, Row, Statement, execute, fetch, no_row
+from rowcall.store.statement import Plan, Row, Statement, as_is, execute, fetch
 from rowcall.testing.postgres_database import database_of, terminate_connections
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from tests.connected import Connection, connected
@@ -117,7 +117,7 @@ def types_in(mine: Connection) -> dict[object, object]:
 
 
 def plain(sql: str) -> Plan[list[Row]]:
-    return fetch(Statement(sql, (), no_row))
+    return fetch(Statement(sql, (), as_is))
 
 
 @contextmanager
@@ -311,7 +311,7 @@ def test_behind_a_pooler_nothing_is_left_on_its_connections(url: str, pgbouncer:
 
 def test_a_plan_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
     def half_way() -> Plan[None]:
-        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), no_row))
+        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), as_is))
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
@@ -324,8 +324,8 @@ def test_a_plan_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
 
 def test_a_statement_that_fails_half_way_leaves_nothing(jobs: Rowcall) -> None:
     def half_way() -> Plan[None]:
-        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), no_row))
-        yield from execute(Statement("select 1 / 0", (), no_row))
+        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), as_is))
+        yield from execute(Statement("select 1 / 0", (), as_is))
 
     for _ in range(3):
         with pytest.raises(DataRefused, match="division by zero"):
@@ -359,10 +359,10 @@ def test_a_conflict_is_tried_again(jobs: Rowcall, sqlstate: str) -> None:
 
     def conflicting() -> Plan[int]:
         tries.append(1)
-        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), no_row))
+        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), as_is))
         if len(tries) < 3:
             text = f"do $$ begin raise exception using errcode = '{sqlstate}', message = 'so it goes'; end $$"
-            yield from execute(Statement(text, (), no_row))
+            yield from execute(Statement(text, (), as_is))
         return len(tries)
 
     assert queue_of(jobs).run(Write(conflicting)) == 3
@@ -374,7 +374,7 @@ def test_a_conflict_that_does_not_end_is_said(jobs: Rowcall, monkeypatch: pytest
 
     def conflicting() -> Plan[None]:
         tries.append(1)
-        yield from execute(Statement("do $$ begin raise sqlstate '40001'; end $$", (), no_row))
+        yield from execute(Statement("do $$ begin raise sqlstate '40001'; end $$", (), as_is))
 
     with pytest.raises(Conflict, match="call again"):
         queue_of(jobs).run(Write(conflicting))
@@ -386,9 +386,9 @@ def test_a_connection_that_is_lost_before_the_commit_is_replaced(jobs: Rowcall) 
 
     def cut() -> Plan[int]:
         tries.append(1)
-        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), no_row))
+        yield from execute(Statement("insert into rowcall_job (type) values ('once')", (), as_is))
         if len(tries) == 1:
-            yield from execute(Statement("select pg_terminate_backend(pg_backend_pid())", (), no_row))
+            yield from execute(Statement("select pg_terminate_backend(pg_backend_pid())", (), as_is))
         return len(tries)
 
     assert queue_of(jobs).run(Write(cut)) == 2
@@ -433,7 +433,7 @@ def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
         held, go_on = threading.Barrier(3, timeout=20), threading.Event()
 
         def hold() -> Plan[None]:
-            yield from execute(Statement("select 1", (), no_row))
+            yield from execute(Statement("select 1", (), as_is))
             held.wait()
             assert go_on.wait(20)
 

@@ -11,12 +11,12 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.statement import Plan, Statement, execute, no_row
+from rowcall.store.statement import Plan, Statement, as_is, execute
 
 
 def test_a_plan_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     def half_way() -> Plan[None]:
-        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), no_row))
+        yield from execute(Statement("insert into rowcall_job (type) values ('half')", (), as_is))
         raise RuntimeError("half way")
 
     with Rowcall(tmp_path / "app.db") as jobs:

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.statement import Statement, no_row
+from rowcall.store.statement import Statement, as_is
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -21,7 +21,7 @@ def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Rowcall:
 
 def change(jobs: Rowcall, sql: str) -> None:
     def plan():  # type: ignore[no-untyped-def]
-        yield Statement(sql, (), no_row)
+        yield Statement(sql, (), as_is)
 
     queue_of(jobs).run(Write(plan))
 

@@ -12,7 +12,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.store.statement import Plan, Statement, fetch, no_row
+from rowcall.store.statement import Plan, Statement, as_is, fetch
 from tests.store.databases import migrated
 
 
@@ -24,7 +24,7 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 def answer(connection: SqliteConnection, sql: str) -> object:
     def ask() -> Plan[object]:
-        return (yield from fetch(Statement(sql, (), no_row)))[0][0]
+        return (yield from fetch(Statement(sql, (), as_is)))[0][0]
 
     return connection.read(ask())
 

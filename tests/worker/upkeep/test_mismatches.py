@@ -12,7 +12,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.statement import Statement, execute, no_row
+from rowcall.store.statement import Statement, as_is, execute
 from rowcall.testing import eventually
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.service import Stopping, never
@@ -62,7 +62,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 def hold_all(jobs: Rowcall) -> None:
-    held = Statement("update rowcall_job set held = 'mismatch', held_until = run_at + 600000", (), no_row)
+    held = Statement("update rowcall_job set held = 'mismatch', held_until = run_at + 600000", (), as_is)
     queue_of(jobs).run(Write(lambda: execute(held)))
 
 

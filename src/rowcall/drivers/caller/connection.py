@@ -13,11 +13,11 @@ from rowcall.drivers.caller.kinds import KNOWN, adapter_for
 from rowcall.drivers.caller.same_database import IdentityQuery, QueueDatabase
 from rowcall.drivers.plan_runner import arun, run
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
-from rowcall.store.statement import Plan, Statement, no_row
+from rowcall.store.statement import Plan, Statement, as_is
 
 T = TypeVar("T")
 
-_FAIL = Statement("select 1 / 0", (), no_row)
+_FAIL = Statement("select 1 / 0", (), as_is)
 _UNKNOWN = "the identity of the queue's database is not known yet"
 
 

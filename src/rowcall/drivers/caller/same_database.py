@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.sqlite.errors import explained
-from rowcall.store.statement import Plan, Row, Statement, fetch, no_row
+from rowcall.store.statement import Plan, Row, Statement, as_is, fetch
 
 IdentityQuery = Statement[Row]
 """Asks a connection which database it leads to."""
@@ -34,7 +34,7 @@ class QueueDatabase(Protocol):
         """Return Rowcall's error for a driver's error; return any other error unchanged."""
 
 
-class SqliteHome:
+class SqliteQueueDatabase:
     database = "sqlite"
     is_known = True
 
@@ -45,7 +45,7 @@ class SqliteHome:
         pass
 
     def check(self, query: IdentityQuery | None) -> Plan[str | None]:
-        rows = yield from fetch(Statement("pragma database_list", (), no_row))
+        rows = yield from fetch(Statement("pragma database_list", (), as_is))
         file = next((str(row[2] or "") for row in rows if row[1] == "main"), "")
         if file and os.path.exists(self._path) and os.path.samefile(file, self._path):
             return None
@@ -60,7 +60,7 @@ class SqliteHome:
         return error
 
 
-class PostgresHome:
+class PostgresQueueDatabase:
     """`ask` runs a query on the queue's own connection; `explain` is for errors of any PostgreSQL driver."""
 
     database = "postgresql"

@@ -19,7 +19,7 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.same_database import IdentityQuery, PostgresHome
+from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase
 from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.postgres.connection import (
     NothingWritten,
@@ -70,7 +70,7 @@ class PostgresDatabase(Database):
         self.threads = config.server.pool_size + 32
         self._config = config
         self._notification = notification
-        home = PostgresHome(
+        home = PostgresQueueDatabase(
             self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
         super().__init__(plan_of_one, plan_of_many, home)

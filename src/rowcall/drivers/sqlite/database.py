@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
-from rowcall.drivers.caller.same_database import SqliteHome
+from rowcall.drivers.caller.same_database import SqliteQueueDatabase
 from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
@@ -47,7 +47,7 @@ class SqliteDatabase(Database):
     ) -> None:
         self._config = config
         self.path = self.name = os.path.realpath(config.path) if not config.in_memory else _memory_file()
-        super().__init__(plan_of_one, plan_of_many, SqliteHome(self.path))
+        super().__init__(plan_of_one, plan_of_many, SqliteQueueDatabase(self.path))
         _open_databases.add(self)
 
     def _reset(self) -> None:

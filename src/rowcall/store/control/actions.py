@@ -46,7 +46,7 @@ def rerun(
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
     yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
-    # what has run has had all that it waited for, and what was completed from outside does without
+    # a job that has run had all its blockers, and a job that was completed from outside needs none
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
         yield from block_again(dialect, waiting, now_ms)
@@ -62,7 +62,7 @@ def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun], now_ms: int | None) 
 
 
 def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
-    """Later steps of the same chains that never ran because one of these did not succeed."""
+    """Return later steps of the same chains that never ran because one of these jobs did not succeed."""
     known = {job.id for job in jobs}
     first = {job.chain_id: job.chain_index or 0 for job in jobs if job.chain_id is not None}
     fallen = []
@@ -77,7 +77,7 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
 
 
 def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, RowcallError]]:
-    """Why some of these finished jobs must not run again, by their ids."""
+    """Return why some of these finished jobs must not run again, by id."""
     concerned = {job.id: job for job in jobs if job.key is not None or job.chain_id is not None}
     found: dict[int, RowcallError] = {}
     if not concerned:
@@ -133,7 +133,7 @@ def cancel_locked(
     return len(waiting) + len(requested)
 
 
-# another time, another place in the queue
+# reschedule and reprioritize
 
 
 def reschedule(
@@ -161,7 +161,7 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
     waiting = {other.id for other in (yield from dialect.ask(DEPENDANTS, [job_id]))}
-    if job.chain_id is not None:  # who waits for the chain waits for its last step, whichever that will be
+    if job.chain_id is not None:  # a job that waits for the chain waits for its last step, whichever that will be
         steps = {step.id for step in (yield from dialect.ask(CHAIN_STEPS, job.chain_id))}
         waiting |= {other.id for other in (yield from dialect.ask(DEPENDANTS, [job.chain_id]))} - steps
     if waiting:

@@ -17,7 +17,7 @@ AT_ONCE = 200
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs that are meant. `error_codes` are those to which `error_code` leads, where failed ones are meant."""
+    """A filter for jobs. `error_codes` are the codes that match `error_code`, if failed jobs are selected."""
 
     statuses: tuple[Status, ...]
     queue: str | None = None
@@ -39,7 +39,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it has come: through which of the states or codes, up to which job, with how many changed."""
+    """The progress: the state or code, the last job, and how many jobs were changed."""
 
     source: int = 0
     before_id: int | None = None
@@ -50,7 +50,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundJobs(msgspec.Struct):
-    """A part of the jobs that are meant, and the walk that continues after it."""
+    """A batch of jobs that match, and the walk that continues after it."""
 
     jobs: list[Job]
     walk: Walk
@@ -60,7 +60,7 @@ def cancel_some(
     dialect: Dialect, wanted: Wanted, walk: Walk, reason: str | None, actor: str | None, now_ms: int | None
 ) -> Plan[Walk]:
     found = yield from _next(dialect, wanted, walk)
-    # one that has begun to run since it was found is meant only if running ones are
+    # a job that started to run since it was found matches only if the filter includes running jobs
     jobs = [job for job in (yield from _locked(dialect, found.jobs)) if wanted.fits(job)]
     changed = yield from cancel_locked(dialect, jobs[: _left(wanted, walk)], reason, actor, now_ms)
     return _gone_on(found.walk, wanted, changed)
@@ -75,7 +75,7 @@ def retry_some(
     actor: str | None,
     now_ms: int | None,
 ) -> Plan[Walk]:
-    """With a rate, the n-th is due n / rate seconds after the first; jobs that something is in the way of are left."""
+    """With a rate, the n-th job is due n / rate seconds after the first. Jobs that cannot run again are left alone."""
     began_ms = walk.began_ms
     if rate is not None and began_ms is None:
         (began_ms,) = yield from dialect.ask(NOW, now_ms)
@@ -94,7 +94,7 @@ def retry_some(
 
 
 def error_codes_like(dialect: Dialect, pattern: str) -> Plan[tuple[str, ...]]:
-    """The codes of failed jobs that are meant by `TIMEOUT:*`, or by a code alone."""
+    """Return the codes of failed jobs that match a pattern such as `TIMEOUT:*`, or a code."""
     totals = yield from dialect.ask(TOTALS)
     codes = {total.error_code for total in totals if total.status == Status.FAILED and total.jobs > 0}
     return tuple(sorted(code for code in codes if is_like(code, pattern)))

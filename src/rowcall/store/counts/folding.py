@@ -61,7 +61,7 @@ def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 
 def merged(past: list[Past], span_ms: int) -> list[Past]:
-    """One row for all of the same span, queue, type and outcome."""
+    """Return one row for all rows with the same span, queue, type and outcome."""
     jobs: Counter[tuple[int, str, str, str]] = Counter()
     histograms: dict[tuple[int, str, str, str], tuple[Histogram, Histogram]] = {}
     for one in past:

@@ -80,7 +80,7 @@ def _add(
 
 
 def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
-    """What came since then, and since when that was counted: of very many, only the last are."""
+    """Return the arrivals since a time, and since when they were counted: of very many, only the last are."""
     (newest,) = yield from dialect.ask(queries.NEWEST_ID)
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
     found = yield from dialect.ask(queries.ARRIVALS, from_id, since_ms, at_ms)

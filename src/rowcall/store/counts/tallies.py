@@ -1,4 +1,4 @@
-"""What a group of attempts that ended adds to the counts and the history: one row for all that ended alike."""
+"""The rows that a group of ended attempts adds to the counts and the history: one row for all that ended alike."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tallies:
 
 
 def times_of(job: Job, at_ms: int) -> tuple[int | None, int | None]:
-    """How long a claimed job waited and ran, in milliseconds, if its attempt ends now."""
+    """Return how long a claimed job waited and ran, in milliseconds, if its attempt ends now."""
     if job.claimed_at is None:
         return None, None
     claimed_at_ms = milliseconds_of(job.claimed_at)
@@ -84,7 +84,7 @@ def completed_by_hand(job: Job) -> Tally:
 
 
 def revived(job: Job) -> Tally:
-    """A finished job that is finished no longer."""
+    """Return the tallies of a finished job that runs again."""
     return _change(job, -1, status=job.status, error_code=job.error_code or "", outcome=None)
 
 
@@ -97,7 +97,7 @@ def expired(jobs: Sequence[Touched]) -> list[Tally]:
 
 
 def broken(jobs: Sequence[Touched], status: str, error_code: str) -> list[Tally]:
-    """Jobs that ended without an attempt because of another."""
+    """Return the tallies of jobs that ended because of another job, without an attempt."""
     alike = Counter((job.queue, job.type, min(job.attempt, MOST_ATTEMPTS_COUNTED)) for job in jobs)
     return [
         Tally(queue=queue, type=kind, outcome=None, status=status, error_code=error_code, attempt=attempt, jobs=count)

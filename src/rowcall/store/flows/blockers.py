@@ -48,7 +48,7 @@ def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) ->
 
 
 def unblock(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
-    """Make blocked jobs without an open edge ready, behind all that are; return their ids."""
+    """Make blocked jobs without an open edge ready, after all ready jobs; return their ids."""
     ready = yield from dialect.ask(queries.UNBLOCK, now_ms, job_ids)
     if ready:
         yield from dialect.ask(queries.PASS_TURN)
@@ -64,7 +64,7 @@ def end_blocked(dialect: Dialect, ends: Sequence[BlockedEnd], now_ms: int | None
 
 
 def block_again(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
-    """Block jobs that were to run again, if they fell with a blocker that has not succeeded since."""
+    """Block jobs that are to run again, if they failed with a blocker that has not succeeded since."""
     yield from dialect.ask(queries.REOPEN_EDGES, job_ids)
     yield from dialect.ask(queries.FORGIVE_EDGES, now_ms, job_ids)
     yield from dialect.ask(queries.REBLOCK, job_ids)

@@ -1,4 +1,4 @@
-"""A cancellation that was asked for is never lost: an attempt that does not succeed ends its job."""
+"""A cancel request is never lost: an attempt that does not succeed ends its job as cancelled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowcall.store.statement import Plan
 
 
 class Applied(msgspec.Struct):
-    """Settlements as they are to be written, and those of them that became cancellations."""
+    """The settlements to write, and the ones that became cancellations."""
 
     settlements: list[Settlement]
     asked: list[CancelRequest] = []

@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claimer can take: `slots` start now, `buffer` more may wait with it for their turn."""
+    """What a claimer has room for: `slots` jobs start now, `buffer` more may wait in its buffer."""
 
     worker: str
     slots: int
@@ -43,12 +43,12 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     first_queue: int = 0
     lease_ms: int | None = None
     batches: Mapping[str, int] = {}
-    """How many jobs of these types one slot takes together."""
+    """How many jobs of these types share one slot."""
     batch_room: Mapping[str, int] = {}
     """How many more jobs of these types fit into batches that already have a slot."""
     limits: DeclaredLimits = DeclaredLimits()
     aliases: Mapping[str, str] = {}
-    """The tasks that have other names, too, by those."""
+    """Task names by their aliases."""
     offers: Sequence[int] = ()
     """Jobs that another worker refused, and that fit this one."""
 
@@ -75,9 +75,9 @@ class Claim(msgspec.Struct):
     unread: list[Unreadable] = []
     batch_room: dict[str, int] = {}
     offered: dict[str, list[Ready]] = {}
-    """What there is of the offers and was not looked at yet, by queue."""
+    """Offered jobs that exist and were not considered yet, by queue."""
     passed_over: list[int] = []
-    """Offers that there was no room for, in this worker or under a limit."""
+    """Offered jobs without room, in this worker or under a limit."""
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
     more: bool = False
@@ -96,10 +96,10 @@ def round_of_work(
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
 ) -> Plan[Claim]:
-    """One round of a worker that is registered; one that is not (it was declared lost) is given nothing.
+    """Run one round of a worker. A worker that is no longer registered (it was declared lost) claims nothing.
 
-    `late` are attempts (ids and leases) whose handlers ended after they were settled, `abandoned` those whose handlers
-    still run, so that their slots under limits stay taken.
+    `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
+    `abandoned` attempts still run, so their slots under limits are not freed.
     """
     settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms)
     (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
@@ -139,7 +139,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         stuck = not (expired or staged or ticked or opened)
         (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
-    now_ms = work.now_ms  # one moment for all of the claim, and for what is reported of it
+    now_ms = work.now_ms  # the whole claim, and what is reported of it, has one time
     claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room))
     wanted = wanted_types(demand, work)
     if demand.offers:
@@ -190,7 +190,7 @@ def _claim_shares(
                 assigned = _assign_all(demand, claim, ready)
             if offered:
                 yield from _unhold(dialect, [job.id for job in offered], {job.id for job in assigned}, claim)
-            if claim.slot_wanted:  # the buffer ends here for every queue, else the slot might never come free
+            if claim.slot_wanted:  # buffer no more jobs of any queue: otherwise the slot might never come free
                 plenty = []
                 break
             if (assigned or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
@@ -257,7 +257,7 @@ def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], claim:
 
 
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
-    """The types with ready jobs that this claimer may take, by queue."""
+    """Return the types with ready jobs that this claimer may claim, by queue."""
     wanted: dict[str, list[str]] = {}
     for queue, kind in work.ready:
         if _is_wanted(demand, work, queue, kind):
@@ -274,13 +274,13 @@ def _is_wanted(demand: Demand, work: Work, queue: str, kind: str) -> bool:
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:
-    """The queues, another one first each time, so that none is always last."""
+    """Return the queues, starting with another one each time, so that none is always last."""
     turn = first_queue % len(queues) if queues else 0
     return queues[turn:] + queues[:turn]
 
 
 def share_of(demand: Demand, queue: str, claim: Claim, queues_left: int) -> int:
-    """An equal part of the room that is left, within the queue's own limit."""
+    """Return an equal share of the remaining room, within the queue's own limit."""
     room = demand.room - len(claim.started) - len(claim.buffered)
     share = -(-room // queues_left)
     limit = demand.queues.get(queue) if demand.queues is not None else None
@@ -291,7 +291,7 @@ def share_of(demand: Demand, queue: str, claim: Claim, queues_left: int) -> int:
 
 
 def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]:
-    """Give slots to as many as there is room for. Without batches, by slices: a call for each job is slow."""
+    """Assign as many jobs as there is room for. Without batches, use slices: a call for each job is slow."""
     if demand.batches or claim.batch_room:
         return list(takewhile(partial(_assign, demand, claim), ready))
     slots = max(0, demand.slots - len(claim.started))
@@ -332,7 +332,7 @@ def _claim_to_fail(
 
 
 def made(dialect: Dialect, claimed: Iterable[Ready], make: Callable[[Ready], V], now_ms: int | None) -> Plan[list[V]]:
-    """Make what is handed over of jobs that this transaction has claimed; a job of which it cannot be made fails."""
+    """Return `make(job)` for each claimed job. A job for which this raises fails."""
     unread = Unread()
     values = [value for job in claimed if (value := unread.read(job, "the row", make)) is not None]
     if unread.jobs:

@@ -1,4 +1,4 @@
-"""Jobs come in."""
+"""Enqueue jobs that depend on no other job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def enqueue_many(
     referring: bool = False,
     limits: Sequence[str | None] | None = None,
 ) -> Plan[list[Inserted]]:
-    """All of them or none, with ids in the order given; `referring` if some payloads are references to blobs."""
+    """Write all jobs or none, with ids in the order given; `referring` if some payloads refer to blobs."""
     if not payloads:
         return []
     inserted = yield from dialect.insert_many(job, payloads, now_ms, limits)

@@ -1,4 +1,4 @@
-"""Looking at jobs: one, a page, its history."""
+"""Read jobs: one job, a page of jobs, the history of a job."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
 
 
 def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
-    """One page. A cursor names the last id seen: what is enqueued or finished meanwhile moves nothing."""
+    """Return one page. A cursor names the last id seen: jobs that are enqueued or finish meanwhile do not move it."""
     jobs = yield from dialect.list_jobs(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
     more = len(jobs) > wanted.limit
     shown = jobs[: wanted.limit]
@@ -77,5 +77,5 @@ def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
 
 
 def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:
-    """Return those of the jobs that exist, by id."""
+    """Return the jobs that exist, by id."""
     return {job.id: job for job in (yield from dialect.ask(GET_ALL, job_ids))}

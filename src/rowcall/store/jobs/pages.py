@@ -1,4 +1,4 @@
-"""Where jobs are found by state: the partial indexes, and which of them hold what a filter asks for."""
+"""The partial indexes by which jobs are found, and which of them hold the jobs of a filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowcall.store.dialect import Filter
 class Source(NamedTuple):
     """An index whose entries are in the order of the ids within each group of equal `columns`.
 
-    Where it is in the order of something else, that is what is `ordered`: the same as the id, for all that fit.
+    An index in another order names its column in `ordered`, which equals the id for all jobs that fit.
     """
 
     name: str
@@ -45,16 +45,16 @@ _BY_STATUS: dict[Status, tuple[Source, ...]] = {
 
 
 def sources_of(wanted: Filter) -> tuple[Source, ...]:
-    """The indexes to read. Running jobs are in none of these: they are few, and looked through."""
+    """Return the indexes to read. Running jobs are in none of them: they are few, and all are read."""
     return SOURCES if wanted.status is None else _BY_STATUS[wanted.status]
 
 
-# plain SQL may have written that a job which waits has finished: its place is not there
+# plain SQL may have set `finished_at` of a waiting job, which is not in the index of finished jobs
 IS_FINISHED = "status in <finished>"
 
 
 def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:
-    """Whether a group of an index holds what is asked for."""
+    """Return whether a group of an index fits the filter."""
     if source is FINISHED_SOURCE and group[0] not in FINISHED:
         return False
     asked = {"status": wanted.status, "queue": wanted.queue, "type": wanted.type}

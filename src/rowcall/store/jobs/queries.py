@@ -68,7 +68,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     trace_context: str | None
     limits: str | None = None
     turn: int = 0
-    """Its turn among those of its queue and priority."""
+    """Orders the jobs of one queue and priority."""
 
     def waited_ms(self, claimed_at_ms: int) -> int:
         """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
@@ -86,7 +86,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What there is to do, learned without the write lock."""
+    """What there is to do, read without the write lock."""
 
     now_ms: int
     due_at_ms: int | None
@@ -94,7 +94,7 @@ class Work(msgspec.Struct, frozen=True):
     registered: bool
     ready: list[tuple[str, str]]
     wake_at_ms: int | None = None
-    """When the next schedule or limit of rate is to be looked at."""
+    """When the next schedule or rate limit must be checked."""
     paused: list[tuple[str, str]] = []
     """What is paused: ("queue", its name) or ("task", its name)."""
     edges_open: bool = False
@@ -171,7 +171,7 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The settlement of an attempt that succeeded: the one that most jobs have, and so the shortest."""
+    """The settlement of an attempt that succeeded: the most frequent one, and so the shortest."""
 
     id: int
     lease: int
@@ -219,7 +219,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """Who is there, and whether some jobs have no owner any more."""
+    """The registered workers, and whether some running jobs have no worker."""
 
     peers: list[Peer]
     any_lease_expired: bool
@@ -299,7 +299,7 @@ def any_listener(rows: list[Row]) -> bool:
 # enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
 _NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text)
 INSERT = Query("insert", (*_NEW_JOB, Text), notifies=any_listener)
-# type, queue, payload, priority, attempts: due at once, with nothing that most jobs do not have
+# type, queue, payload, priority, attempts: a job that is due at once and has no other option
 INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)
 # payloads as a JSON array; where the last parameter is 1, an array of pairs of payload and limits
 INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), notifies=any_listener)

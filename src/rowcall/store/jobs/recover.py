@@ -1,4 +1,4 @@
-"""Jobs whose owner is gone. A recovery counts as an attempt, but for jobs that had not been started."""
+"""Recover the jobs of lost workers. A recovery counts as an attempt, except of a job that had not started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowcall.store.limits.queries import SLOTS_OF_WORKER
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
-UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever takes, with the largest batch in each slot
+UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot
 
 
 class Recovered(NamedTuple):
@@ -45,7 +45,7 @@ def recover_worker(
         return Recovered(0, done=False)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
-    # what its last transaction has locked, on a server that does not know yet that it is dead, is left for later
+    # rows that its last transaction still locks, as the server has not noticed its death, are left for later
     done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
     if done:
         yield from free_worker(dialect, worker)
@@ -98,13 +98,13 @@ def release_unknown(
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Running jobs of workers that are not registered at all."""
+    """Recover running jobs whose workers are not registered."""
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 
 def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Jobs claimed by hand whose lease ran out."""
+    """Recover jobs claimed by hand whose lease has expired."""
     owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 

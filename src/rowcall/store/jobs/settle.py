@@ -1,4 +1,4 @@
-"""The end of an attempt: transitions are written, fenced by the lease, and what follows from them is done."""
+"""The end of an attempt: write transitions, fenced by the lease, and do what follows from them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Written(NamedTuple):
 
 
 MakeTallies = Callable[[set[int]], list[Tally]]
-"""What is to be counted, given the ids that were settled."""
+"""Returns the tallies to write, given the ids that were settled."""
 
 
 def settle(
@@ -85,7 +85,7 @@ def settle(
 
 
 def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """Return ids and leases, without those whose handlers still run."""
+    """Return ids and leases, except of attempts whose handlers still run."""
     attempts = [(one.id if isinstance(one, Success) else one.job_id, one.lease) for one in ended]
     return [attempt for attempt in attempts if attempt not in abandoned]
 
@@ -93,7 +93,7 @@ def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[in
 def write_ended(
     dialect: Dialect, ended: Sequence[Ended | Success], make_tallies: MakeTallies | None, now_ms: int | None
 ) -> Plan[Written]:
-    """`settle`, but for what follows."""
+    """Settle attempts, without doing what follows: see `follow`."""
     if not ended:
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
@@ -131,7 +131,7 @@ def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: 
     live = set((yield from dialect.ask(queries.LIVE, [(row.id, row.lease) for row in settlements])))
     ours = [row for row in settlements if row.id in live]
     if ours:
-        if now_ms is None:  # one moment for the attempt and for the job
+        if now_ms is None:  # the attempt and the job get the same time
             (now_ms,) = yield from dialect.ask(NOW, None)
         ids, document = [row.id for row in ours], {str(row.id): row for row in ours}
         if any(row.attempt_recorded for row in ours):
@@ -154,7 +154,7 @@ def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
 
 
 def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
-    """A step that is there may be the attempt's own, of a completion before this one."""
+    """Refuse a step that exists, unless an earlier completion of the same attempt wrote it."""
     try:
         yield from _refuse_taken(dialect, [then])
     except StepTaken:
@@ -165,7 +165,7 @@ def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then)
 
 
 def _write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
-    """Write what comes next."""
+    """Write the next steps of chains."""
     if not steps:
         return
     inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
@@ -228,7 +228,7 @@ def settle_completed(
     now_ms: int | None,
     abandoned: Collection[tuple[int, int]] = (),
 ) -> Plan[Completions]:
-    """Those whose handlers rolled back are settled as given; those whose transactions are still open are left alone.
+    """Settle attempts whose handlers rolled back as given; leave attempts whose transactions are still open alone.
 
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
@@ -245,7 +245,7 @@ def settle_completed(
             committed.add(one.job_id)
     settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, ())
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
-    if committed or freed:  # a transaction that began long ago may not have seen who waits for its job
+    if committed or freed:  # a transaction that began long ago may not have seen the jobs that wait for its job
         (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
             yield from follow(dialect, committed, concerned, now_ms, freed)
@@ -317,19 +317,19 @@ def follow(
         any_ready |= yield from resolve_ended(dialect, settled, now_ms)
     if concerned.slots:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
-    if settled and concerned.waiters:  # of others, too, that came to their end by it
+    if settled and concerned.waiters:  # also of other jobs that ended because of it
         yield from notify_waiters(dialect, None if concerned.edges else settled)
     return any_ready
 
 
 def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
-    """Fail those of the jobs that still wait and whose time is over; return how many."""
+    """Fail the jobs that still wait and whose time is over; return how many."""
     failed = yield from dialect.ask(queries.FAIL_MISMATCHED, now_ms, job_ids)
     return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
 
 
 def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
-    """Return those of the pairs of queue and task that some registered worker serves and knows."""
+    """Return the pairs of queue and task that a registered worker serves and knows."""
     workers = [
         (queues, None if tasks is None else _names.decode(tasks))
         for queues, tasks in (yield from dialect.ask(queries.KNOWN_TASKS))

@@ -24,7 +24,7 @@ class Unreadable(NamedTuple):
 
 
 class Unread:
-    """The jobs of one transaction that could not be read, by id: each fails by itself, and no other with it."""
+    """The jobs of one transaction that could not be read, by id. Each of them fails; the others are not affected."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Unreadable] = {}
@@ -42,7 +42,7 @@ class Unread:
             return None
 
     def readable(self, ready: list[Ready]) -> list[Ready]:
-        """Those of the jobs whose columns can be read; limits are read where they are needed."""
+        """Return the jobs whose columns can be read; limits are read where they are needed."""
         if all(job.retry is None for job in ready):
             return ready
         for job in ready:
@@ -52,5 +52,5 @@ class Unread:
 
 def _read_retry(job: Ready) -> None:
     if job.retry is not None:
-        with contextlib.suppress(ValueError):  # JSON, but not a policy: that of the task is taken
+        with contextlib.suppress(ValueError):  # JSON, but not a policy: use the policy of the task
             backoff_from_text(job.retry)

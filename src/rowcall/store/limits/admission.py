@@ -232,13 +232,13 @@ class Admission:
         starts = [start for key, room in rated.items() for start in room.new_starts(key)]
         yield from dialect.ask(queries.RECORD_STARTS, starts)
         over = {key: room.starts.last + room.started - (room.numbers.rate or 0) for key, room in rated.items()}
-        # each of these had to be over for the last to be allowed
+        # the last start was allowed only after each of these
         old = {key: number for key, number in over.items() if number > 0}
         if old:
             yield from dialect.ask(queries.DROP_STARTS, list(old.items()))
 
     def _hold(self, dialect: Dialect, full: Sequence[Ready], needs: Mapping[int, list[JobLimit]]) -> Plan[None]:
-        """Hold each under the first of its keys that is full; a key with a slot that is just being freed is not."""
+        """Hold each job under its first full key. A key whose slot is just being freed is not full."""
         taken = {
             limit.key: self._rooms[limit.key].used
             for job in full
@@ -315,7 +315,7 @@ def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
 
 
 def steady_slots(dialect: Dialect, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
-    """Return how many slots of each key stay taken until the transaction ends, but for the slots of our jobs."""
+    """Return how many slots of each key stay in use until the transaction ends, without the slots of our jobs."""
     if dialect.one_writer:
         return used
     return Counter((yield from dialect.ask(queries.STEADY_SLOTS, list(used), list(ours)))[0])

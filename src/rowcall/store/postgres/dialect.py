@@ -83,7 +83,7 @@ class PostgresDialect:
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield self._statement(schema.WAIT_BRIEFLY)
         yield self._statement(schema.LOCK_MIGRATIONS)
-        # where the tables are, even if another schema has come to stand before it
+        # the schema of the tables, even if another schema now precedes it in the search path
         ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
         if namespace is not None:
             yield self._statement(schema.WORK_IN_SCHEMA, str(namespace))

@@ -90,8 +90,8 @@ def _first_ids(source: Source, wanted: Filter) -> str:
           select {", ".join(f"next.{name}" for name in names)} from found cross join lateral (
             {_next(source)}) as next
         )"""
-    # as a list of one the first is no constant, and with it the order below is that of this index alone: else the
-    # planner may hope to meet them soon in the order of the ids
+    # `= any (array[…])` is not a constant to the planner, so only this index has the order below. With `=`, the planner
+    # may read by id instead, and expect to find the jobs soon.
     first, *others = names
     equal = " and ".join(
         [f"job.{first} = any (array[found.{first}::text])", *(f"job.{name} = found.{name}" for name in others)]

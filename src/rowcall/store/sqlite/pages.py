@@ -71,7 +71,7 @@ class SqlitePages:
         return fetch(Statement(self.tagged_and_status, (*given, wanted.status), job_from_row))
 
     def first_ids(self, source: Source, groups: int) -> str:
-        """The highest ids of so many groups of an index. Parameters: limit, id to continue from, then each group."""
+        """Return SQL for the highest ids of some groups of an index. Parameters: limit, last id, each group."""
         names = [name_of(column) for column in source.columns]
         arms = []
         for group in range(groups):
@@ -89,7 +89,7 @@ def name_of(column: str) -> str:
 
 
 def groups_of(source: Source) -> str:
-    """The distinct values of an index's first columns, by as many searches as there are groups."""
+    """Return SQL for the distinct values of an index's first columns: one search for each group."""
     names = [name_of(column) for column in source.columns]
     entry = f"<job> indexed by <prefix>job_{source.name} where {source.proof}"
     hops = [
@@ -97,7 +97,7 @@ def groups_of(source: Source) -> str:
         for length in reversed(range(len(names)))
     ]
     shown = ", ".join(names)
-    # no name is empty; searched for, the index is not read whole where an old ANALYZE found it empty
+    # always true; without it, SQLite reads the whole index if an old ANALYZE found it empty
     first = f"{entry} and {names[0]} > ''"
     return f"""
         with recursive found ({shown}) as (
@@ -110,7 +110,7 @@ def groups_of(source: Source) -> str:
 
 
 def _after(columns: Sequence[str], length: int) -> str:
-    """Equal in the first columns, and further in the next."""
+    """Return the condition: equal in the first columns, and greater in the next."""
     equal = [f"and {name_of(column)} = found.{name_of(column)}" for column in columns[:length]]
     sign = "<" if columns[length].endswith(" desc") else ">"
     return " ".join([*equal, f"and {name_of(columns[length])} {sign} found.{name_of(columns[length])}"])

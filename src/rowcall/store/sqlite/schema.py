@@ -19,7 +19,7 @@ VERSION_FOUND = f"""
 
 
 def _is_one_of(column: str, statuses: tuple[Status, ...]) -> str:
-    """Spelled out: for a list of more than two, SQLite builds a table again for each row it checks."""
+    """Compare with each value: for a longer list, SQLite would build a table for each row that it checks."""
     return " or ".join(f"{column} = <{status}>" for status in statuses)
 
 

@@ -11,7 +11,7 @@ from rowcall.worker.registrar import Identity
 
 
 class Abandoned:
-    """Their slots in the worker and under limits stay taken. Used within the dispatcher's lock, except for reads."""
+    """Their slots in the worker and under limits stay in use. Used within the dispatcher's lock, except for reads."""
 
     def __init__(self) -> None:
         self.identity = Identity("", None)

@@ -201,14 +201,14 @@ class Gathering:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """How many jobs of a batch task one slot takes together."""
+        """How many jobs of a batch task share one slot."""
         if self._sizes[0] != len(self._tasks):
             sizes = {name: task.options.batch for name, task in self._tasks.items() if task.options.batch is not None}
             self._sizes = (len(self._tasks), sizes)
         return self._sizes[1]
 
     def room(self) -> dict[str, int]:
-        """Return how many more jobs they would take."""
+        """Return how many more jobs fit into the open batches."""
         return {name: batch.room for name, batch in self._open.items()}
 
     def due_times(self) -> list[float]:

@@ -96,11 +96,11 @@ class Dispatcher:
 
     @property
     def batches(self) -> Mapping[str, int]:
-        """How many jobs of a batch task one slot takes together."""
+        """How many jobs of a batch task share one slot."""
         return self._gathering.sizes
 
     def batch_room(self) -> dict[str, int]:
-        """Return how many more jobs the open batches would take."""
+        """Return how many more jobs fit into the open batches."""
         if not self._gathering:
             return {}
         with self._lock:
@@ -308,7 +308,7 @@ class Dispatcher:
     # stopping handlers
 
     def abandon(self, attempt: Attempt, outcome: TimedOut | Released) -> None:
-        """Settle an attempt whose handler continues; its slot stays taken until the handler ends."""
+        """Settle an attempt whose handler continues; its slot stays in use until the handler ends."""
         with self._lock:
             if attempt.settled or attempt not in self._running:
                 return

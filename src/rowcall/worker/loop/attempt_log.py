@@ -87,7 +87,7 @@ class AttemptLog:
         self._meter = meter
 
     def settled(self, attempts: list[Attempt], settled: set[int]) -> None:
-        """AttemptLog a group; the attempts that are not in `settled` no longer belonged to this worker."""
+        """Report a group; the attempts that are not in `settled` no longer belonged to this worker."""
         self.counts.update(map(_MOVE_OF, attempts))
         if self._meter is not None:
             self._meter.add(attempts, settled)
@@ -102,7 +102,7 @@ class AttemptLog:
                 log_dropped(attempt)
 
     def completed(self, attempts: list[Attempt]) -> None:
-        """AttemptLog attempts whose handlers completed their jobs, in transactions that were committed."""
+        """Report attempts whose handlers completed their jobs, in transactions that were committed."""
         self.counts[Move.SUCCEED] += len(attempts)
         if self._meter is not None:
             self._meter.add_completed(attempts)

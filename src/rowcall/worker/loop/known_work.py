@@ -51,7 +51,7 @@ class KnownWork:
         self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
 
     def note_fruitless(self, ready: Iterable[tuple[str, str]]) -> None:
-        """Remember what is ready and could not be claimed, such as a name that is not valid: no reason to hurry."""
+        """Remember ready jobs that could not be claimed, such as ones with an invalid name: do not retry soon."""
         self._fruitless = set(ready)
 
     def is_fruitless(self, queue: str, task: str) -> bool:
@@ -128,7 +128,7 @@ class Checks:
         self.claims.unknown.note(work)
 
     def check_after_commit(self) -> None:
-        """Another connection has committed something, most often the app for its own reasons: check that cheaply."""
+        """Check cheaply whether a commit of another connection, mostly the app, brought work."""
         (peek,) = self.connection.read(self.queue.dialect.ask(PEEK, self.queue.now_ms()))
         if peek.any_ready:
             self.check()

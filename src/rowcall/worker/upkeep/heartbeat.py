@@ -1,4 +1,4 @@
-"""Sends heartbeats from a separate thread, so that a handler that blocks all else does not look like death."""
+"""Sends heartbeats from a separate thread, so that a worker with a blocking handler is not declared lost."""
 
 from __future__ import annotations
 

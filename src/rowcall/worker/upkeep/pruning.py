@@ -89,7 +89,7 @@ class Pruning:
             self._queue.database.shrink(stopping)
 
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
-        """Return whether no other process has taken it since it fell due."""
+        """Return whether no other process has done it since it fell due."""
         queue = self._queue
         ask = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), duty.setting, duty.every_ms)
         return bool(connection.write(ask, one_statement=True))
