@@ -57,13 +57,19 @@ class Connections:
         return self.opened[-1]
 
 
+def stop(listener: Listener) -> None:
+    listener.stop()
+    listener.wait()
+
+
 @contextmanager
 def listening(connect: postgres_listener.Connect, waker: Waker, channel: str = CHANNEL) -> Iterator[Listener]:
     listener = Listener(connect, channel, waker, SystemClock())
+    listener.start()
     try:
         yield listener
     finally:
-        listener.close()
+        stop(listener)
 
 
 @contextmanager
@@ -231,9 +237,23 @@ def test_nothing_is_left_when_it_stops_between_two_tries(waker: Waker, monkeypat
         raise StoreUnavailable("gone")
 
     listener = Listener(never, CHANNEL, waker, SystemClock())
+    listener.start()
     assert tried.wait(20)
-    in_time(listener.close)
+    in_time(lambda: stop(listener))
     assert listeners() == []
+    assert open_descriptors() == before
+
+
+def test_starting_and_stopping_twice_does_nothing_more(postgres_url: str, waker: Waker) -> None:
+    before, connections = open_descriptors(), Connections(postgres_url)
+    listener = Listener(connections, CHANNEL, waker, SystemClock())
+    stop(listener)
+    for _ in range(2):
+        listener.start()
+    eventually(listener.pop_notified)
+    for _ in range(2):
+        stop(listener)
+    assert len(connections.opened) == 1
     assert open_descriptors() == before
 
 
@@ -268,8 +288,9 @@ def test_stopping_while_it_connects_does_not_wait_for_that(
 ) -> None:
     url, knocked = silent_server
     listener = Listener(Connections(url), CHANNEL, waker, SystemClock())
+    listener.start()
     knocked()
-    in_time(listener.close)
+    in_time(lambda: stop(listener))
     assert not listener.listens
 
 
@@ -284,8 +305,9 @@ def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: 
         return connections()
 
     listener = Listener(slowly, CHANNEL, waker, SystemClock())
+    listener.start()
     assert connecting.wait(20)
-    in_time(listener.close)
+    in_time(lambda: stop(listener))
     go_on.set()
     eventually(lambda: listeners() == [])
     assert all(connection.closed for connection in connections.opened)
@@ -307,11 +329,12 @@ def test_behind_a_pooler_it_cannot_listen(postgres_url: str, pgbouncer: PgBounce
     listener = Listener(
         database_at(pgbouncer.url(database_of(postgres_url))).connect_to_listen, CHANNEL, waker, SystemClock()
     )
+    listener.start()
     eventually(lambda: listener.cannot_listen)
     assert not listener.listens
     assert not listener.pop_notified()
     eventually(lambda: listeners() == [])
-    listener.close()
+    stop(listener)
     assert open_descriptors() == before
 
 

@@ -307,6 +307,7 @@ class ServerEndNotifications(EndNotifications):
         self._announced_at = self._queue.clock.timer()
         channel = queue.dialect.channel_of_ends
         self._listener = Listener(queue.database.connect_to_listen, channel, waker, queue.clock, self._messages.append)
+        self._listener.start()
 
     def announce(self, joined: Collection[int], left: Collection[int], awaited: Collection[int]) -> None:
         queue, name = self._queue, self._name
@@ -324,4 +325,5 @@ class ServerEndNotifications(EndNotifications):
         return None if "" in ids else {int(text) for text in ids}
 
     def close(self) -> None:
-        self._listener.close()
+        self._listener.stop()
+        self._listener.wait()

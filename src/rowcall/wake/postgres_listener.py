@@ -16,13 +16,13 @@ from rowcall.domain.errors import RowcallError
 from rowcall.wake.waker import Waker, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
-CLOSE_SECONDS = 1.0
+STOP_SECONDS = 1.0
 
 Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
 
 
 class Listener:
-    """Calls `waker.wake()` for every notification. `connect` returns None if LISTEN is not possible.
+    """A service that calls `waker.wake()` for every notification. `connect` returns None if LISTEN is not possible.
 
     `received` is called with each payload, and with an empty one whenever a notification may have been missed.
     `pause_seconds` combines all notifications within that time, for a worker that receives many for other workers.
@@ -42,24 +42,34 @@ class Listener:
         self._clock = clock
         self._received = received
         self._notified = False
-        self._stop_reader, self._stop_writer = os.pipe()
+        self._stop_reader = self._stop_writer = -1
         self.listens = False
         self.cannot_listen = False
         self.pause_seconds = 0.0
-        self._thread = threading.Thread(target=self._run, name="rowcall-listener", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._stop_reader, self._stop_writer = os.pipe()
+            self._thread = threading.Thread(target=self._run, name="rowcall-listener", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        if self._stop_writer >= 0:
+            with contextlib.suppress(BrokenPipeError):  # the thread has already ended
+                os.write(self._stop_writer, b"!")  # closing is not enough: a forked child may have a copy of this end
+            os.close(self._stop_writer)
+            self._stop_writer = -1
+
+    def wait(self) -> None:
+        """Wait for the thread. One that is still connecting is left alone: it ends by itself."""
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
 
     def pop_notified(self) -> bool:
         """Return whether a notification came since the last call."""
         notified, self._notified = self._notified, False
         return notified
-
-    def close(self) -> None:
-        """Stop the thread. One that is still connecting is left alone: it ends by itself."""
-        with contextlib.suppress(BrokenPipeError):  # the thread has already ended
-            os.write(self._stop_writer, b"!")  # closing is not enough: a forked child may have a copy of this end
-        os.close(self._stop_writer)
-        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -89,7 +99,7 @@ class Listener:
             pause_seconds = min(pause_seconds * 2, LAST_PAUSE_SECONDS)
 
     def _listen(self, raw: psycopg.Connection[tuple[object, ...]]) -> bool:
-        """Listen until `close` (return True) or until the connection is lost."""
+        """Listen until `stop` (return True) or until the connection is lost."""
         self.listens = True
         self._received("")
         self._notify()  # notifications sent before this moment were missed
@@ -113,7 +123,7 @@ class Listener:
                 return False
 
     def _is_stopped(self, seconds: float) -> bool:
-        """Wait, and return whether `close` was called."""
+        """Wait, and return whether `stop` was called."""
         return is_readable(self._stop_reader, seconds)
 
     def _notify(self) -> None:

@@ -78,8 +78,10 @@ class Script:
         notified, self.notified = self.notified, False
         return notified
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self.closed = True
+
+    def wait(self) -> None: ...
 
     # the dialect and its connection: a plan is a value here
 

@@ -49,7 +49,7 @@ def sources_of(wanted: Filter) -> tuple[Source, ...]:
     return SOURCES if wanted.status is None else _BY_STATUS[wanted.status]
 
 
-# plain SQL may have set `finished_at` of a waiting job, which is not in the index of finished jobs
+# plain SQL may have set `finished_at` of a job that has not finished: another index lists it
 IS_FINISHED = "status in <finished>"
 
 

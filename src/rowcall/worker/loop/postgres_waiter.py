@@ -34,6 +34,7 @@ def postgres_waiter(queue: Queue, connection: Connection, waker: Waker, registra
     assert isinstance(queue.dialect, PostgresDialect)
     assert isinstance(queue.database, PostgresDatabase)
     listener = Listener(queue.database.connect_to_listen, queue.dialect.channel, waker, queue.clock)
+    listener.start()
     return PostgresWaiter(queue.dialect, queue.clock, connection, listener, waker, lambda: registrar.name)
 
 
@@ -125,7 +126,8 @@ class PostgresWaiter:
         return Wakeup.TIMEOUT
 
     def close(self) -> None:
-        self._listener.close()
+        self._listener.stop()
+        self._listener.wait()
 
     def _check_doubt(self) -> Wakeup:
         """Check whether one of the transactions in doubt has ended."""
