@@ -8,6 +8,7 @@ from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import (
     SUCCESS,
+    AttemptBudget,
     CancelRequested,
     Lost,
     Mismatched,
@@ -18,13 +19,12 @@ from rowcall.domain.outcome import (
     Succeeded,
     TimedOut,
     Transition,
-    Tries,
     Unfit,
     decide,
 )
 
-SECOND_OF_FIVE = Tries(attempt=2, max_attempts=5)
-LAST_OF_FIVE = Tries(attempt=5, max_attempts=5)
+SECOND_OF_FIVE = AttemptBudget(attempt=2, max_attempts=5)
+LAST_OF_FIVE = AttemptBudget(attempt=5, max_attempts=5)
 ERROR = ValueError("no")
 RAISED = Raised(ERROR, "INTERNAL:ValueError", "no", "Traceback …")
 

@@ -10,6 +10,7 @@ from rowcall.domain.errors import Cancel, Fail, Retry, Snooze
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import (
+    AttemptBudget,
     CancelRequested,
     Lost,
     Outcome,
@@ -18,7 +19,6 @@ from rowcall.domain.outcome import (
     Reported,
     Succeeded,
     TimedOut,
-    Tries,
     Unfit,
     decide,
 )
@@ -53,14 +53,14 @@ limits = st.integers(1, 50)
 
 
 @st.composite
-def tries(draw: st.DrawFn) -> Tries:
+def tries(draw: st.DrawFn) -> AttemptBudget:
     max_attempts = draw(limits)
-    return Tries(draw(st.integers(1, max_attempts)), max_attempts)
+    return AttemptBudget(draw(st.integers(1, max_attempts)), max_attempts)
 
 
 @given(tries(), outcomes, policies, chances)
 def test_every_decision_is_a_rule_of_the_table(
-    tried: Tries, outcome: Outcome, policy: RetryPolicy, chance: float
+    tried: AttemptBudget, outcome: Outcome, policy: RetryPolicy, chance: float
 ) -> None:
     transition = decide(tried, outcome, policy, chance=chance)
     assert target(Status.RUNNING, transition.move) is transition.status
@@ -68,7 +68,7 @@ def test_every_decision_is_a_rule_of_the_table(
 
 @given(tries(), outcomes, policies, chances)
 def test_a_delay_is_never_negative_nor_without_end(
-    tried: Tries, outcome: Outcome, policy: RetryPolicy, chance: float
+    tried: AttemptBudget, outcome: Outcome, policy: RetryPolicy, chance: float
 ) -> None:
     transition = decide(tried, outcome, policy, chance=chance)
     assert 0 <= transition.delay_seconds <= max(LONGEST_DELAY_SECONDS, 1e9)
@@ -77,7 +77,7 @@ def test_a_delay_is_never_negative_nor_without_end(
 
 @given(tries(), outcomes, policies, chances)
 def test_what_goes_on_is_recorded_and_what_ends_stays_in_the_row(
-    tried: Tries, outcome: Outcome, policy: RetryPolicy, chance: float
+    tried: AttemptBudget, outcome: Outcome, policy: RetryPolicy, chance: float
 ) -> None:
     transition = decide(tried, outcome, policy, chance=chance)
     if transition.status in FINISHED:
@@ -89,7 +89,7 @@ def test_what_goes_on_is_recorded_and_what_ends_stays_in_the_row(
 
 @given(tries(), outcomes, policies, chances)
 def test_only_a_success_has_a_result_and_every_failure_has_a_code(
-    tried: Tries, outcome: Outcome, policy: RetryPolicy, chance: float
+    tried: AttemptBudget, outcome: Outcome, policy: RetryPolicy, chance: float
 ) -> None:
     transition = decide(tried, outcome, policy, chance=chance)
     assert transition.result is None or transition.move is Move.SUCCEED
@@ -107,7 +107,7 @@ def test_no_life_has_more_attempts_than_allowed(
             break
         attempt += 1  # the claim
         assert attempt <= max_attempts
-        transition = decide(Tries(attempt, max_attempts), outcome, policy, chance=chance)
+        transition = decide(AttemptBudget(attempt, max_attempts), outcome, policy, chance=chance)
         attempt -= not transition.attempt_used
         status = transition.status
     assert attempt <= max_attempts
@@ -116,7 +116,7 @@ def test_no_life_has_more_attempts_than_allowed(
 @given(limits, policies, chances)
 def test_a_job_that_always_fails_ends_as_failed(max_attempts: int, policy: RetryPolicy, chance: float) -> None:
     ends = [
-        decide(Tries(attempt, max_attempts), Reported("A:B", "no"), policy, chance=chance).status
+        decide(AttemptBudget(attempt, max_attempts), Reported("A:B", "no"), policy, chance=chance).status
         for attempt in range(1, max_attempts + 1)
     ]
     assert ends == [Status.SCHEDULED] * (max_attempts - 1) + [Status.FAILED]
@@ -124,5 +124,5 @@ def test_a_job_that_always_fails_ends_as_failed(max_attempts: int, policy: Retry
 
 @given(limits)
 def test_a_job_that_kills_its_worker_ends_as_failed(max_attempts: int) -> None:
-    ends = [decide(Tries(attempt, max_attempts), Lost()).status for attempt in range(1, max_attempts + 1)]
+    ends = [decide(AttemptBudget(attempt, max_attempts), Lost()).status for attempt in range(1, max_attempts + 1)]
     assert ends == [Status.PENDING] * (max_attempts - 1) + [Status.FAILED]

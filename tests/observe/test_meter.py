@@ -8,13 +8,13 @@ import pytest
 
 from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
-from rowcall.domain.outcome import SUCCESS, Reported, Transition, Tries, decide
+from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, Transition, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Counts, Durations, Meter
 from rowcall.store.jobs.queries import Ready
 from tests.support import eventually
 
 STATS = Stats(total=1, by_status={"pending": 1}, by_queue={"default": {"pending": 1}})
-RETRY = decide(Tries(1, 5), Reported("A:B", ""))
+RETRY = decide(AttemptBudget(1, 5), Reported("A:B", ""))
 
 
 class Past:

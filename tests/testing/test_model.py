@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from rowcall.domain.outcome import Lost, Transition, Tries, decide
+from rowcall.domain.outcome import AttemptBudget, Lost, Transition, decide
 from rowcall.operations import by_hand
 from rowcall.store.catalogue import Catalogue
 from rowcall.store.control import actions
@@ -44,8 +44,8 @@ Break = Callable[[pytest.MonkeyPatch], None]
 def one_attempt_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     right = decide
 
-    def wrong(tries: Tries, *arguments: Any, **options: Any) -> Transition:
-        return right(Tries(tries.attempt, tries.max_attempts + 1), *arguments, **options)
+    def wrong(tries: AttemptBudget, *arguments: Any, **options: Any) -> Transition:
+        return right(AttemptBudget(tries.attempt, tries.max_attempts + 1), *arguments, **options)
 
     monkeypatch.setattr(by_hand, "decide", wrong)
 

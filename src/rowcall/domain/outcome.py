@@ -14,7 +14,7 @@ from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
 
 
-class Tries(msgspec.Struct, frozen=True):
+class AttemptBudget(msgspec.Struct, frozen=True):
     """What a decision needs of the job: `attempt` includes the attempt that is ending."""
 
     attempt: int
@@ -129,10 +129,12 @@ def _end(move: Move) -> tuple[Move, Status]:
 SUCCESS = Transition(*_end(Move.SUCCEED), "succeeded")
 
 
-def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0) -> Transition:
+def decide(
+    budget: AttemptBudget, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0
+) -> Transition:
     """Return the transition of a running job whose attempt ended with this outcome.
 
-    >>> decide(Tries(attempt=1, max_attempts=5), Reported("TIMEOUT:UPSTREAM_API", "30 s")).delay_seconds
+    >>> decide(AttemptBudget(attempt=1, max_attempts=5), Reported("TIMEOUT:UPSTREAM_API", "30 s")).delay_seconds
     30.0
     """
     match outcome:
@@ -141,16 +143,16 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
         case Succeeded(result=result):
             return Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
         case Raised(error=Control() as control):
-            return _obey(tries, control, outcome)
+            return _obey(budget, control, outcome)
         case Raised(error=error, code=code, detail=detail, traceback=traceback):
             if isinstance(policy, Backoff) and policy.gives_up_on(error):
                 return _fail(code, detail, traceback)
-            return _retry_or_fail(tries, policy, chance, error, code, detail, traceback)
+            return _retry_or_fail(budget, policy, chance, error, code, detail, traceback)
         case TimedOut(seconds=seconds):
             detail = f"the handler ran longer than its timeout of {seconds:g} s"
-            return decide(tries, Raised(TimeoutError(detail), TIMEOUT_CODE, detail), policy, chance=chance)
+            return decide(budget, Raised(TimeoutError(detail), TIMEOUT_CODE, detail), policy, chance=chance)
         case Reported(code=code, detail=detail):
-            return _retry_or_fail(tries, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
+            return _retry_or_fail(budget, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
         case Mismatched(detail=detail, grace_seconds=grace_seconds):
@@ -168,18 +170,18 @@ def decide(tries: Tries, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF
         case Lost(started=False):
             return Transition(*_end(Move.RECOVER), "lost", attempt_used=False)
         case Lost():
-            return _lose(tries)
+            return _lose(budget)
         case CancelRequested(reason=reason):
             return _cancel(CANCELLED_BY_HAND_CODE, reason)
 
 
-def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
+def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition:
     match control:
         case Snooze(delay_seconds=delay):
             return Transition(*_end(Move.SNOOZE), "snoozed", delay, attempt_used=False, attempt_recorded=True)
         case Retry(delay_seconds=delay, reason=reason):
             return _retry_or_fail(
-                tries, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
+                budget, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
             )
         case Fail(code=code, detail=detail):
             return _fail(code, detail, raised.traceback)
@@ -190,7 +192,7 @@ def _obey(tries: Tries, control: Control, raised: Raised) -> Transition:
 
 
 def _retry_or_fail(
-    tries: Tries,
+    budget: AttemptBudget,
     policy: RetryPolicy,
     chance: float,
     error: BaseException,
@@ -198,9 +200,9 @@ def _retry_or_fail(
     detail: str,
     traceback: str | None,
 ) -> Transition:
-    if tries.attempt >= tries.max_attempts:
+    if budget.attempt >= budget.max_attempts:
         return _fail(code, detail, traceback)
-    delay_seconds = delay_of(policy, tries.attempt, error, chance)
+    delay_seconds = delay_of(policy, budget.attempt, error, chance)
     return Transition(
         *_end(Move.RETRY),
         "failed",
@@ -230,8 +232,8 @@ def _cancel(code: str, reason: str | None) -> Transition:
     return Transition(*_end(Move.CANCEL), "cancelled", error_code=code, error_detail=reason or None)
 
 
-def _lose(tries: Tries) -> Transition:
-    detail = f"attempt {tries.attempt} of {tries.max_attempts} was lost with its worker"
-    if tries.attempt >= tries.max_attempts:
+def _lose(budget: AttemptBudget) -> Transition:
+    detail = f"attempt {budget.attempt} of {budget.max_attempts} was lost with its worker"
+    if budget.attempt >= budget.max_attempts:
         return Transition(*_end(Move.LOSE), "lost", error_code=LOST_CODE, error_detail=detail)
     return Transition(*_end(Move.RECOVER), "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail)

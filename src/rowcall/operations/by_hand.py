@@ -17,7 +17,7 @@ from rowcall.domain import checks
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import WAITING, Job, Status
-from rowcall.domain.outcome import Outcome, Released, Reported, Succeeded, Transition, Tries, decide
+from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_limit
@@ -158,7 +158,7 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
 
 def _settle(queue: Queue, job: Job, outcome: Outcome) -> Operation[None]:
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry)
-    transition = decide(Tries(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
+    transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     yield from Write(_settle_one, queue, job, transition)
 
 

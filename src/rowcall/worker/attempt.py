@@ -17,6 +17,7 @@ from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLar
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import (
     SUCCESS,
+    AttemptBudget,
     CancelRequested,
     Lost,
     Mismatched,
@@ -27,7 +28,6 @@ from rowcall.domain.outcome import (
     Succeeded,
     TimedOut,
     Transition,
-    Tries,
     Unfit,
     decide,
 )
@@ -348,11 +348,11 @@ class Attempt:
         self.cancelled = True
 
     def _end_without_policy(self, outcome: Outcome) -> None:
-        self.transition = decide(Tries(self.ready.attempt, self.ready.max_attempts), outcome)
+        self.transition = decide(AttemptBudget(self.ready.attempt, self.ready.max_attempts), outcome)
 
     def _decide(self, outcome: Outcome) -> Transition:
-        tries = Tries(self.ready.attempt, self.ready.max_attempts)
-        return decide(tries, outcome, policy_of(self.task, self.ready.retry), chance=self._clock.chance())
+        budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
+        return decide(budget, outcome, policy_of(self.task, self.ready.retry), chance=self._clock.chance())
 
 
 def clear_started(attempts: list[Attempt]) -> None:

@@ -5,7 +5,17 @@ from datetime import UTC, datetime, timedelta
 from rowcall import Job, Status
 from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.outcome import Lost, Outcome, Released, Reported, Succeeded, Transition, Tries, Unfit, decide
+from rowcall.domain.outcome import (
+    AttemptBudget,
+    Lost,
+    Outcome,
+    Released,
+    Reported,
+    Succeeded,
+    Transition,
+    Unfit,
+    decide,
+)
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.counts.tallies import Tallies, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.flows.queries import Touched
@@ -15,7 +25,7 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 def entered(outcome: Outcome, attempt: int = 1, max_attempts: int = 5) -> list[Tally]:
     tallies = Tallies()
-    tallies.enter("mail", "send", attempt, decide(Tries(attempt, max_attempts), outcome), 5, 7)
+    tallies.enter("mail", "send", attempt, decide(AttemptBudget(attempt, max_attempts), outcome), 5, 7)
     return tallies.rows()
 
 
@@ -36,7 +46,7 @@ def a_job(**fields: object) -> Job:
 def test_what_ends_alike_is_one_row() -> None:
     tallies = Tallies()
     for wait in (5, 5, 1000):
-        tallies.enter("mail", "send", 1, decide(Tries(1, 5), Succeeded()), wait, None)
+        tallies.enter("mail", "send", 1, decide(AttemptBudget(1, 5), Succeeded()), wait, None)
     (tally,) = tallies.rows()
     assert (tally.outcome, tally.status, tally.jobs) == ("succeeded", "succeeded", 3)
     assert (tally.waits, tally.runs) == ({5: 2, bucket_of(1000): 1}, {})
@@ -44,8 +54,8 @@ def test_what_ends_alike_is_one_row() -> None:
 
 def test_queue_type_attempt_and_error_each_make_a_row_of_their_own() -> None:
     tallies = Tallies()
-    failure: Transition = decide(Tries(5, 5), Reported("A:B", ""))
-    other: Transition = decide(Tries(5, 5), Reported("C:D", ""))
+    failure: Transition = decide(AttemptBudget(5, 5), Reported("A:B", ""))
+    other: Transition = decide(AttemptBudget(5, 5), Reported("C:D", ""))
     for queue, kind, attempt, transition in (
         ("mail", "send", 5, failure),
         ("media", "send", 5, failure),

@@ -82,8 +82,8 @@ def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, Rowcal
     found: dict[int, RowcallError] = {}
     if not concerned:
         return found
-    for kind, keys in sorted(_keys_of(concerned.values()).items()):
-        yield from dialect.ask(LOCK_KEYS, kind, sorted(keys))
+    for task, keys in sorted(_keys_of(concerned.values()).items()):
+        yield from dialect.ask(LOCK_KEYS, task, sorted(keys))
     for job_id, kind, other_id in (yield from dialect.ask(queries.OBSTACLES, list(concerned))):
         job = concerned[job_id]
         if kind == "key":

@@ -71,8 +71,8 @@ def merged(past: list[Past], span_ms: int) -> list[Past]:
         merge(waits, one.waits)
         merge(runs, one.runs)
     return [
-        Past(at_ms, span_ms, queue, kind, outcome, _bounded(count), *histograms[at_ms, queue, kind, outcome])
-        for (at_ms, queue, kind, outcome), count in sorted(jobs.items())
+        Past(at_ms, span_ms, queue, task, outcome, _bounded(count), *histograms[at_ms, queue, task, outcome])
+        for (at_ms, queue, task, outcome), count in sorted(jobs.items())
     ]
 
 

@@ -142,20 +142,20 @@ class Running(NamedTuple):
 
 
 def total_from_row(row: Row) -> Total:
-    status, queue, kind, error_code, attempt, jobs = row
-    return Total(str(status), str(queue), str(kind), str(error_code), cast("int", attempt), int(cast("int", jobs)))
+    status, queue, task, error_code, attempt, jobs = row
+    return Total(str(status), str(queue), str(task), str(error_code), cast("int", attempt), int(cast("int", jobs)))
 
 
 def attempts_from_row(row: Row) -> tuple[str, int, int]:
-    kind, attempt, jobs = cast("tuple[str, int, int]", row)
-    return kind, attempt, int(jobs)
+    task, attempt, jobs = cast("tuple[str, int, int]", row)
+    return task, attempt, int(jobs)
 
 
 def past_from_row(row: Row) -> Past:
-    at, span, queue, kind, outcome, jobs, waits, runs = cast(
+    at, span, queue, task, outcome, jobs, waits, runs = cast(
         "tuple[int, int, str, str, str, int, str | None, str | None]", row
     )
-    return Past(at, span, queue, kind, outcome, int(jobs), from_json(waits), from_json(runs))
+    return Past(at, span, queue, task, outcome, int(jobs), from_json(waits), from_json(runs))
 
 
 def tally_from_row(row: Row) -> WrittenTally:
@@ -165,8 +165,8 @@ def tally_from_row(row: Row) -> WrittenTally:
 
 
 def group_from_row(row: Row) -> Group:
-    status, queue, kind = cast("tuple[str, str, str]", row)
-    return Group(Status(status), queue, kind)
+    status, queue, task = cast("tuple[str, str, str]", row)
+    return Group(Status(status), queue, task)
 
 
 def prunable_from_row(row: Row) -> Prunable:

@@ -71,12 +71,12 @@ def _add(
     by_type: dict[str, dict[str, int]],
     status: str,
     queue: str,
-    kind: str,
+    task: str,
     jobs: int,
 ) -> None:
     by_status[status] += jobs
     by_queue[queue][status] += jobs
-    by_type[kind][status] += jobs
+    by_type[task][status] += jobs
 
 
 def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
@@ -149,14 +149,14 @@ def retries(dialect: Dialect) -> Plan[Retries]:
     by_type: dict[str, Counter[int]] = defaultdict(Counter)
     for total in (yield from dialect.ask(queries.TOTALS)):
         by_type[total.type][total.attempt] += total.jobs
-    for kind, attempts, jobs in (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)):
-        by_type[kind][attempts] += jobs
+    for task, attempts, jobs in (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)):
+        by_type[task][attempts] += jobs
     together: Counter[int] = Counter()
     for counts in by_type.values():
         together.update(counts)
     return Retries(
         by_attempts=dict(sorted(together.items())),
-        by_type={kind: dict(sorted(counts.items())) for kind, counts in sorted(by_type.items())},
+        by_type={task: dict(sorted(counts.items())) for task, counts in sorted(by_type.items())},
     )
 
 

@@ -23,7 +23,7 @@ class Tallies:
     def enter(
         self,
         queue: str,
-        kind: str,
+        task: str,
         attempt: int,
         transition: Transition,
         wait_ms: int | None,
@@ -31,10 +31,10 @@ class Tallies:
         jobs: int = 1,
     ) -> None:
         """Count attempts that ended alike; an attempt that never began does not count."""
-        key = (queue, kind, attempt, transition.move, transition.error_code, transition.attempt_recorded)
+        key = (queue, task, attempt, transition.move, transition.error_code, transition.attempt_recorded)
         tally = self._tallies.get(key)
         if tally is None:
-            tally = self._open(queue, kind, attempt, transition)
+            tally = self._open(queue, task, attempt, transition)
             if tally is None:
                 return
             self._tallies[key] = tally
@@ -50,13 +50,13 @@ class Tallies:
         return list(self._tallies.values())
 
     @staticmethod
-    def _open(queue: str, kind: str, attempt: int, transition: Transition) -> Tally | None:
+    def _open(queue: str, task: str, attempt: int, transition: Transition) -> Tally | None:
         final = transition.status in FINISHED
         if not (final or transition.attempt_recorded):
             return None
         return Tally(
             queue=queue,
-            type=kind,
+            type=task,
             outcome=OUTCOMES[transition.move],
             status=transition.status if final else None,
             error_code=(transition.error_code or "") if final else "",
@@ -91,8 +91,8 @@ def revived(job: Job) -> Tally:
 def expired(jobs: Sequence[Touched]) -> list[Tally]:
     status = target(Status.PENDING, Move.EXPIRE)
     return [
-        Tally(queue=queue, type=kind, outcome="expired", status=status, error_code=EXPIRED_CODE, jobs=count)
-        for (queue, kind), count in Counter((job.queue, job.type) for job in jobs).items()
+        Tally(queue=queue, type=task, outcome="expired", status=status, error_code=EXPIRED_CODE, jobs=count)
+        for (queue, task), count in Counter((job.queue, job.type) for job in jobs).items()
     ]
 
 
@@ -100,8 +100,8 @@ def broken(jobs: Sequence[Touched], status: str, error_code: str) -> list[Tally]
     """Return the tallies of jobs that ended because of another job, without an attempt."""
     alike = Counter((job.queue, job.type, min(job.attempt, MOST_ATTEMPTS_COUNTED)) for job in jobs)
     return [
-        Tally(queue=queue, type=kind, outcome=None, status=status, error_code=error_code, attempt=attempt, jobs=count)
-        for (queue, kind, attempt), count in alike.items()
+        Tally(queue=queue, type=task, outcome=None, status=status, error_code=error_code, attempt=attempt, jobs=count)
+        for (queue, task, attempt), count in alike.items()
     ]
 
 

@@ -54,8 +54,8 @@ def lock_keys(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | Non
     """Lock the keys. Return the holders that this transaction sees; None if it sees all committed jobs."""
     yield from dialect.ask(queries.BEGIN_WRITING)
     groups = keyed(related)
-    for (kind, _), by_key in groups.items():
-        yield from dialect.ask(queries.LOCK_KEYS, kind, sorted(by_key))
+    for (task, _), by_key in groups.items():
+        yield from dialect.ask(queries.LOCK_KEYS, task, sorted(by_key))
     if not groups or (yield from sees_all(dialect)):
         return None
     return (yield from _holders(dialect, related, now_ms))
@@ -73,10 +73,10 @@ def read_committed(
 
 def _holders(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders]:
     found: Holders = {}
-    for (kind, unique), by_key in keyed(related).items():
-        holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
+    for (task, unique), by_key in keyed(related).items():
+        holders = yield from _key_holders(dialect, task, by_key, unique, now_ms)
         jobs = (yield from get_all(dialect, [holder.job_id for holder in holders])) if holders else {}
-        found.update({(kind, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
+        found.update({(task, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
     return found
 
 
@@ -204,18 +204,18 @@ def _reserve_keys(
 ) -> Plan[dict[int, _Taken]]:
     """Return which positions are duplicates, and of what. `on_duplicate="replace"` replaces waiting jobs here."""
     taken: dict[int, _Taken] = {}
-    for (kind, unique), by_key in keyed(related).items():
-        yield from dialect.ask(queries.LOCK_KEYS, kind, sorted(by_key))
-        holders = yield from _key_holders(dialect, kind, by_key, unique, now_ms)
+    for (task, unique), by_key in keyed(related).items():
+        yield from dialect.ask(queries.LOCK_KEYS, task, sorted(by_key))
+        holders = yield from _key_holders(dialect, task, by_key, unique, now_ms)
         held = {holder.key: holder for holder in holders}
         hidden: dict[str, Job] = {}
         if committed is not None:
-            true = {key: committed.holders[kind, key] for key in by_key if (kind, key) in committed.holders}
+            true = {key: committed.holders[task, key] for key in by_key if (task, key) in committed.holders}
             held = {key: holder for key, holder in held.items() if not _has_lost(holder, true.get(key), committed)}
             hidden = {key: job for key, job in true.items() if key not in held or held[key].job_id in committed.changed}
-            _refuse_hidden(kind, unique, hidden)
+            _refuse_hidden(task, unique, hidden)
         if unique.on_duplicate == "raise":
-            _refuse_duplicates(kind, by_key, {key: holder.job_id for key, holder in held.items()})
+            _refuse_duplicates(task, by_key, {key: holder.job_id for key, holder in held.items()})
         replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
         if unique.on_duplicate == "replace":
             given = {replaceable[key]: _replacement(replaceable[key], related[by_key[key][-1]]) for key in replaceable}
@@ -234,9 +234,9 @@ def _reserve_keys(
 
 
 def _key_holders(
-    dialect: Dialect, kind: str, keys: Iterable[str], unique: Unique, now_ms: int | None
+    dialect: Dialect, task: str, keys: Iterable[str], unique: Unique, now_ms: int | None
 ) -> Plan[list[Holder]]:
-    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, kind, sorted(keys), unique.scope, unique.window_ms))[0]
+    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, task, sorted(keys), unique.scope, unique.window_ms))[0]
 
 
 def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:
@@ -244,10 +244,10 @@ def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:
     return holder.job_id in committed.changed and (true is None or true.id != holder.job_id)
 
 
-def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
+def _refuse_hidden(task: str, unique: Unique, hidden: dict[str, Job]) -> None:
     for key, job in hidden.items():
         if unique.on_duplicate == "raise":
-            raise DuplicateJob(kind, key, job.id)
+            raise DuplicateJob(task, key, job.id)
         if unique.on_duplicate == "replace":
             raise Conflict(
                 f"job {job.id} has the key {key!r} and was written or changed after your transaction began, so it"
@@ -256,12 +256,12 @@ def _refuse_hidden(kind: str, unique: Unique, hidden: dict[str, Job]) -> None:
             )
 
 
-def _refuse_duplicates(kind: str, by_key: dict[str, list[int]], held: dict[str, int]) -> None:
+def _refuse_duplicates(task: str, by_key: dict[str, list[int]], held: dict[str, int]) -> None:
     for key, positions in by_key.items():
         if key in held:
-            raise DuplicateJob(kind, key, held[key])
+            raise DuplicateJob(task, key, held[key])
         if len(positions) > 1:
-            raise InvalidOption("key", f"{kind}: two jobs of one call have the key {key!r}")
+            raise InvalidOption("key", f"{task}: two jobs of one call have the key {key!r}")
 
 
 def _replacement(job_id: int, item: RelatedJob) -> Replacement:

@@ -158,7 +158,7 @@ def inserted_from_row(row: Row) -> Inserted:
 
 def standing_from_row(row: Row) -> dict[Blocker, Standing]:
     found = _standing.decode(text_from_row(row))
-    return {Blocker(job_id, bool(of_chain)): Standing(status, kind, at) for job_id, of_chain, status, kind, at in found}
+    return {Blocker(job_id, bool(of_chain)): Standing(status, task, at) for job_id, of_chain, status, task, at in found}
 
 
 def pair_from_row(row: Row) -> tuple[int, int]:
@@ -180,11 +180,11 @@ def result_from_row(row: Row) -> str | None:
 
 
 def chain_from_row(row: Row) -> Chain:
-    chain_id, kind, queue, status, length, current, created_at, finished_at, result, error_code, error_detail = row
+    chain_id, task, queue, status, length, current, created_at, finished_at, result, error_code, error_detail = row
     ended = Status(cast("str", status)) in FINISHED
     return Chain(
         id=cast("int", chain_id),
-        type=cast("str", kind),
+        type=cast("str", task),
         queue=cast("str", queue),
         status=Status(cast("str", status)),
         length=cast("int", length),

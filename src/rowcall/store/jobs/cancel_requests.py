@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rowcall.domain.job import Status
-from rowcall.domain.outcome import CancelRequested, Transition, Tries, decide
+from rowcall.domain.outcome import AttemptBudget, CancelRequested, Transition, decide
 from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
@@ -69,4 +69,4 @@ def _instead(row: Settlement, asked: CancelRequest) -> Settlement:
 
 
 def _cancelled(asked: CancelRequest) -> Transition:
-    return decide(Tries(asked.attempt, asked.attempt), CancelRequested(asked.reason))
+    return decide(AttemptBudget(asked.attempt, asked.attempt), CancelRequested(asked.reason))

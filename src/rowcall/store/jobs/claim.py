@@ -221,14 +221,14 @@ def _fill_batches(
     now_ms: int | None,
 ) -> Plan[None]:
     """Fill up the batches that have a slot."""
-    for queue, kinds in wanted.items():
-        for kind in kinds:
-            if claim.batch_room.get(kind):
-                found = yield from dialect.ready_jobs(queue, [kind], claim.batch_room[kind], now_ms)
+    for queue, tasks in wanted.items():
+        for task in tasks:
+            if claim.batch_room.get(task):
+                found = yield from dialect.ready_jobs(queue, [task], claim.batch_room[task], now_ms)
                 ready = admission.unread.readable(found)
                 if demand.limits.concern(ready):
                     ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)
-                claim.batch_room[kind] -= len(ready)
+                claim.batch_room[task] -= len(ready)
                 claim.joining += ready
                 if ready:
                     yield from _mark_joining(dialect, demand, ready, now_ms)
@@ -259,18 +259,18 @@ def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], claim:
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
     """Return the types with ready jobs that this claimer may claim, by queue."""
     wanted: dict[str, list[str]] = {}
-    for queue, kind in work.ready:
-        if _is_wanted(demand, work, queue, kind):
-            wanted.setdefault(queue, []).append(kind)
+    for queue, task in work.ready:
+        if _is_wanted(demand, work, queue, task):
+            wanted.setdefault(queue, []).append(task)
     return wanted
 
 
-def _is_wanted(demand: Demand, work: Work, queue: str, kind: str) -> bool:
+def _is_wanted(demand: Demand, work: Work, queue: str, task: str) -> bool:
     if demand.queues is not None and queue not in demand.queues:
         return False
-    if work.paused and any(is_paused(queue, name, work.paused) for name in (kind, demand.aliases.get(kind, kind))):
+    if work.paused and any(is_paused(queue, name, work.paused) for name in (task, demand.aliases.get(task, task))):
         return False
-    return demand.types is None or kind in demand.types
+    return demand.types is None or task in demand.types
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:

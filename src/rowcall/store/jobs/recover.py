@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rowcall.domain.outcome import Lost, Released, Tries, decide
+from rowcall.domain.outcome import AttemptBudget, Lost, Released, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
@@ -90,7 +90,7 @@ def release_unknown(
     owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
-        Ended(job.id, job.lease, decide(Tries(job.attempt, job.max_attempts), Released(started=False)))
+        Ended(job.id, job.lease, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False)))
         for job in unknown
     ]
     yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
@@ -115,7 +115,7 @@ def _recover(
     lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
-        lost.append((job, decide(Tries(job.attempt, job.max_attempts), Lost(started=started))))
+        lost.append((job, decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started=started))))
     ages_ms = begun or {}
 
     def make_tallies(settled: set[int]) -> list[Tally]:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.backoff import backoff_from_text
-from rowcall.domain.outcome import Transition, Tries, Unfit, decide
+from rowcall.domain.outcome import AttemptBudget, Transition, Unfit, decide
 from rowcall.store.jobs.queries import Ready
 
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
@@ -37,7 +37,7 @@ class Unread:
             too_deep = isinstance(error, RecursionError)
             why = "it is nested too deeply" if too_deep else f"{type(error).__name__}: {error}"
             problem = storable(f"{what} cannot be read: {why}", DETAIL_LENGTH)
-            transition = decide(Tries(job.attempt, job.max_attempts), Unfit(UNREADABLE_CODE, problem))
+            transition = decide(AttemptBudget(job.attempt, job.max_attempts), Unfit(UNREADABLE_CODE, problem))
             self.jobs[job.id] = Unreadable(job, transition)
             return None
 

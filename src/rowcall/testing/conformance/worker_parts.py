@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.declare.policy import policy_of
-from rowcall.domain.outcome import Outcome, Tries, decide
+from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.steps import Write
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.claim import Claim, Demand, round_of_work
@@ -66,7 +66,7 @@ class StoreWorker:
 
     def settle(self, ready: Ready, outcome: Outcome, then: Then | None = None) -> bool:
         """Settle, and continue the chain. Return whether the attempt was still this worker's."""
-        transition = decide(Tries(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
+        transition = decide(AttemptBudget(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         ended = Ended(ready.id, ready.lease, transition, then=then)

@@ -214,8 +214,8 @@ def _count_successes(tallies: Tallies, attempts: Sequence[Attempt]) -> None:
             for ready in (attempt.ready,)
         ]
     )
-    for (queue, kind, number, waited_ms, ran_ms), jobs in alike.items():
-        tallies.enter(queue, kind, number, SUCCESS, waited_ms, ran_ms, jobs)
+    for (queue, task, number, waited_ms, ran_ms), jobs in alike.items():
+        tallies.enter(queue, task, number, SUCCESS, waited_ms, ran_ms, jobs)
 
 
 class CompletedAttempts:

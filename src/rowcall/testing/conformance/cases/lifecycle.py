@@ -11,7 +11,17 @@ import pytest
 from rowcall import Job, JobNotFound, LeaseLost, Rowcall, RowcallError, Snooze, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.lifecycle import TABLE, Move, sources, target
-from rowcall.domain.outcome import Mismatched, Outcome, Raised, Released, Reported, Succeeded, Tries, Unfit, decide
+from rowcall.domain.outcome import (
+    AttemptBudget,
+    Mismatched,
+    Outcome,
+    Raised,
+    Released,
+    Reported,
+    Succeeded,
+    Unfit,
+    decide,
+)
 from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
@@ -47,7 +57,7 @@ class Walk(NamedTuple):
         job = self.job
         if job.status is not Status.RUNNING:
             job = msgspec.structs.replace(job, lease=job.lease - 1)
-        transition = decide(Tries(job.attempt, job.max_attempts), outcome)
+        transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome)
         self.run(lambda now_ms: settle_one(queue_of(self.jobs).dialect, job, transition, now_ms))
 
     def claim(self) -> list[Job]:
