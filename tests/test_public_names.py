@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import traceback
 import typing
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -49,3 +50,25 @@ def test_msgspec_still_reads_a_value_by_its_annotations() -> None:
     assert msgspec.json.decode(policy.to_json(), type=rowcall.Retention) == policy
     pause = rowcall.Backoff.linear(5)
     assert msgspec.json.decode(pause.to_json(), type=rowcall.Backoff) == pause
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_public_class_has_a_docstring(kind: type) -> None:
+    assert (vars(kind).get("__doc__") or "").strip()
+
+
+def test_what_users_hold_has_a_repr(tmp_path: Path) -> None:
+    jobs = rowcall.Rowcall(tmp_path / "app.db")
+
+    @jobs.task
+    def send(to: str) -> None: ...
+
+    flow = jobs.flow()
+    flow.add(send.bind("a"))
+    assert repr(send.using(priority=3)) == "<task 'send' with priority=3>"
+    assert repr(send.bind("a")) == """<'send' bound to '{"to":"a"}'>"""
+    assert repr(flow) == "<Flow of 1 jobs, not enqueued yet>"
+    assert repr(jobs.transaction()) == f"<Transaction on {tmp_path}/app.db>"
+    assert repr(jobs.declared_task("send")) == "<declaration of the task 'send'>"
+    assert isinstance(jobs.declared_task("send"), rowcall.Declaration)
+    assert repr(jobs.worker(queues="mail=3")).endswith(": concurrency 10, queues mail=3>")

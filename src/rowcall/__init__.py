@@ -3,6 +3,7 @@
 from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Bindable, Context, current
+from rowcall.declare.declaration import Declaration
 from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptions
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
@@ -98,6 +99,7 @@ __all__ = [
     "ContextTask",
     "Control",
     "DataRefused",
+    "Declaration",
     "DuplicateJob",
     "DuplicateTask",
     "EnqueueOptions",

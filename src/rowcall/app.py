@@ -61,6 +61,8 @@ T = TypeVar("T", bound=Schedulable)
 
 
 class TaskDecorator(Protocol):
+    """What `jobs.task(...)` returns: it makes a task of a function."""
+
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[object, object, R]], /
@@ -76,6 +78,8 @@ class TaskDecorator(Protocol):
 
 
 class BatchDecorator(Protocol):
+    """What `jobs.task(batch=...)` returns: it makes a task of a function that takes a list."""
+
     def __call__(self, function: Callable[..., R], /) -> BatchTask[R]: ...
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Generic, ParamSpec, Self, TypeVar, Unpack
 
+import msgspec
+
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, mappings
 from rowcall.declare.limits import limited
@@ -49,6 +51,11 @@ class Enqueuer(Generic[P, R]):
             if queue.is_open:
                 self._new_job = job
         return job
+
+    def __repr__(self) -> str:
+        given, default = msgspec.structs.asdict(self._given), msgspec.structs.asdict(NOTHING_GIVEN)
+        options = ", ".join(f"{name}={value!r}" for name, value in given.items() if value != default[name])
+        return f"<task {self._declared.name!r} with {options or 'its own options'}>"
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""

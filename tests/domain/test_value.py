@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import httpx
+import msgspec
 import pytest
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
 from pydantic import BaseModel
 
 from rowcall import Backoff, Chain, InProgress, Job, Limit, Page, Retention, Retries, Schedule, Stats, Status, Summary
@@ -50,10 +52,14 @@ VALUES: list[Value] = [
 ]
 
 
+def shown_fields(kind: type[Value]) -> list[str]:
+    return [name for name in kind.__struct_fields__ if name != "lease"]
+
+
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_is_a_dict_a_json_text_and_hashable(value: Value) -> None:
     assert json.loads(value.to_json()) == json.loads(json.dumps(value.to_dict())) == dict(value)
-    assert list(value.to_dict()) == list(value.__struct_fields__)
+    assert list(value.to_dict()) == shown_fields(type(value))
     again = type(value)(**{name: getattr(value, name) for name in value.__struct_fields__})
     assert {value: "found"}[again] == "found"
 
@@ -110,10 +116,10 @@ def nested() -> Answer:
     return Answer(job=JOB)
 
 
-def answer(app: FastAPI, path: str) -> httpx.Response:
+def answer(app: FastAPI, path: str, body: object = None) -> httpx.Response:
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-            return await client.get(path)
+            return await (client.get(path) if body is None else client.post(path, json=body))
 
     return asyncio.run(ask())
 
@@ -130,7 +136,38 @@ def test_fastapi_returns_a_job(path: str) -> None:
 def test_the_schema_of_an_endpoint_names_the_fields() -> None:
     schema = app.openapi()["paths"]["/annotated"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema["properties"]["created_at"] == {"format": "date-time", "title": "Created At", "type": "string"}
-    assert set(schema["properties"]) == set(Job.__struct_fields__)
+    assert set(schema["properties"]) == set(shown_fields(Job))
+
+
+def test_the_lease_of_a_job_is_not_shown() -> None:
+    claimed = msgspec.structs.replace(JOB, lease=12345)
+    page = Page(jobs=[claimed])
+    for shown in (repr(claimed), claimed.to_json(), page.to_json(), repr(page), str(dict(claimed))):
+        assert "send_email" in shown
+        assert "lease" not in shown
+        assert "12345" not in shown
+    assert repr(claimed).startswith("Job(id=7, type='send_email', queue='mail', payload={'to': ")
+
+
+def test_fastapi_reads_a_job() -> None:
+    def echo(job: Annotated[Job, Body()]) -> Job:
+        return job
+
+    def limits(limit: Annotated[Limit, Body()]) -> str | None:
+        return limit.by
+
+    def unmarked(job: Job) -> None: ...
+
+    one = FastAPI()
+    one.add_api_route("/job", echo, methods=["POST"])
+    one.add_api_route("/limit", limits, methods=["POST"])
+    one.add_api_route("/unmarked", unmarked)
+    assert answer(one, "/openapi.json").status_code == 200
+    read = answer(one, "/job", JOB.to_dict())
+    assert (read.status_code, read.json()) == (200, JOB.to_dict())
+    assert answer(one, "/job", {"id": "x"}).status_code == 422
+    assert answer(one, "/limit", {"name": "api", "concurrency": 3, "by": "user"}).json() == "user"
+    assert answer(one, "/limit", {"name": "api"}).status_code == 422  # it limits nothing
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
@@ -139,5 +176,5 @@ def test_fastapi_returns_every_value(value: Value) -> None:
     one.add_api_route("/annotated", lambda: value, response_model=type(value))
     one.add_api_route("/bare", lambda: value, response_model=None)
     assert answer(one, "/bare").json() == value.to_dict()
-    assert set(answer(one, "/annotated").json()) == set(value.__struct_fields__)
+    assert set(answer(one, "/annotated").json()) == set(shown_fields(type(value)))
     assert answer(one, "/openapi.json").status_code == 200

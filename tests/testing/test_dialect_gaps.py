@@ -18,3 +18,7 @@ def test_a_new_database_needs_every_text_and_every_operation() -> None:
     assert "counts.health is missing" not in found  # only PostgreSQL has it
     assert "counts.now is missing" not in found  # one text serves all
     assert "dialect.settle_successes is missing" in found
+
+
+def test_a_package_that_is_not_written_yet_lacks_everything() -> None:
+    assert list(gaps("rowcall.store.oracle")) == list(gaps(None))

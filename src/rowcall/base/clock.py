@@ -44,6 +44,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The clocks of this machine; the time of jobs is that of the database."""
+
     def now(self) -> datetime | None:
         return None
 

@@ -48,6 +48,9 @@ class Declaration:
         self.returns = hints_of(function).get("return") if options.batch is None else None
         self.limits = bound_to(options.limits or (), name, self.arguments)
 
+    def __repr__(self) -> str:
+        return f"<declaration of the task {self.name!r}>"
+
     def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[TaskLimit, ...] | None:
         """Return the limits of a job: those given with it, else those of the task, else None."""
         if given is None:

@@ -55,6 +55,8 @@ def about_option(option: str, problem: str) -> str:
 
 
 class InvalidArguments(RowcallError, TypeError):
+    """A call that does not match the task's signature, or a value that is not JSON."""
+
     def __init__(self, task: str, problem: str) -> None:
         super().__init__(f"{task}: {problem}")
         self.task = task
@@ -62,6 +64,8 @@ class InvalidArguments(RowcallError, TypeError):
 
 
 class InvalidOption(RowcallError, ValueError):
+    """An option that is unknown, out of range or not allowed here."""
+
     def __init__(self, option: str, problem: str, message: str = "") -> None:
         super().__init__(message or about_option(option, problem))
         self.option = option
@@ -84,6 +88,8 @@ class TooLarge(InvalidArguments):
 
 
 class UnknownTask(RowcallError, LookupError):
+    """No task with that name is declared in this process."""
+
     def __init__(self, task: str, known: list[str]) -> None:
         names = ", ".join(known) or "none"
         super().__init__(f"unknown task {task!r}{did_you_mean(task, known)}; declared here: {names}")
@@ -92,12 +98,16 @@ class UnknownTask(RowcallError, LookupError):
 
 
 class DuplicateTask(RowcallError, ValueError):
+    """Two tasks are declared with one name."""
+
     def __init__(self, task: str) -> None:
         super().__init__(f"a task named {task!r} is already declared; rename one with task(name=…)")
         self.task = task
 
 
 class DuplicateJob(RowcallError):
+    """A job with that key exists."""
+
     def __init__(self, task: str, key: str, job_id: int) -> None:
         super().__init__(f"{task}: job {job_id} already has the key {key!r}")
         self.task = task
@@ -106,24 +116,32 @@ class DuplicateJob(RowcallError):
 
 
 class JobNotFound(RowcallError, LookupError):
+    """There is no job with that id."""
+
     def __init__(self, job_id: int) -> None:
         super().__init__(f"job {job_id} does not exist")
         self.job_id = job_id
 
 
 class ScheduleNotFound(RowcallError, LookupError):
+    """There is no schedule with that name."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"schedule {name!r} does not exist")
         self.name = name
 
 
 class ChainNotFound(JobNotFound):
+    """No chain starts with that job."""
+
     def __init__(self, chain_id: int) -> None:
         super().__init__(chain_id)
         self.args = (f"chain {chain_id} does not exist; the id of a chain is the id of its first job",)
 
 
 class JobFailed(RowcallError):
+    """The job has failed, so it has no result."""
+
     def __init__(self, job_id: int, error_code: str, error_detail: str | None) -> None:
         super().__init__(f"job {job_id} failed with {error_code}" + (f": {error_detail}" if error_detail else ""))
         self.job_id = job_id
@@ -132,6 +150,8 @@ class JobFailed(RowcallError):
 
 
 class JobCancelled(RowcallError):
+    """The job was cancelled, so it has no result."""
+
     def __init__(self, job_id: int, reason: str | None) -> None:
         super().__init__(f"job {job_id} was cancelled" + (f": {reason}" if reason else ""))
         self.job_id = job_id
@@ -139,6 +159,8 @@ class JobCancelled(RowcallError):
 
 
 class LeaseLost(RowcallError):
+    """The attempt is not, or no longer, the caller's. Nothing was written."""
+
     def __init__(self, job_id: int, message: str = "") -> None:
         said = f"this attempt of job {job_id} is no longer yours: it was settled, released or recovered"
         super().__init__(message or said)
@@ -146,6 +168,8 @@ class LeaseLost(RowcallError):
 
 
 class WrongState(RowcallError):
+    """The state of the job does not allow this. Nothing was written."""
+
     def __init__(self, job_id: int, status: str, move: str, allowed: list[str], problem: str = "") -> None:
         """`problem` replaces the sentence about the state."""
         super().__init__(f"cannot {move} job {job_id}: {problem}" if problem else _in_state(job_id, status, move))
@@ -174,6 +198,8 @@ def _in_state(job_id: int, status: str, move: str) -> str:
 
 
 class StillNeeded(RowcallError):
+    """Other jobs wait for the job or the chain, so it cannot be deleted."""
+
     def __init__(self, job_id: int, needed_by: list[int]) -> None:
         some = ", ".join(map(str, needed_by[:5])) + (", …" if len(needed_by) > 5 else "")
         others = "1 other job waits" if len(needed_by) == 1 else f"{len(needed_by)} other jobs wait"
@@ -186,6 +212,8 @@ MISSING_ADVICE = "run: rowcall migrate APP; if it finds the tables up to date, r
 
 
 class SchemaMismatch(RowcallError):
+    """The tables are missing, or have another version than this code."""
+
     def __init__(self, found: int, wanted: int, advice: str, problem: str = "") -> None:
         """`problem` replaces the sentence about the version."""
         said = problem or f"the tables have version {found}, this code needs version {wanted}"
@@ -195,6 +223,8 @@ class SchemaMismatch(RowcallError):
 
 
 class StoreUnavailable(RowcallError):
+    """The database cannot be opened, read or written."""
+
     def __init__(self, problem: str, advice: str = "") -> None:
         super().__init__(f"{problem}. {advice}" if advice else problem)
         self.problem = problem

@@ -21,6 +21,8 @@ else:
 
 
 class Status(StrEnum):
+    """The state of a job. It is a `str`: `job.status == "failed"`."""
+
     BLOCKED = "blocked"
     SCHEDULED = "scheduled"
     PENDING = "pending"
@@ -69,6 +71,11 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     retry: str | None = None
     duplicate: bool = False
     lease: int = 0
+
+    _hidden = ("lease",)  # it fences the calls of an attempt, and means nothing elsewhere
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.keys())})"
 
 
 class Attempt(Value, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ import msgspec
 from rowcall.domain.errors import refuse_unknown
 
 if typing.TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
@@ -27,6 +29,9 @@ class Value(msgspec.Struct, frozen=True):
     FastAPI serializes it as a return value, annotated or not.
     """
 
+    _hidden: typing.ClassVar[tuple[str, ...]] = ()
+    """Fields that are shown nowhere."""
+
     def to_dict(self) -> dict[str, object]:
         """Return all fields as values that JSON can hold; times are ISO 8601 texts."""
         return {name: self[name] for name in self.keys()}
@@ -37,10 +42,10 @@ class Value(msgspec.Struct, frozen=True):
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields, so that `dict(value)` equals `value.to_dict()`."""
-        return self.__struct_fields__
+        return tuple(name for name in self.__struct_fields__ if name not in self._hidden)
 
     def __getitem__(self, name: str) -> object:
-        if name not in self.__struct_fields__:
+        if name not in self.keys():
             raise KeyError(name)
         return _plain(getattr(self, name))
 
@@ -58,20 +63,33 @@ class Value(msgspec.Struct, frozen=True):
             return handler.generate_schema(annotation)
 
         hints = typing.get_type_hints(cls)
-        fields = {name: core_schema.typed_dict_field(schema_of(hints[name])) for name in cls.__struct_fields__}
+        shown = [field for field in msgspec.structs.fields(cls) if field.name not in cls._hidden]
+        schemas = {field.name: schema_of(hints[field.name]) for field in shown}
+        given = {
+            field.name: core_schema.typed_dict_field(schemas[field.name], required=field.required) for field in shown
+        }
+        written = {name: core_schema.typed_dict_field(schema) for name, schema in schemas.items()}
+
+        def value_of(value: object, validate: "Callable[[object], dict[str, object]]") -> Value:
+            return value if isinstance(value, cls) else cls(**validate(value))
 
         def fields_of(value: Value) -> dict[str, object]:
-            return {name: getattr(value, name) for name in fields}
+            return {name: getattr(value, name) for name in written}
 
-        return core_schema.is_instance_schema(
-            cls,
+        return core_schema.no_info_wrap_validator_function(
+            value_of,
+            core_schema.typed_dict_schema(given, cls_name=cls.__name__),
             serialization=core_schema.plain_serializer_function_ser_schema(
-                fields_of, return_schema=core_schema.typed_dict_schema(fields, cls_name=cls.__name__)
+                fields_of, return_schema=core_schema.typed_dict_schema(written, cls_name=cls.__name__)
             ),
         )
 
 
 def _plain(value: object) -> object:
     """Return the value as JSON has it."""
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
     plain: object = msgspec.json.decode(msgspec.json.encode(value, enc_hook=dict))
     return plain

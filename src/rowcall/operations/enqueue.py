@@ -294,6 +294,9 @@ class Transaction(Block):
         super().__init__(queue.database, queue.open_transactions)
         self._queue = queue
 
+    def __repr__(self) -> str:
+        return f"<Transaction on {self._queue.database.name}>"
+
     def enqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:

@@ -60,6 +60,9 @@ class Flow:
         self._nodes: list[Node] = []
         self._enqueued = False
 
+    def __repr__(self) -> str:
+        return f"<Flow of {len(self._nodes)} jobs, {'enqueued' if self._enqueued else 'not enqueued yet'}>"
+
     def add(self, call: Bound, *, after: After | Iterable[After] = ()) -> Node:
         """Add a job that starts when all of `after` have succeeded: nodes of this flow, existing jobs and chains.
 

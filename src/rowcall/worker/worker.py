@@ -71,6 +71,9 @@ class Worker:
     def name(self) -> str:
         return self._registrar.name
 
+    def __repr__(self) -> str:
+        return f"<Worker {self.name}: concurrency {self._settings.concurrency}, queues {self._settings.queues_text}>"
+
     # starting and stopping: a second call of either does nothing
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None, *, ready: Callable[[], None] | None = None) -> None:

@@ -18,8 +18,6 @@ from rowcall.overview.jobs import detail, when
 from rowcall.overview.liveness import database_time, described
 from rowcall.overview.scrub import scrubbed
 
-_HIDDEN = ("lease", "duplicate")
-
 
 @queue_command("jobs")
 @click.option("--status", type=click.Choice([status.value for status in Status]), help="Only jobs in this state.")
@@ -42,7 +40,7 @@ def jobs_command(target: Target, **options: Any) -> Answer:
 
 
 def job_as_json(job: Job) -> dict[str, object]:
-    return {name: value for name, value in job.to_dict().items() if name not in _HIDDEN}
+    return {name: value for name, value in job.to_dict().items() if name != "duplicate"}
 
 
 def _show(jobs: list[Job], cursor: str | None, states: Mapping[str, str], now: datetime) -> None:
