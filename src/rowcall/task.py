@@ -123,7 +123,8 @@ class BaseTask(Enqueuer[P, R]):
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
         if len(options) == 1 and "connection" in options:  # the job is the same
-            return Enqueuer(self._queue, self._declared, self._given, options["connection"], self._new_job)
+            job = self._job() if self._queue.is_open else None
+            return Enqueuer(self._queue, self._declared, self._given, options["connection"], job)
         given = checked(options, ENQUEUE_OPTIONS)
         return Enqueuer(self._queue, self._declared, given, given.connection)
 
