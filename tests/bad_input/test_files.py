@@ -61,7 +61,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def as_nobody(path: Path) -> list[str]:
+def as_another_user(path: Path) -> list[str]:
     with PythonProcess("-c", AS_NOBODY, str(path)) as process:
         assert process.wait() == 0, process.output
         return process.output.splitlines()
@@ -125,14 +125,14 @@ def test_a_read_only_file_in_a_read_only_folder(folder: Path) -> None:
     path = with_one_job(folder / "app.db")
     path.chmod(0o444)
     folder.chmod(0o555)
-    assert_refused(as_nobody(path), path)
+    assert_refused(as_another_user(path), path)
     assert count(path) == 1
 
 
 def test_a_read_only_file_in_a_writable_folder(folder: Path) -> None:
     path = with_one_job(folder / "app.db")
     path.chmod(0o444)
-    assert_refused(as_nobody(path), path)
+    assert_refused(as_another_user(path), path)
     assert count(path) == 1
 
 
@@ -140,24 +140,24 @@ def test_a_writable_file_in_a_read_only_folder(folder: Path) -> None:
     path = with_one_job(folder / "app.db")
     path.chmod(0o666)
     folder.chmod(0o555)
-    assert_refused(as_nobody(path), path)
+    assert_refused(as_another_user(path), path)
     assert count(path) == 1
 
 
 def test_a_new_file_in_a_read_only_folder(folder: Path) -> None:
     folder.chmod(0o555)
-    assert_refused(as_nobody(folder / "app.db"), folder / "app.db")
+    assert_refused(as_another_user(folder / "app.db"), folder / "app.db")
     assert list(folder.iterdir()) == []
 
 
-def test_a_side_folder_of_somebody_else(folder: Path) -> None:
+def test_a_side_folder_of_another_user(folder: Path) -> None:
     path = with_one_job(folder / "app.db")
     path.chmod(0o666)
     side = folder / "app.db-rowcall"
     side.chmod(0o555)
     for file in side.iterdir():
         file.chmod(0o400)
-    told, *said = as_nobody(path)
+    told, *said = as_another_user(path)
     assert "writers wait less fairly" in told
     assert said == ["written", "written"]
     assert count(path) == 3
@@ -168,7 +168,7 @@ def test_a_side_folder_of_somebody_else(folder: Path) -> None:
     [("work", "app:jobs"), ("work", "app:jobs", "--processes=2"), ("doctor", "app:jobs", "--json")],
     ids=["one process", "several", "the doctor"],
 )
-def test_a_worker_in_a_side_folder_of_somebody_else(folder: Path, words: tuple[str, ...]) -> None:
+def test_a_worker_in_a_side_folder_of_another_user(folder: Path, words: tuple[str, ...]) -> None:
     path = with_one_job(folder / "app.db")
     path.chmod(0o666)
     side = folder / "app.db-rowcall"
@@ -183,7 +183,7 @@ def test_a_worker_in_a_side_folder_of_somebody_else(folder: Path, words: tuple[s
 
 
 def test_with_permission_it_works(folder: Path) -> None:
-    assert as_nobody(folder / "app.db") == ["written", "written"]
+    assert as_another_user(folder / "app.db") == ["written", "written"]
     assert count(folder / "app.db") == 2
 
 

@@ -104,7 +104,7 @@ if __name__ == "__main__":
     [BESIDE_A_WORKER, INSIDE_A_TRANSACTION, PRE_FORK_SERVER, PARENT_CLOSES_FIRST, MULTIPROCESSING],
     ids=["beside a worker", "inside a transaction", "pre-fork server", "parent closes first", "multiprocessing"],
 )
-def test_parent_and_child_go_on(tmp_path: Path, program: str) -> None:
+def test_parent_and_child_continue(tmp_path: Path, program: str) -> None:
     path = tmp_path / "app.db"
     arguments = ("-W", "ignore::DeprecationWarning", "-c", PROLOGUE + program, str(path))
     with ForkedProcess(*arguments) as process:

@@ -145,7 +145,7 @@ def test_a_nul_in_a_result_is_replaced_as_the_work_is_done(jobs: Rowcall) -> Non
     assert jobs.get(job.id).result == ["a\ufffdb", {"c\ufffd": "\\u0000"}]
 
 
-def test_a_handler_that_forks_and_ends_the_child_harms_nobody(jobs: Rowcall) -> None:
+def test_a_handler_that_forks_and_ends_the_child_harms_no_other_job(jobs: Rowcall) -> None:
     @jobs.task
     def forks() -> int:
         child = os.fork()

@@ -70,7 +70,7 @@ def test_another_process_that_holds_it_is_named(jobs: Rowcall, path: Path) -> No
 
 
 @pytest.mark.concurrency
-def test_a_new_file_that_somebody_holds_whole(path: Path) -> None:
+def test_a_new_file_that_another_process_locks(path: Path) -> None:
     with (
         Rowcall(path, busy_timeout=BUSY_TIMEOUT) as jobs,
         PythonProcess("-c", HOLD, str(path), "begin exclusive") as holder,
@@ -82,7 +82,7 @@ def test_a_new_file_that_somebody_holds_whole(path: Path) -> None:
         assert jobs.enqueue("task").id == 1
 
 
-def test_this_very_thread_is_told_to_pass_its_connection(jobs: Rowcall, path: Path) -> None:
+def test_this_thread_is_advised_to_pass_its_connection(jobs: Rowcall, path: Path) -> None:
     with closing(sqlite3.connect(path)) as mine:
         mine.execute("create table mine (id integer)")
         mine.execute("insert into mine values (1)")

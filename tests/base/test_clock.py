@@ -67,7 +67,7 @@ def test_a_jittered_pause_is_between_half_and_all_of_it(chance: float, seconds: 
     assert jittered(FixedChance(chance), 4.0) == seconds
 
 
-def test_nobody_else_waits_or_reads_a_clock() -> None:
+def test_no_other_module_waits_or_reads_a_clock() -> None:
     found = {str(path.relative_to(ROOT)): list(timed_calls(ast.parse(path.read_text()))) for path in MODULES}
     assert {path: calls for path, calls in found.items() if calls} == {}
 

@@ -264,7 +264,7 @@ def block_undone(world: World) -> Call:
 
 
 @case("Transaction.aenqueue")
-def block_that_goes_on(world: World) -> Call:
+def block_that_continues(world: World) -> Call:
     """What was cancelled inside is all there or not at all, if the block is committed nevertheless."""
 
     async def in_a_block() -> None:

@@ -42,7 +42,7 @@ def test_every_public_async_method_has_a_case() -> None:
 
 
 @pytest.fixture(scope="module")
-def postgres_place(postgres_server_url: str) -> Iterator[tuple[str, Connection]]:
+def postgres_database(postgres_server_url: str) -> Iterator[tuple[str, Connection]]:
     with database_with_tables(postgres_server_url) as url, connected(url) as observer:
         yield url, observer
 
@@ -52,7 +52,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "sqlite":
         made = World(f"sqlite:///{tmp_path}/app.db", None)
     else:
-        made = World(*request.getfixturevalue("postgres_place"))
+        made = World(*request.getfixturevalue("postgres_database"))
     made.jobs.migrate()
     yield made
     made.close()
@@ -84,7 +84,7 @@ def test_a_cancelled_call_leaves_nothing_behind(world: World, name: str) -> None
     run(story)
 
 
-@pytest.mark.parametrize("name", ["block", "block_that_goes_on", "claim", "drain", "worker"])
+@pytest.mark.parametrize("name", ["block", "block_that_continues", "claim", "drain", "worker"])
 def test_a_call_whose_event_loop_is_closed_leaves_nothing_behind(world: World, name: str) -> None:
     """`asyncio.run` cancels all that still runs at its end."""
     _, prepare = CASES[name]

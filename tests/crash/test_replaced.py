@@ -56,7 +56,7 @@ def test_who_enqueues_makes_a_new_one(site: Site, jobs: Rowcall, caplog: pytest.
     assert [one for one in caplog.messages if "was deleted or replaced while it was open" in one]
 
 
-def test_who_enqueues_goes_on_in_the_one_that_was_put_in_its_place(site: Site, jobs: Rowcall) -> None:
+def test_who_enqueues_continues_in_the_file_that_replaced_it(site: Site, jobs: Rowcall) -> None:
     jobs.enqueue("note", {"text": "kept"})
     backup = backed_up(site.database)
     jobs.enqueue("note", {"text": "gone"})
@@ -66,7 +66,7 @@ def test_who_enqueues_goes_on_in_the_one_that_was_put_in_its_place(site: Site, j
     assert jobs_in(site.database) == 2
 
 
-def test_a_worker_goes_on_with_what_comes_then(site: Site, jobs: Rowcall) -> None:
+def test_a_worker_continues_with_what_comes_then(site: Site, jobs: Rowcall) -> None:
     with site.worker() as worker:
         jobs.enqueue("note", {"text": "before"})
         site.wait_for_line("note before")
@@ -99,7 +99,7 @@ def test_what_a_worker_still_runs_of_the_old_one_settles_nothing_in_the_new_one(
             site.stop(worker)
 
 
-def test_a_worker_whose_file_is_restored_goes_on_with_that(site: Site, jobs: Rowcall) -> None:
+def test_a_worker_whose_file_is_restored_continues_with_that(site: Site, jobs: Rowcall) -> None:
     jobs.enqueue("note", {"text": "kept"})
     backup = backed_up(site.database)
     with site.worker() as worker:
@@ -109,7 +109,7 @@ def test_a_worker_whose_file_is_restored_goes_on_with_that(site: Site, jobs: Row
         site.stop(worker)
 
 
-def test_who_waits_for_a_result_is_told(site: Site, jobs: Rowcall) -> None:
+def test_a_waiter_for_a_result_gets_an_error(site: Site, jobs: Rowcall) -> None:
     job = jobs.enqueue("nobody_s")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(jobs.result, job, timeout=60)

@@ -166,7 +166,7 @@ def a_move_that_no_table_has(story: Story) -> None:
 
 
 @breaks(checks.states_follow_the_table)
-def a_change_that_nobody_saw(story: Story) -> None:
+def a_change_without_a_record(story: Story) -> None:
     story.enqueue(20)
     story.change(20, "cancelled", old_status="scheduled")
 
@@ -249,12 +249,12 @@ def a_success_without_its_effect(story: Story) -> None:
     story.effects.clear()
 
 
-@breaks(checks.history_tells_of_every_attempt)
-def an_attempt_that_is_not_told_of(story: Story) -> None:
+@breaks(checks.history_has_every_attempt)
+def an_attempt_that_is_not_recorded(story: Story) -> None:
     story.attempts.pop()
 
 
-@breaks(checks.history_tells_of_every_attempt)
+@breaks(checks.history_has_every_attempt)
 def an_attempt_of_another_worker(story: Story) -> None:
     story.attempts[-1] = story.attempts[-1]._replace(worker=TWO)
 
@@ -503,7 +503,7 @@ SPOILT = {
 }
 
 
-def test_a_tidy_database_passes(scene: Scene) -> None:
+def test_a_clean_database_passes(scene: Scene) -> None:
     assert scene.problems() == []
 
 

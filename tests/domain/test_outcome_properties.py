@@ -76,7 +76,7 @@ def test_a_delay_is_never_negative_nor_without_end(
 
 
 @given(tries(), outcomes, policies, chances)
-def test_what_goes_on_is_recorded_and_what_ends_stays_in_the_row(
+def test_what_continues_is_recorded_and_what_ends_stays_in_the_row(
     tried: AttemptBudget, outcome: Outcome, policy: RetryPolicy, chance: float
 ) -> None:
     transition = decide(tried, outcome, policy, chance=chance)

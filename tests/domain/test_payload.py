@@ -291,7 +291,7 @@ def test_none_is_stored_as_no_result() -> None:
     assert value_from_row(None) is None
 
 
-def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
+def test_pydantic_is_not_imported_for_apps_without_it() -> None:
     code = "import sys, rowcall; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

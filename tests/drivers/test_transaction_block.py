@@ -95,7 +95,7 @@ def test_on_sqlite_other_writes_are_refused_at_once_rather_than_waiting_for_thei
     jobs.cancel(job.id)
 
 
-def test_on_a_server_other_writes_go_on_beside_it(on_server: Rowcall) -> None:
+def test_on_a_server_other_writes_continue_beside_it(on_server: Rowcall) -> None:
     job = on_server.enqueue("waiting")
     with on_server.transaction():
         on_server.enqueue("inside")
@@ -157,7 +157,7 @@ def test_reading_is_possible_while_all_threads_that_write_wait(tmp_path: Path) -
         assert types(jobs)[-1] == "inside"
 
 
-def test_a_block_in_which_the_database_failed_is_undone_even_if_nobody_minds(either: Rowcall) -> None:
+def test_a_block_in_which_the_database_failed_is_undone_even_if_the_error_is_ignored(either: Rowcall) -> None:
     def broken() -> None:
         with pytest.raises(Exception, match="nothing_of_the_kind"):
             tx.run(execute(Statement("select * from nothing_of_the_kind", (), as_is)))
@@ -179,7 +179,9 @@ def test_a_block_in_which_the_database_failed_is_undone_even_if_nobody_minds(eit
 
 
 @pytest.mark.parametrize("inside", [0, 1])
-def test_a_lost_connection_is_told_at_the_end_at_the_latest(on_server: Rowcall, postgres_url: str, inside: int) -> None:
+def test_a_lost_connection_is_reported_at_the_end_at_the_latest(
+    on_server: Rowcall, postgres_url: str, inside: int
+) -> None:
     with pytest.raises(StoreUnavailable), contextlib.ExitStack() as blocks:  # noqa: PT012
         for _ in range(1 + inside):
             blocks.enter_context(on_server.transaction())

@@ -68,7 +68,7 @@ def test_fastapi_with_a_worker_beside_it(example: Open, running: ExitStack) -> N
         assert jobs.workers() == []
 
 
-def test_fastapi_with_a_worker_of_its_own(example: Open, running: ExitStack) -> None:
+def test_fastapi_with_its_own_worker(example: Open, running: ExitStack) -> None:
     app = example("fastapi_app")
     server = running.enter_context(app.start("WORKER_BESIDE=no uvicorn", "--port=0"))
     with Site(server) as site:

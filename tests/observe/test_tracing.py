@@ -199,7 +199,7 @@ def test_many_at_once_have_one_sender(jobs: Rowcall, spans: InMemorySpanExporter
     assert [parent_of(span) for span in named(spans, "process count")].count(id_of(second)) == 1
 
 
-def test_the_span_is_current_in_a_handler_and_what_it_sends_goes_on_from_there(
+def test_the_span_is_current_in_a_handler_and_what_it_sends_continues_from_there(
     jobs: Rowcall, spans: InMemorySpanExporter
 ) -> None:
     seen: dict[str, str | None] = {}

@@ -177,7 +177,7 @@ def test_queues_narrow_a_claim(jobs: Rowcall) -> None:
     assert [job.type for job in asyncio.run(jobs.aclaim("me", limit=5, queues=("mail",)))] == ["a"]
 
 
-def test_a_lease_that_ran_out_gives_the_job_to_somebody_else(jobs: Rowcall, clock: FakeClock) -> None:
+def test_a_lease_that_ran_out_lets_another_claim_the_job(jobs: Rowcall, clock: FakeClock) -> None:
     mine = claimed(jobs)
     clock.advance(299)
     jobs.heartbeat(mine)

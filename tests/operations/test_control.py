@@ -100,7 +100,7 @@ def test_a_job_that_is_not_there(jobs: Rowcall) -> None:
                 call("7")
 
 
-def test_a_retry_goes_on_with_the_next_attempt_and_adds_the_tasks_own_limit(jobs: Rowcall) -> None:
+def test_a_retry_continues_with_the_next_attempt_and_adds_the_tasks_own_limit(jobs: Rowcall) -> None:
     @jobs.task(max_attempts=3)
     def task() -> None: ...
 

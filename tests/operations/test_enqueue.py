@@ -173,7 +173,7 @@ def test_names_of_all_kinds_are_found_and_claimed(pairs: list[tuple[str, str]]) 
         assert {(job.queue, job.type) for job in claimed} == set(pairs)
 
 
-def test_an_event_loop_that_is_gone_before_the_commit_harms_nobody(jobs: Rowcall, path: Path) -> None:
+def test_an_event_loop_that_is_gone_before_the_commit_harms_no_other_job(jobs: Rowcall, path: Path) -> None:
     jobs.migrate()
 
     async def give_up_soon() -> None:

@@ -233,7 +233,7 @@ ENDS: dict[str, tuple[Callable[[Rowcall], object], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_every_way_to_end_is_told(jobs: Rowcall, wait_for: Callable[[Job], Future[object]], end: str) -> None:
+def test_every_way_to_end_notifies(jobs: Rowcall, wait_for: Callable[[Job], Future[object]], end: str) -> None:
     waiting = wait_for(jobs.enqueue("send", max_attempts=1, expires_in=600))
     act, expected = ENDS[end]
     act(jobs)
@@ -271,7 +271,7 @@ class TestOnAServer:
             clean_up(queue_of(jobs), own)
             assert connection.execute(WAITERS).fetchall() == []
 
-    def test_a_settle_that_was_in_flight_and_knew_of_nobody_is_noticed(
+    def test_a_settle_that_was_in_flight_and_knew_of_no_waiter_is_noticed(
         self, jobs: Rowcall, elsewhere: Rowcall, url: str, others: ThreadPoolExecutor
     ) -> None:
         job = jobs.enqueue("send")
@@ -302,7 +302,7 @@ class TestOnAServer:
             jobs.result(job, timeout=0.5)
         assert asked < 30
 
-    def test_where_nobody_waits_a_round_has_no_statement_more(self, jobs: Rowcall) -> None:
+    def test_without_waiters_a_round_has_no_statement_more(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "w")
         ready = worker.start_one()

@@ -37,7 +37,7 @@ def test_a_worker_without_slots_has_stopped() -> None:
     assert described(msgspec.structs.replace(a_worker(0), concurrency=0), NOON) == "stopped"
 
 
-def test_a_file_that_nobody_locks_shows_that_its_worker_is_gone(tmp_path: Path) -> None:
+def test_an_unlocked_file_shows_that_its_worker_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "w.alive"
     path.touch()
     assert described(a_worker(0, str(path)), NOON) == "gone"

@@ -66,7 +66,7 @@ def test_one_that_was_idle_is_replaced_without_a_word(
 
 
 @pytest.mark.crash
-def test_an_idle_worker_process_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
+def test_an_idle_worker_process_continues(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     with site.worker(lease=600):
         for number in range(3):
             assert server.terminate_connections(database_of(site.url)) >= 2
@@ -74,7 +74,7 @@ def test_an_idle_worker_process_goes_on(site: PostgresSite, jobs: Rowcall, serve
 
 
 @pytest.mark.crash
-def test_a_drain_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
+def test_a_drain_continues(site: PostgresSite, jobs: Rowcall, server: PostgresServer) -> None:
     ran: Counter[int] = Counter()
 
     @jobs.task

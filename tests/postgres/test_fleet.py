@@ -113,7 +113,7 @@ def test_one_that_was_cut_off_in_the_middle_of_a_claim_does_not_keep_the_job(
     assert site.lines == ["note locked"]
 
 
-def test_all_that_were_stopped_together_go_on_as_if_nothing_had_been(site: PostgresSite, jobs: Rowcall) -> None:
+def test_all_that_were_stopped_together_continue_as_if_nothing_had_been(site: PostgresSite, jobs: Rowcall) -> None:
     """A laptop that was shut for the night."""
     tasks = ("hold", "ahold", "hold", "ahold")
     held = [jobs.enqueue(task, {"name": str(number)}, max_attempts=1) for number, task in enumerate(tasks)]

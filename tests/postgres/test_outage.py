@@ -92,7 +92,7 @@ def open_gates(site: PostgresSite, held: list[Job], end: str) -> None:
         site.wait_for_line(f"end {name}")
 
 
-def test_what_ran_through_it_is_settled_afterwards_and_nobody_is_taken_for_lost(
+def test_what_ran_through_it_is_settled_afterwards_and_no_worker_is_declared_lost(
     site: PostgresSite, server: PostgresServer
 ) -> None:
     check_two_workers_through(site, server, "immediate", OUTAGE_SECONDS, lease=LEASE_SECONDS)

@@ -53,7 +53,7 @@ def exhausted(site: PostgresSite) -> Iterator[Future[Job]]:
 
 
 @pytest.mark.slow
-def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: PostgresSite, jobs: Rowcall) -> None:
+def test_others_get_an_error_after_the_busy_timeout_and_what_to_do(site: PostgresSite, jobs: Rowcall) -> None:
     calls: list[Callable[[], object]] = [
         lambda: jobs.get(1),
         jobs.stats,
@@ -72,7 +72,7 @@ def test_others_are_told_after_the_busy_timeout_and_what_to_do(site: PostgresSit
         call()
 
 
-def test_enqueueing_goes_on(site: PostgresSite, jobs: Rowcall) -> None:
+def test_enqueueing_continues(site: PostgresSite, jobs: Rowcall) -> None:
     with exhausted(site):
         made = [jobs.enqueue("task"), asyncio.run(jobs.aenqueue("task"))]
     assert [jobs.get(job.id).status for job in made] == ["pending", "pending"]

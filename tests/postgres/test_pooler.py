@@ -106,7 +106,7 @@ def test_a_killed_worker_s_jobs_run_again(site: PostgresSite, jobs: Rowcall) -> 
     assert outcomes(jobs, job) == ["lost", "succeeded"]
 
 
-def test_nothing_is_left_for_those_who_come_next(narrow: PgBouncer, postgres_url: str) -> None:
+def test_nothing_is_left_for_the_next_client(narrow: PgBouncer, postgres_url: str) -> None:
     url = narrow.url(database_of(postgres_url))
     with Rowcall(url, durability="normal") as jobs:
 
@@ -129,7 +129,7 @@ def test_nothing_is_left_for_those_who_come_next(narrow: PgBouncer, postgres_url
             connection.execute("create temporary table mine (number int)")
 
 
-def test_a_worker_with_a_way_past_the_pooler_is_told_at_once(
+def test_a_worker_with_a_way_past_the_pooler_is_notified_at_once(
     pooled_url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The worker never looks by itself here: what it does not hear of, it does not find."""

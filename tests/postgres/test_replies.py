@@ -76,7 +76,7 @@ def test_many_at_once_are_not_written_again(site: PostgresSite, wire: Wire, jobs
     assert payloads(site) == ["unheard of"] * 100
 
 
-def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
+def test_what_a_worker_claimed_without_knowing_is_released_and_runs_once(
     site: PostgresSite, wire: Wire, jobs: Rowcall
 ) -> None:
     ran: Counter[int] = Counter()
@@ -95,7 +95,7 @@ def test_what_a_worker_claimed_without_knowing_is_given_back_and_runs_once(
 
 
 @pytest.mark.slow
-def test_a_claim_whose_commit_arrives_late_is_given_back(
+def test_a_claim_whose_commit_arrives_late_is_released(
     site: PostgresSite, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was on its way when the worker, on a new connection, made sure that nothing was claimed unknown to it."""
@@ -173,7 +173,7 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
     assert attempts(site) == {(1, "succeeded"): 2}
 
 
-def test_what_it_settled_without_knowing_is_told_as_done(
+def test_what_it_settled_without_knowing_is_reported_as_done(
     site: PostgresSite, wire: Wire, jobs: Rowcall, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: Counter[int] = Counter()

@@ -26,7 +26,7 @@ both_modes = pytest.mark.parametrize("mode", ["fast", "immediate"])
 
 
 @both_modes
-def test_a_drain_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
+def test_a_drain_continues(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
     ran: Counter[int] = Counter()
 
     @jobs.task
@@ -43,7 +43,7 @@ def test_a_drain_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServ
 
 
 @both_modes
-def test_a_worker_process_goes_on(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
+def test_a_worker_process_continues(site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode) -> None:
     held = [jobs.enqueue("hold", {"name": f"held {number}"}) for number in range(4)]
     with site.worker(concurrency=50) as worker:
         for job in held:
@@ -79,7 +79,7 @@ def test_an_idle_worker_process_is_there_afterwards(
 
 
 @both_modes
-def test_it_is_told_of_new_jobs_again(
+def test_it_is_notified_of_new_jobs_again(
     site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker never looks by itself here: what it does not hear of, it does not find."""

@@ -77,7 +77,7 @@ def test_a_lock_that_takes_too_long_is_explained(url: str, setting: str, said: s
 
 
 @pytest.mark.parametrize("setting", ["statement_timeout", "lock_timeout"])
-def test_a_worker_waits_for_the_lock_and_goes_on(site: PostgresSite, jobs: Rowcall, setting: str) -> None:
+def test_a_worker_waits_for_the_lock_and_continues(site: PostgresSite, jobs: Rowcall, setting: str) -> None:
     set_for_database(site.url, setting, "100ms")
     with site.worker(lease=0.5) as worker:
         job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
@@ -124,7 +124,7 @@ def test_an_empty_read_only_database_says_so(url: str) -> None:
 
 
 @pytest.mark.crash
-def test_a_worker_goes_on_when_it_can_be_written_again(
+def test_a_worker_continues_when_it_can_be_written_again(
     site: PostgresSite, jobs: Rowcall, server: PostgresServer
 ) -> None:
     job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)

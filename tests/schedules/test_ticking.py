@@ -74,7 +74,7 @@ def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
         return True
 
 
-def test_a_worker_without_a_free_slot_ticks_all_the_same(url: str) -> None:
+def test_a_worker_without_a_free_slot_ticks_anyway(url: str) -> None:
     gate = threading.Event()
     with Rowcall(url) as jobs:
 

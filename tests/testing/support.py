@@ -16,6 +16,6 @@ def port_of(url: str) -> int:
     return int(psycopg.conninfo.conninfo_to_dict(url)["port"] or 0)
 
 
-def nobody_listens(url: str) -> bool:
+def port_is_closed(url: str) -> bool:
     with socket.socket() as knocking:
         return knocking.connect_ex(("127.0.0.1", port_of(url))) != 0

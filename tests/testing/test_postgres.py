@@ -13,7 +13,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer, StopMode
 from rowcall.testing.postgres_database import database_of
 from tests.pgbouncer import PgBouncer
-from tests.testing.support import ask, nobody_listens, port_of
+from tests.testing.support import ask, port_is_closed, port_of
 
 # --- a server ----------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def test_stopping_twice_is_safe_and_a_stopped_server_starts_again(module_server:
     module_server.stop("immediate")
     assert not module_server.running
     assert module_server.pid is None
-    assert nobody_listens(module_server.url())
+    assert port_is_closed(module_server.url())
     module_server.start()
     assert ask(module_server.url(), "select 1") == [(1,)]
 
@@ -89,7 +89,7 @@ def test_nothing_is_left_after_the_end() -> None:
         url, pid, folder = server.url(), server.pid, server.data.parent
         assert pid is not None
     server.close()
-    assert nobody_listens(url)
+    assert port_is_closed(url)
     assert not folder.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

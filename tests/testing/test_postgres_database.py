@@ -26,7 +26,7 @@ def test_a_database_is_new_and_empty(postgres_url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", 'a "quoted" Näme'])
-def test_a_database_is_dropped_whoever_uses_it(module_server: PostgresServer, name: str) -> None:
+def test_a_database_is_dropped_despite_connections(module_server: PostgresServer, name: str) -> None:
     url = module_server.create_database(name)
     with psycopg.connect(url if name == "plain" else module_server.url(), autocommit=True) as connection:
         module_server.drop_database(name)

@@ -7,7 +7,7 @@ import pytest
 from rowcall.testing import eventually
 
 
-def test_what_is_true_at_once_is_given_back() -> None:
+def test_a_value_that_is_true_at_once_is_returned() -> None:
     assert eventually(lambda: [1]) == [1]
 
 

@@ -11,7 +11,7 @@ import pytest
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.testing.watchdog import Watchdog
-from tests.testing.support import ask, nobody_listens
+from tests.testing.support import ask, port_is_closed
 
 OWNER = """
 import signal
@@ -32,7 +32,7 @@ def test_nothing_is_left_of_a_killed_owner() -> None:
         assert ask(url, "select 1") == [(1,)]
         owner.kill()
     eventually(lambda: not Path(folder).exists())
-    assert nobody_listens(url)
+    assert port_is_closed(url)
 
 
 def test_a_dismissed_watchdog_leaves_the_process_alone(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_role_that_cannot_see_the_workers_notifies_in_any_case(
 
 
 @pytest.mark.usefixtures("worker_listens")
-def test_sessions_that_tell_by_themselves_are_left_to_it(mine: Connection, hearing: Ear) -> None:
+def test_sessions_that_notify_by_themselves_are_left_to_it(mine: Connection, hearing: Ear) -> None:
     mine.execute("set rowcall.notifies = 'after_commit'")
     mine.execute(PLAIN_SQL)
     assert hearing.heard() == []
@@ -168,7 +168,7 @@ def test_our_commits_do_not_notify_workers_that_do_not_listen(jobs: Rowcall, hea
 
 
 @pytest.mark.usefixtures("worker_listens")
-def test_our_commits_tell_once(jobs: Rowcall, hearing: Ear) -> None:
+def test_our_commits_notify_once(jobs: Rowcall, hearing: Ear) -> None:
     @jobs.task
     def task() -> None: ...
 

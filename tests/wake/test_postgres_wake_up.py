@@ -259,7 +259,7 @@ def test_a_callers_transaction_that_began_before_the_worker_went_idle(waiting: I
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-def test_a_transaction_that_notified_nobody_because_no_worker_listened_yet(waiting: Idle, ends: str) -> None:
+def test_a_transaction_that_notified_no_worker_because_no_worker_listened_yet(waiting: Idle, ends: str) -> None:
     with connected(waiting.url, autocommit=False) as mine, ear(waiting.url) as hearing:
         mine.execute(PLAIN_SQL)
         with waiting.worker():

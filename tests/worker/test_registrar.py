@@ -36,7 +36,7 @@ def test_it_is_renewed_from_when_the_heartbeat_was_sent() -> None:
     assert lease.may_be_over
 
 
-def test_the_clock_goes_on_while_the_machine_is_suspended() -> None:
+def test_the_clock_continues_while_the_machine_is_suspended() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     assert before <= SystemClock().monotonic() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 

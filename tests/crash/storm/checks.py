@@ -132,7 +132,7 @@ def effects_happen_once_for_each_success(records: Records) -> Problems:
             yield f"no effect of lease {claim.lease}: {records.history_of(claim.job_id)}"
 
 
-def history_tells_of_every_attempt(records: Records) -> Problems:
+def history_has_every_attempt(records: Records) -> Problems:
     """Of jobs that are still there: the attempts that counted, in order, by whom."""
     shown: dict[int, list[tuple[int, str | None]]] = defaultdict(list)
     for attempt in records.attempts:
@@ -181,7 +181,7 @@ CHECKS = (
     what_began_is_on_record,
     success_means_the_handler_has_ended,
     effects_happen_once_for_each_success,
-    history_tells_of_every_attempt,
+    history_has_every_attempt,
     attempts_that_began_have_started,
     handlers_saw_what_was_enqueued,
     only_those_expire_that_never_started,

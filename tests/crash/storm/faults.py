@@ -157,7 +157,7 @@ class Faults:
                 with contextlib.suppress(sqlite3.OperationalError, psycopg.OperationalError):
                     fault(self._fleet, self._chance)
                     self.happened[getattr(fault, "__name__", "")] += 1
-                self._let_go_on(jobs)
+                self._resume(jobs)
 
     def _let_them_work(self, notes: int) -> None:
         """So that faults meet jobs that run, on a slow machine too; but not for long, if one keeps all from working."""
@@ -187,7 +187,7 @@ class Faults:
         if worker is not None and any(fleet.stop(worker, self._target.is_free) for _ in range(20)):
             self._stopped_at[worker.pid] = time.monotonic()
 
-    def _let_go_on(self, jobs: Rowcall) -> None:
+    def _resume(self, jobs: Rowcall) -> None:
         """Workers declared lost meanwhile, and workers that none could declare lost for long."""
         if not self._fleet.stopped:
             return
@@ -199,4 +199,4 @@ class Faults:
             stopped_for = time.monotonic() - self._stopped_at[process.pid]
             if process.pid not in known or stopped_for > LONGEST_STOP_SECONDS:
                 self.happened["stopped past its lease"] += process.pid not in known
-                self._fleet.go_on(process)
+                self._fleet.resume(process)

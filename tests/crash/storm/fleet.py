@@ -107,14 +107,14 @@ class Fleet:
     def stopped(self) -> list[Child]:
         return list(self._stopped)
 
-    def go_on(self, process: Child) -> None:
+    def resume(self, process: Child) -> None:
         self._stopped.remove(process)
         process.send(signal.SIGCONT)
 
     def end(self) -> None:
         """Let all of them come to their end."""
         for process in self.stopped:
-            self.go_on(process)
+            self.resume(process)
         (self._folder / "calm").touch()
         self.wait_until_ready()
         for process in self._running["work"]:

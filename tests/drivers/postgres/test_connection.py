@@ -81,7 +81,7 @@ def test_a_database_that_does_not_exist(guarded: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
-def test_nobody_at_that_address(host: str) -> None:
+def test_no_server_at_that_address(host: str) -> None:
     address = f"{host}:{free_port()}"
     error = refusal_of(f"postgresql://ann:hunter2@{address}/shop")
     assert f"postgresql://ann@{address}/shop: cannot connect" in error.problem
@@ -103,7 +103,7 @@ def test_what_shows_the_configuration_shows_no_password(guarded: PostgresServer)
 
 
 @pytest.mark.crash
-def test_a_worker_s_log_tells_no_password(guarded: PostgresServer, tmp_path: Path) -> None:
+def test_a_worker_s_log_shows_no_password(guarded: PostgresServer, tmp_path: Path) -> None:
     guarded.create_database("logged")
     site = PostgresSite(tmp_path, url_of(guarded, "ann:hunter2", "logged"))
     with site.jobs as jobs:

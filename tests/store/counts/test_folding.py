@@ -26,7 +26,7 @@ def change(jobs: Rowcall, sql: str) -> None:
     queue_of(jobs).run(Write(plan))
 
 
-def test_what_plain_sql_has_changed_is_counted_anew(jobs: Rowcall) -> None:
+def test_what_plain_sql_has_changed_is_counted_again(jobs: Rowcall) -> None:
     with jobs:
 
         @jobs.task

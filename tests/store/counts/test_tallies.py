@@ -52,7 +52,7 @@ def test_what_ends_alike_is_one_row() -> None:
     assert (tally.waits, tally.runs) == ({5: 2, bucket_of(1000): 1}, {})
 
 
-def test_queue_type_attempt_and_error_each_make_a_row_of_their_own() -> None:
+def test_queue_type_attempt_and_error_each_make_their_own_row() -> None:
     tallies = Tallies()
     failure: Transition = decide(AttemptBudget(5, 5), Reported("A:B", ""))
     other: Transition = decide(AttemptBudget(5, 5), Reported("C:D", ""))

@@ -178,7 +178,7 @@ def test_a_deploy_under_load(postgres_url: str) -> None:
 
 
 @pytest.mark.concurrency
-def test_a_migration_that_has_to_wait_lets_the_others_go_on(postgres_url: str) -> None:
+def test_a_migration_that_has_to_wait_lets_the_others_continue(postgres_url: str) -> None:
     """Every lock request queues behind the migration, which waits for another client's long transaction."""
     with (
         migrated(postgres_url) as plain,

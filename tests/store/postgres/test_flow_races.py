@@ -171,7 +171,7 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
         assert left == ([] if act is delete else [Status.CANCELLED])
 
 
-def test_a_chain_that_goes_on_while_a_job_is_written_after_it(jobs: Rowcall, url: str) -> None:
+def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, url: str) -> None:
     def going_on(job: Job) -> Plan[Any]:
         assert job.chain_index is not None
         step = NewJob(type="step", queue="blockers", chain_id=job.chain_id, chain_index=job.chain_index + 1)

@@ -192,7 +192,7 @@ def role(postgres_url: str) -> Iterator[str]:
     ask(postgres_url, f"drop role {name}")
 
 
-def test_who_may_not_make_tables_is_told_so(postgres_url: str, role: str) -> None:
+def test_a_user_without_the_right_to_create_tables_gets_an_error(postgres_url: str, role: str) -> None:
     with (
         Rowcall(f"{postgres_url}?options=-crole%3D{role}") as jobs,
         pytest.raises(StoreUnavailable, match="permission denied for schema public"),

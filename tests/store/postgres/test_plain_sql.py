@@ -224,7 +224,7 @@ def insert_odd(shell: psycopg.Connection, column: str) -> int:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_an_odd_value_is_refused_or_harms_nobody_else(jobs: Rowcall, shell: psycopg.Connection, column: str) -> None:
+def test_an_odd_value_is_refused_or_harms_no_other_job(jobs: Rowcall, shell: psycopg.Connection, column: str) -> None:
     accepted = insert_odd(shell, column)
     look_at_everything(jobs)
     good = jobs.enqueue("double", {"number": 1})
@@ -249,7 +249,7 @@ def test_no_column_is_left_out(shell: psycopg.Connection) -> None:
 
 @pytest.mark.parametrize("column", EXTREMES)
 @pytest.mark.parametrize("status", ["scheduled", "pending", "running"])
-def test_a_number_at_the_end_of_its_range_harms_nobody_else(
+def test_a_number_at_the_end_of_its_range_harms_no_other_job(
     jobs: Rowcall, shell: psycopg.Connection, column: str, status: str
 ) -> None:
     """Claims, settlements and recoveries add to some of them."""

@@ -22,7 +22,7 @@ end $$
 """
 
 
-def test_whoever_may_delete_jobs_runs_nothing_as_their_owner(postgres_url: str) -> None:
+def test_a_user_who_may_delete_jobs_runs_nothing_as_their_owner(postgres_url: str) -> None:
     with Rowcall(postgres_url) as jobs, psycopg.connect(postgres_url, autocommit=True) as owner:
         jobs.enqueue("send")
         jobs.cancel(1)
@@ -57,7 +57,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_without_a_search_path_of_its_own_every_name_says_where_it_is_from(function: str) -> None:
+def test_without_its_own_search_path_every_name_says_where_it_is_from(function: str) -> None:
     body = function.partition("$body$")[2].partition("$body$")[0]
     body = re.sub(r"'[^']*'|operator\(pg_catalog\.[^)]*\)", "", body)
     assert re.findall(r"(?<![.\w])(?:now|count|clock_timestamp|current_setting|pg_notify|min|max|sum)\s*\(", body) == []

@@ -88,7 +88,7 @@ def test_an_id_is_never_given_again(postgres_url: str) -> None:
         ("tags", "null", "tags_is_a_json_array"),
     ],
 )
-def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_name_that_tells(
+def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_clear_name(
     database: psycopg.Connection, column: str, value: object, rule: str
 ) -> None:
     row = {"type": "task", column: value}

@@ -130,7 +130,7 @@ def look_at_everything(jobs: Rowcall) -> list[Job]:
 
 
 @pytest.mark.parametrize("column", columns_of_a_job())
-def test_an_odd_value_is_refused_or_harms_nobody_else(jobs: Rowcall, shell: sqlite3.Connection, column: str) -> None:
+def test_an_odd_value_is_refused_or_harms_no_other_job(jobs: Rowcall, shell: sqlite3.Connection, column: str) -> None:
     accepted = 0
     for value in ODD_VALUES.values():
         try:
@@ -150,7 +150,7 @@ def test_an_odd_value_is_refused_or_harms_nobody_else(jobs: Rowcall, shell: sqli
 
 
 @pytest.mark.parametrize("column", ["payload", "queue", "type", "worker", "retry", "key", "error_detail", "result"])
-def test_bytes_that_are_no_text_are_shown_and_harm_nobody_else(
+def test_bytes_that_are_no_text_are_shown_and_harm_no_other_job(
     jobs: Rowcall, shell: sqlite3.Connection, column: str
 ) -> None:
     given = {"type": "'double'", column: BYTES_THAT_ARE_NO_TEXT}

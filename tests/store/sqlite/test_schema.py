@@ -128,7 +128,7 @@ def test_an_id_is_never_given_again(tmp_path: Path) -> None:
         ("id", 2**63 - 1, "id_is_a_small_positive_number"),
     ],
 )
-def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_name_that_tells(
+def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_clear_name(
     database: sqlite3.Connection, column: str, value: object, rule: str
 ) -> None:
     row = {"type": "task", column: value}

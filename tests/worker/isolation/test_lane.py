@@ -124,7 +124,7 @@ def test_policies_and_codes_of_the_app_see_the_error_and_its_attributes(jobs: Ro
     assert (jobs.get(job.id).status, jobs.get(job.id).error_code) == ("scheduled", "UPSTREAM:BUSY")
 
 
-def test_a_chain_goes_on_from_a_child_and_reads_what_came_before(jobs: Rowcall) -> None:
+def test_a_chain_continues_from_a_child_and_reads_what_came_before(jobs: Rowcall) -> None:
     job = enqueue(jobs, isolated.go_on, by_name=True)
     assert jobs.drain().succeeded == 2
     assert jobs.get(job.id).result == "refused: continue"

@@ -62,7 +62,7 @@ def test_the_timeout_of_the_row_goes_before_that_of_the_task(jobs: Rowcall) -> N
     assert jobs.get(job.id).error_code == "TIMEOUT:HANDLER"
 
 
-def test_a_handler_that_turns_its_timeout_into_a_result_has_timed_out_all_the_same(jobs: Rowcall) -> None:
+def test_a_handler_that_turns_its_timeout_into_a_result_has_timed_out_anyway(jobs: Rowcall) -> None:
     @jobs.task(timeout=0.02, max_attempts=1)
     async def swallows() -> str:
         try:

@@ -92,7 +92,7 @@ def test_a_slot_that_a_cancelled_batch_leaves_is_taken_by_what_is_buffered(
     assert ended_of(dispatcher, 2) == [of_batch, buffered]
 
 
-def test_a_running_batch_is_told_to_stop_when_all_of_its_jobs_are_cancelled(
+def test_a_running_batch_is_asked_to_stop_when_all_of_its_jobs_are_cancelled(
     jobs: Rowcall, dispatcher: Dispatcher
 ) -> None:
     let_go, began = threading.Event(), threading.Event()

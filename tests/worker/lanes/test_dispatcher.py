@@ -12,7 +12,7 @@ from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker.support import Site, comes_to, ended, outcomes
 
 
-def test_a_thread_past_its_timeout_is_told_to_stop_and_its_attempt_is_settled(jobs: Rowcall) -> None:
+def test_a_thread_past_its_timeout_is_asked_to_stop_and_its_attempt_is_settled(jobs: Rowcall) -> None:
     let_go = threading.Event()
     told: list[bool] = []
 

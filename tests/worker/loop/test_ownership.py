@@ -10,7 +10,7 @@ from rowcall.testing import FakeClock
 from tests.worker.support import all_ended, ended
 
 
-def test_a_worker_that_was_out_of_touch_and_is_still_registered_goes_on(tmp_path: Path) -> None:
+def test_a_worker_that_was_out_of_touch_and_is_still_registered_continues(tmp_path: Path) -> None:
     clock, go, began = FakeClock(), threading.Event(), threading.Event()
     with Rowcall(tmp_path / "queue.db", clock=clock) as jobs:
 

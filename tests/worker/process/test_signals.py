@@ -73,7 +73,7 @@ def test_after_the_grace_period_jobs_are_released_without_using_up_an_attempt(si
             assert comes_to(jobs, job, "succeeded").attempt == 1
 
 
-def test_a_process_told_to_stop_does_not_replace_itself(site: Site, jobs: Rowcall) -> None:
+def test_a_process_asked_to_stop_does_not_replace_itself(site: Site, jobs: Rowcall) -> None:
     """All its slots are held by handlers that do not end; that alone would be a reason to start again."""
     job = jobs.enqueue("stubborn", {"name": "x"}, max_attempts=1)
     with site.worker(concurrency=1, grace=0.1) as process:

@@ -170,7 +170,7 @@ def test_a_handler_that_completes_in_autocommit_mode_is_not_stopped(
     assert job.result == "done"
 
 
-def test_a_handler_that_swallows_it_goes_on(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_swallows_it_continues(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="rowcall")
     began, swallowed, let_go = threading.Event(), threading.Event(), threading.Event()
 

@@ -145,7 +145,7 @@ class TestBatches:
             _wait_for(jobs, take.enqueue(2), "succeeded")
         assert calls == [[0, 1, 2]]
 
-    def test_those_that_wait_are_given_back_and_have_used_no_attempt(self, open_queue: OpenQueue) -> None:
+    def test_those_that_wait_are_released_and_have_used_no_attempt(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
 
         @jobs.task(batch=100, batch_wait=600)
@@ -156,7 +156,7 @@ class TestBatches:
             eventually(lambda: all(jobs.get(job.id).status == "running" for job in made))
         assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in made} == {("pending", 0)}
 
-    def test_other_tasks_go_on_while_a_batch_waits_and_runs(self, open_queue: OpenQueue) -> None:
+    def test_other_tasks_continue_while_a_batch_waits_and_runs(self, open_queue: OpenQueue) -> None:
         jobs, let_go = open_queue(), threading.Event()
 
         @jobs.task(batch=2, batch_wait=600)
@@ -189,7 +189,7 @@ class TestBatches:
         assert max(map(len, calls)) <= 3
         assert store.execute("select * from rowcall_slot") == []
 
-    def test_a_limited_batch_job_that_no_slot_is_free_for_takes_no_place(self, store: Store, jobs: Rowcall) -> None:
+    def test_a_limited_batch_job_without_a_free_slot_uses_no_limit(self, store: Store, jobs: Rowcall) -> None:
         @jobs.task(batch=10, limit=Limit("search", concurrency=3))
         def take(items: list[int]) -> None: ...
 

@@ -162,7 +162,7 @@ class TestBlockers:
         end_only(jobs, one)
         assert [claimed.id for claimed in jobs.claim("hand", limit=10)] == [urgent.id, before, job.id]
 
-    def test_the_timeline_tells_since_when_it_waited_and_when_that_ended(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_the_timeline_says_since_when_it_waited_and_when_that_ended(self, jobs: Rowcall, clock: FakeClock) -> None:
         one = blocker(jobs)
         job = jobs.enqueue("send", after=one)
         assert [event.event for event in jobs.timeline(job.id)] == ["ENQUEUED", "BLOCKED"]

@@ -61,7 +61,7 @@ class TestByHand:
             assert (waiting.status, waiting.attempt, waiting.max_attempts) == (Status.PENDING, 0, 1)
         assert [(one.attempt, one.status) for one in jobs.attempts(job_id)] == [(1, "released")] * 5
 
-    def test_a_released_job_keeps_its_place(self, jobs: Rowcall) -> None:
+    def test_a_released_job_keeps_its_turn(self, jobs: Rowcall) -> None:
         first, second = jobs.enqueue("send").id, jobs.enqueue("send").id
         job = jobs.dequeue("hand")
         assert job is not None

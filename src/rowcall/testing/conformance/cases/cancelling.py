@@ -122,7 +122,7 @@ class TestCancelRunning:
             scene.go_on.set()
             assert scene.ended(ids[1]).status is Status.SUCCEEDED
 
-    def test_from_another_process_of_a_worker_that_nobody_notifies(
+    def test_from_another_process_of_a_worker_without_notifications(
         self, scene: Scene, start_program: StartProgram, notes: Notes
     ) -> None:
         scene.jobs.migrate()
@@ -158,7 +158,7 @@ class TestCancelSurvives:
         job = jobs.get(job_id)
         assert (job.status, job.error_code, job.error_detail) == (Status.CANCELLED, BY_HAND, "enough")
 
-    def test_it_may_be_completed_all_the_same(self, jobs: Rowcall) -> None:
+    def test_it_may_be_completed_anyway(self, jobs: Rowcall) -> None:
         job_id = jobs.enqueue("send").id
         claimed = jobs.claim("hand")[0]
         jobs.cancel(job_id)

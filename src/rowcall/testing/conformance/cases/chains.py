@@ -87,7 +87,7 @@ class TestFixedChains:
         with pytest.raises(InvalidOption, match="at least one step"):
             jobs.start_chain([])
 
-    def test_a_step_is_tried_again_before_the_chain_goes_on(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_step_is_tried_again_before_the_chain_continues(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
         def flaky(ctx: Context) -> int:
             if ctx.job.attempt < 3:
@@ -226,7 +226,7 @@ class TestCompletedByHand:
         assert jobs.drain().succeeded == 1
         assert [step.status for step in jobs.chain(chain.id).steps] == [Status.CANCELLED, Status.SUCCEEDED]
 
-    def test_whoever_runs_a_step_of_it_is_no_longer_its_owner(self, jobs: Rowcall) -> None:
+    def test_the_worker_of_a_running_step_is_no_longer_its_owner(self, jobs: Rowcall) -> None:
         @jobs.task
         def begin(ctx: Context) -> str:
             ctx.continue_with("next")
@@ -263,7 +263,7 @@ class TestChainResults:
         with jobs.worker():
             assert jobs.result(chain, timeout=20) == 10
 
-    def test_a_chain_that_fails_half_way_is_told_of(self, open_queue: OpenQueue) -> None:
+    def test_a_chain_that_fails_half_way_is_reported(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
 
         @jobs.task

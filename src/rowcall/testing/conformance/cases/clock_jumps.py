@@ -63,7 +63,7 @@ class TestClockJumps:
         assert worker.settle(ready, Succeeded())
 
     @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-    def test_a_dead_worker_is_found_all_the_same(self, jobs: Rowcall, clock: FakeClock, jump: int) -> None:
+    def test_a_dead_worker_is_found_anyway(self, jobs: Rowcall, clock: FakeClock, jump: int) -> None:
         job_id = jobs.enqueue("send").id
         StoreWorker(jobs, "victim").claim()
         others = watcher(jobs)
@@ -82,7 +82,7 @@ class TestClockJumps:
         clock.jump(HOUR)
         assert jobs.dequeue("hand") is not None
 
-    def test_a_claim_is_never_told_before_the_enqueue(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_claim_is_never_reported_before_the_enqueue(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send")
         clock.jump(-HOUR)
         claimed = jobs.dequeue("hand")

@@ -30,7 +30,7 @@ class TestGoingOn:
         assert places(chain) == [(first.id, index) for index in range(4)]
         assert [step.result for step in chain.steps] == [1, 2, 3, 4]
 
-    def test_async_handlers_go_on_and_read_as_well(self, jobs: Rowcall) -> None:
+    def test_async_handlers_continue_and_read_as_well(self, jobs: Rowcall) -> None:
         @jobs.task
         async def begin(ctx: Context) -> str:
             ctx.continue_with("finish", word="b")
@@ -64,7 +64,7 @@ class TestGoingOn:
         assert jobs.chain(first.id).result == 6
 
     @pytest.mark.parametrize("end", [Fail("A:B"), Retry(delay=5), Cancel("why"), ValueError("no")])
-    def test_without_success_nothing_goes_on(self, jobs: Rowcall, store: Store, end: Exception) -> None:
+    def test_without_success_nothing_continues(self, jobs: Rowcall, store: Store, end: Exception) -> None:
         @jobs.task(max_attempts=2)
         def begin(ctx: Context) -> None:
             ctx.continue_with("next")
@@ -86,7 +86,7 @@ class TestGoingOn:
         assert jobs.drain().failed == 1
         assert store.execute("select count(*) from rowcall_job") == [(1,)]
 
-    def test_only_the_attempt_that_succeeds_goes_on(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_only_the_attempt_that_succeeds_continues(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
         def begin(ctx: Context) -> None:
             ctx.continue_with("next", number=ctx.job.attempt)
@@ -111,7 +111,7 @@ class TestGoingOn:
         assert done.steps[0].error_code == "CHAIN:STEP_TAKEN"
         assert statuses(done) == ["failed", "failed"]
 
-    def test_the_last_step_of_a_fixed_chain_may_go_on(self, jobs: Rowcall) -> None:
+    def test_the_last_step_of_a_fixed_chain_may_continue(self, jobs: Rowcall) -> None:
         add = adding(jobs)
 
         @jobs.task
@@ -126,7 +126,7 @@ class TestGoingOn:
         assert (done.result, done.length) == (111, 3)
         assert places(done) == [(chain.id, 0), (chain.id, 1), (chain.id, 2)]
 
-    def test_many_go_on_at_once(self, jobs: Rowcall) -> None:
+    def test_many_continue_at_once(self, jobs: Rowcall) -> None:
         @jobs.task
         def begin(ctx: Context, number: int) -> int:
             ctx.continue_with(double)

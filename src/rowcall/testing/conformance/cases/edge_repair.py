@@ -49,7 +49,7 @@ class TestEdgeRepair:
 
 class TestSentAgain:
     @pytest.mark.parametrize("how", ["cancelled", "expired"])
-    def test_what_never_ran_waits_for_its_blockers_anew(self, jobs: Rowcall, how: str) -> None:
+    def test_what_never_ran_waits_for_its_blockers_again(self, jobs: Rowcall, how: str) -> None:
         blocker = jobs.enqueue("a", delay=600)
         waiting = jobs.enqueue("b", after=[blocker], expires_in=1 if how == "expired" else 9_000)
         if how == "expired":

@@ -127,7 +127,7 @@ class TestEndedFromOutside:
         endless = scene.jobs.task(isolation="process")(isolated.endless)
         scene.ends(way, endless.bind(notes=str(scene.path)))
 
-    def test_others_go_on_and_so_does_one_that_has_completed_itself(self, scene: Scene) -> None:
+    def test_others_continue_and_so_does_one_that_has_completed_itself(self, scene: Scene) -> None:
         began, go_on, stopped = threading.Semaphore(0), threading.Event(), threading.Event()
         jobs = scene.jobs
 

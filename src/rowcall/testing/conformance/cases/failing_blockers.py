@@ -56,7 +56,7 @@ class TestFailingBlockers:
         assert jobs.stats().by_status["failed"] == 31
         assert "FAILED" in str([event.event for event in jobs.timeline(line[3].id)])
 
-    def test_what_waits_for_a_retry_goes_on_with_it(self, jobs: Rowcall) -> None:
+    def test_what_waits_for_a_retry_continues_with_it(self, jobs: Rowcall) -> None:
         one = blocker(jobs)
         job = jobs.enqueue("send", after=one, on_blocker_failure="wait")
         end(jobs, one, "failed")

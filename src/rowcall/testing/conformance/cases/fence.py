@@ -89,7 +89,7 @@ class TestFence:
         self._refused(jobs, store, job, call)
 
     @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-    def test_a_job_that_was_never_claimed_is_nobody_s(self, jobs: Rowcall, store: Store, call: Call) -> None:
+    def test_a_job_that_was_never_claimed_has_no_owner(self, jobs: Rowcall, store: Store, call: Call) -> None:
         self._refused(jobs, store, jobs.enqueue("send"), call)
         self._refused(jobs, store, jobs.enqueue("send", delay=60), call)
 

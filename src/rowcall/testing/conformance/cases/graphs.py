@@ -176,7 +176,7 @@ class TestGraphs:
             assert {jobs.get(leaf.job.id).status for leaf in leaves if leaf.job} == {Status.PENDING}
         assert taken[0] == taken[1] < 15
 
-    def test_a_job_that_concerns_nobody_costs_nothing_more(self, jobs: Rowcall) -> None:
+    def test_a_job_without_dependents_costs_nothing_more(self, jobs: Rowcall) -> None:
         """Whatever else waits in the table."""
         jobs.enqueue("alone")
         with statements_of(jobs) as before:
@@ -203,7 +203,7 @@ class TestNeeded:
         jobs.complete(next(one for one in jobs.claim("hand", limit=10) if one.id == job.id), result)
         return job
 
-    def test_a_blocker_is_kept_until_nobody_waits(self, brief: Rowcall, clock: FakeClock) -> None:
+    def test_a_blocker_is_kept_until_no_job_waits(self, brief: Rowcall, clock: FakeClock) -> None:
         done, unneeded = self._finished(brief, "part", "kept"), self._finished(brief, "part")
         other = brief.enqueue("other", delay=DAY * 5)
 
@@ -241,7 +241,7 @@ class TestNeeded:
         assert brief.prune().jobs == 3
         assert brief.list().jobs == []
 
-    def test_a_chain_that_goes_on_is_kept_whole(self, brief: Rowcall, clock: FakeClock) -> None:
+    def test_a_chain_that_continues_is_kept_whole(self, brief: Rowcall, clock: FakeClock) -> None:
         part = bind(queue_of(brief), "part", (), {})
         chain = brief.start_chain([part, part])
         brief.complete(brief.claim("hand")[0], "first")
@@ -249,7 +249,7 @@ class TestNeeded:
         assert brief.prune().jobs == 0
         assert brief.chain(chain.id).steps[0].result == "first"
 
-    def test_a_chain_that_somebody_waits_for_is_kept(self, brief: Rowcall, clock: FakeClock) -> None:
+    def test_a_chain_that_a_job_waits_for_is_kept(self, brief: Rowcall, clock: FakeClock) -> None:
         part = bind(queue_of(brief), "part", (), {})
         chain = brief.start_chain([part, part])
         other = brief.enqueue("other", delay=DAY * 30)

@@ -89,7 +89,7 @@ class TestKeys:
         assert not third.duplicate
         assert jobs.enqueue("send", key="k").id == third.id
 
-    def test_raise_tells_which_job_it_is(self, jobs: Rowcall, store: Store) -> None:
+    def test_raise_says_which_job_it_is(self, jobs: Rowcall, store: Store) -> None:
         first = jobs.enqueue("send", key="k")
         with pytest.raises(DuplicateJob) as raised:
             jobs.enqueue("send", key="k", on_duplicate="raise")

@@ -59,7 +59,7 @@ class TestLimits:
             strict.enqueue("send", limit=Limit("at once", concurrency=2))
         assert len(lax.claim("w", limit=10)) == 2
 
-    def test_a_full_key_makes_nobody_wait_behind_it(self, jobs: Rowcall) -> None:
+    def test_a_full_key_makes_no_job_wait_behind_it(self, jobs: Rowcall) -> None:
         declare(jobs, STRIPE)
         enqueue(jobs, ["a"] * 600)
         enqueue(jobs, "b")
@@ -68,7 +68,7 @@ class TestLimits:
         others = [jobs.dequeue("w") for _ in range(3)]
         assert [job and job.type for job in others] == ["charge", "plain", None]
 
-    def test_a_place_that_comes_free_is_taken_by_the_first_in_turn(self, jobs: Rowcall) -> None:
+    def test_a_freed_slot_goes_to_the_first_in_turn(self, jobs: Rowcall) -> None:
         declare(jobs, STRIPE)
         first, second, third, _ = enqueue(jobs, "aaaa")
         urgent = jobs.enqueue("charge", {"customer": "a"}, priority=5)
@@ -81,7 +81,7 @@ class TestLimits:
         assert [job.id for job in jobs.claim("w", limit=9)] == [third.id]
 
     @pytest.mark.parametrize("end", ["complete", "fail", "release", "lease"])
-    def test_however_an_attempt_ends_its_place_comes_free(self, jobs: Rowcall, clock: FakeClock, end: str) -> None:
+    def test_however_an_attempt_ends_its_slot_is_freed(self, jobs: Rowcall, clock: FakeClock, end: str) -> None:
         declare(jobs, Limit("one", concurrency=1))
         first, second = enqueue(jobs, "ab")
         running = jobs.dequeue("w", lease=60)
@@ -112,7 +112,7 @@ class TestLimits:
             jobs.complete(lost)
         assert jobs.dequeue("other") is None
 
-    def test_a_lost_worker_s_places_come_free(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_lost_worker_s_slots_are_freed(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("one", concurrency=1))
         enqueue(jobs, "ab")
         StoreWorker(jobs, "doomed").start_one()
@@ -171,7 +171,7 @@ class TestLimits:
             jobs.enqueue("letter", queue="mail")
         assert len(jobs.claim("w", limit=9)) == 2
 
-    def test_a_job_under_two_limits_takes_both_places_or_none(self, jobs: Rowcall) -> None:
+    def test_a_job_under_two_limits_uses_both_slots_or_none(self, jobs: Rowcall) -> None:
         declare(jobs, Limit("all", concurrency=3), Limit("each", concurrency=1, by="customer"))
         enqueue(jobs, "aabbccdd")
         claimed = jobs.claim("w", limit=9)
@@ -211,7 +211,7 @@ class TestLimits:
         assert len(jobs.claim("w", limit=9)) == 4
         assert len(jobs.claim("w", limit=9)) == 0
 
-    def test_who_did_not_know_the_limit_is_limited_all_the_same(self, jobs: Rowcall, store: Store) -> None:
+    def test_who_did_not_know_the_limit_is_limited_anyway(self, jobs: Rowcall, store: Store) -> None:
         jobs.migrate()
         for _ in range(3):
             store.execute("""insert into rowcall_job (type, payload) values ('charge', '{"customer": "a"}')""")
@@ -327,7 +327,7 @@ class TestRateLimits:
         assert jobs.drain().succeeded == 2
         assert jobs.drain().total == 0
 
-    def test_each_value_has_a_rate_of_its_own(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_each_value_has_its_own_rate(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("api", rate=1, per=10, by="customer"))
         enqueue(jobs, "aabbc")
         jobs.enqueue("plain")
@@ -418,7 +418,7 @@ class TestRateLimits:
         within = [at for at in starts if at > now - 10]
         assert len(within) <= (2 if now > narrowed_at + 10 else 4)
 
-    def test_a_worker_goes_on_by_itself_when_the_period_is_over(self, open_queue: OpenQueue) -> None:
+    def test_a_worker_continues_by_itself_when_the_period_is_over(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
         done = threading.Event()
         numbers: list[int] = []

@@ -75,7 +75,7 @@ class TestLimitsOfHandlers:
         yield crowd
         crowd.let_go.set()
 
-    def test_a_thread_that_goes_on_past_its_timeout_counts_until_it_ends(self, crowd: Crowd) -> None:
+    def test_a_thread_that_continues_past_its_timeout_counts_until_it_ends(self, crowd: Crowd) -> None:
         @crowd.jobs.task(limit=ONE, timeout=0.1, retry=AT_ONCE)
         def charge() -> None:
             if crowd.enter():
@@ -111,7 +111,7 @@ class TestLimitsOfHandlers:
             crowd.is_held(first)
             crowd.all_succeed(first)
 
-    def test_a_batch_that_goes_on_past_its_timeout_counts_until_it_ends(self, crowd: Crowd) -> None:
+    def test_a_batch_that_continues_past_its_timeout_counts_until_it_ends(self, crowd: Crowd) -> None:
         @crowd.jobs.task(batch=2, limit=Limit("pair", concurrency=2), timeout=0.1, retry=AT_ONCE)
         def charge(items: list[int]) -> None:
             if crowd.enter():
@@ -283,7 +283,7 @@ class TestSlotsOfWorkers:
             charge.enqueue()
 
     @pytest.mark.parametrize("end", ["complete", "delete", "lease"])
-    def test_whoever_ends_its_job_from_outside_does_not_free_it(self, jobs: Rowcall, store: Store, end: str) -> None:
+    def test_ending_its_job_from_outside_does_not_free_it(self, jobs: Rowcall, store: Store, end: str) -> None:
         worker = StoreWorker(jobs, "worker")
         ready = worker.start_one()
         match end:

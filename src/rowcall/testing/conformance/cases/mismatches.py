@@ -112,7 +112,7 @@ class TestMismatches:
         assert versions.new.drain().succeeded == 1
         assert versions.new.get(job_id).status is Status.SUCCEEDED
 
-    def test_its_time_goes_on_while_a_worker_that_fits_is_there(self, versions: Versions, clock: FakeClock) -> None:
+    def test_its_time_continues_while_a_worker_that_fits_is_there(self, versions: Versions, clock: FakeClock) -> None:
         job_id = versions.refused()
         versions.new.pause("default")
         for _ in range(4):
@@ -216,7 +216,7 @@ class TestMismatches:
         versions.old.drain()
         assert versions.old.get(job_id).error_code == "EXPIRED:NOT_STARTED"
 
-    def test_a_chain_goes_on_from_it(self, versions: Versions) -> None:
+    def test_a_chain_continues_from_it(self, versions: Versions) -> None:
         def first() -> None: ...
 
         def last() -> None: ...
@@ -260,9 +260,7 @@ class TestMismatches:
         assert newer.drain().succeeded == 1
         assert calls[1:] == [["one"]]
 
-    def test_its_place_under_a_limit_comes_free_and_is_taken_again(
-        self, open_queue: OpenQueue, clock: FakeClock
-    ) -> None:
+    def test_its_slot_under_a_limit_is_freed_and_used_again(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         old, new, done = open_queue(clock=clock), open_queue(clock=clock), list[str]()
         limit = Limit("one", concurrency=1)
 

@@ -100,7 +100,7 @@ class TestOrder:
         assert order == ["later"] * 50
         assert jobs.get(held.id).status == "pending"
 
-    def test_a_queue_with_a_limit_of_its_own_keeps_its_order(self, open_queue: OpenQueue) -> None:
+    def test_a_queue_with_its_own_limit_keeps_its_order(self, open_queue: OpenQueue) -> None:
         jobs, order = open_queue(), list[str]()
 
         @jobs.task(queue="mail")

@@ -105,7 +105,7 @@ class TestPausing:
         assert jobs.drain().total == 1
         assert ran == ["ran"]
 
-    def test_what_expires_expires_all_the_same(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_what_expires_expires_anyway(self, jobs: Rowcall, clock: FakeClock) -> None:
         job_id = jobs.enqueue("send", expires_in=60).id
         jobs.pause("default")
         clock.advance(61)
@@ -113,7 +113,7 @@ class TestPausing:
         assert jobs.get(job_id).error_code == "EXPIRED:NOT_STARTED"
 
     @pytest.mark.concurrency
-    def test_what_runs_finishes_and_an_idle_worker_goes_on_when_it_is_resumed(self, open_queue: OpenQueue) -> None:
+    def test_what_runs_finishes_and_an_idle_worker_continues_when_it_is_resumed(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
         begun, go_on = threading.Semaphore(0), threading.Event()
 

@@ -52,7 +52,7 @@ class TestLostWorkers:
         assert worker.settle(ready, Succeeded())
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.SUCCEEDED, 1)
 
-    def test_one_who_has_just_begun_to_look_calls_nobody_lost(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_new_watcher_declares_no_worker_lost(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.enqueue("send")
         StoreWorker(jobs, "silent").claim()
         clock.advance(100_000)  # the machine was off: every lease by the wall clock would be over
@@ -129,7 +129,7 @@ class TestLostWorkers:
         assert jobs.stats().by_status["pending"] == 1200
         assert jobs.workers() == []
 
-    def test_jobs_of_a_worker_that_nobody_knows_are_recovered(self, jobs: Rowcall) -> None:
+    def test_jobs_of_an_unknown_worker_are_recovered(self, jobs: Rowcall) -> None:
         job_id = jobs.enqueue("send").id
         StoreWorker(jobs, "gone").claim()
         queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(REMOVE_WORKER, "gone")))

@@ -127,7 +127,7 @@ class TestResults:
             jobs.result(1, timeout=-1)
 
     @pytest.mark.parametrize("end", ENDS)
-    def test_whoever_waits_elsewhere_is_woken(
+    def test_a_waiter_in_another_process_is_woken(
         self, jobs: Rowcall, clock: FakeClock, open_queue: OpenQueue, end: str
     ) -> None:
         job = jobs.enqueue("send", max_attempts=1, expires_in=600)
@@ -186,7 +186,7 @@ class TestResults:
         assert (grown.length, jobs.result(first), jobs.result(grown)) == (3, 102, 100)
         assert asyncio.run(elsewhere.aresult(grown, timeout=LONG)) == 100
 
-    def test_attempts_that_do_not_end_the_job_wake_nobody_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_attempts_that_do_not_end_the_job_end_no_wait(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send")
         with ThreadPoolExecutor(1) as others:
             waiting = others.submit(jobs.result, job, timeout=LONG)
@@ -243,7 +243,7 @@ class TestResults:
         jobs.complete(claimed(jobs), "unheard")
         assert jobs.result(job) == "unheard"
 
-    def test_closing_the_queue_wakes_those_who_wait(self, jobs: Rowcall) -> None:
+    def test_closing_the_queue_wakes_the_waiters(self, jobs: Rowcall) -> None:
         job = jobs.enqueue("send")
         with ThreadPoolExecutor(1) as others:
             waiting = others.submit(jobs.result, job)

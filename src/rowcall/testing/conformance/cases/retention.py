@@ -91,9 +91,7 @@ class TestRetention:
         clock.advance(DAY)
         assert stranger.prune().by_status == {"succeeded": 0, "failed": 1, "cancelled": 0}
 
-    def test_a_process_that_was_told_nothing_keeps_to_what_others_were_told(
-        self, open_queue: OpenQueue, clock: FakeClock
-    ) -> None:
+    def test_a_process_without_rules_uses_the_rules_of_others(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         told = open_queue(clock=clock, retention=Retention(succeeded=60, queues={"mail": Retention(succeeded=None)}))
         other, elsewhere = open_queue(clock=clock), open_queue(clock=clock, retention=Retention(succeeded=DAY))
         finish(told, "send", Status.SUCCEEDED)

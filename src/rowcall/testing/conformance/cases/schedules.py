@@ -45,7 +45,7 @@ class TestSchedules:
         assert [(event.event, event.detail) for event in jobs.timeline(job.id)][1] == ("TICK", "digest")
         assert jobs.dequeue("hand") is None
 
-    def test_the_row_tells_last_and_next_run(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_the_row_has_the_last_and_next_run(self, jobs: Rowcall, clock: FakeClock) -> None:
         added = jobs.add_schedule("often", "send", every=timedelta(minutes=10))
         assert [added] == jobs.schedules()
         assert (added.next_run_at, added.last_run_at, added.last_job_id) == (NOON + timedelta(minutes=10), None, None)
@@ -186,7 +186,7 @@ class TestDeclaredSchedules:
         assert jobs.drain().succeeded == 3
         assert ran == ["digest"] * 3
 
-    def test_the_next_process_goes_on_where_the_last_one_was(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+    def test_the_next_process_continues_where_the_last_one_was(self, open_queue: OpenQueue, clock: FakeClock) -> None:
         def start(line: str | None) -> Rowcall:
             queue = open_queue(clock=clock)
             task = queue.task(name="digest")(lambda: None)
@@ -261,7 +261,7 @@ class TestDeclaredSchedules:
         second.drain()
         assert second.schedules()[0].paused_by == "ann"
 
-    def test_a_worker_that_knows_no_such_task_ticks_for_those_who_do(
+    def test_a_worker_that_knows_no_such_task_ticks_for_the_workers_that_do(
         self, open_queue: OpenQueue, clock: FakeClock
     ) -> None:
         jobs, stranger = open_queue(clock=clock), open_queue(clock=clock)

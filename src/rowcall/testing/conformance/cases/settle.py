@@ -114,7 +114,7 @@ class TestSettle:
         assert jobs.drain().retried == 1
         assert jobs.get(job_id).error_code == f"INTERNAL:{type(error).__name__}"
 
-    def test_texts_that_some_databases_refuse_are_stored_all_the_same(self, jobs: Rowcall) -> None:
+    def test_texts_that_some_databases_refuse_are_stored_anyway(self, jobs: Rowcall) -> None:
         job_id = self._raising(jobs, ValueError("nul \0 and half a pair \ud800"), max_attempts=1)
         assert jobs.drain().failed == 1
         detail = jobs.get(job_id).error_detail

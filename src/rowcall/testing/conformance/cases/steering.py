@@ -12,7 +12,7 @@ from rowcall.testing.conformance.store import Store, all_rows
 
 
 class TestRetry:
-    def test_it_goes_on_with_the_next_attempt_number_and_adds_max_attempts(
+    def test_it_continues_with_the_next_attempt_number_and_adds_max_attempts(
         self, jobs: Rowcall, clock: FakeClock
     ) -> None:
         @jobs.task(max_attempts=2)
@@ -155,7 +155,7 @@ class TestPriority:
         assert [job.id for job in jobs.claim("hand", limit=2)] == [second, first]
 
     @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
-    def test_what_has_finished_has_no_place_in_a_queue(self, jobs: Rowcall, store: Store, state: str) -> None:
+    def test_a_finished_job_has_no_turn_in_a_queue(self, jobs: Rowcall, store: Store, state: str) -> None:
         job = _in_state(jobs, state)
         before = all_rows(store)
         with pytest.raises(WrongState):

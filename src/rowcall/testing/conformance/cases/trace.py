@@ -37,7 +37,7 @@ class TestTraceContext:
         assert worker.start_one().trace_context == CONTEXT
         assert jobs.get(job.id).attempt == 2
 
-    def test_it_is_kept_when_somebody_runs_the_job_again(self, jobs: Rowcall) -> None:
+    def test_it_is_kept_when_the_job_is_run_again(self, jobs: Rowcall) -> None:
         job = queue_of(jobs).run(enqueue(queue_of(jobs), sent(), "{}"))
         jobs.cancel(job.id)
         jobs.retry(job.id)

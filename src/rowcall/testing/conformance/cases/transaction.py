@@ -110,7 +110,7 @@ class TestTransaction:
         assert not send.using(key="order-3").enqueue("f").duplicate
         assert self.written(jobs) == ["a", "b", "c", "d", "e", "f"]
 
-    def test_workers_are_told_once_it_is_committed(self, open_queue: OpenQueue) -> None:
+    def test_workers_are_notified_once_it_is_committed(self, open_queue: OpenQueue) -> None:
         jobs, ran = open_queue(), threading.Event()
 
         @jobs.task
@@ -177,7 +177,7 @@ class TestTransaction:
         asyncio.run(story())
         assert self.written(jobs) == ["by itself"]
 
-    def test_a_block_that_is_cancelled_is_undone_and_in_nobody_s_way(
+    def test_a_block_that_is_cancelled_is_undone_and_blocks_no_other(
         self, jobs: Rowcall, send: Task[[str], None]
     ) -> None:
         async def in_a_block(entered: asyncio.Event) -> None:

@@ -180,7 +180,7 @@ class FlowMachine(QueueMachine):
 
     @precondition(lambda self: self._owned(self.worker_claims))
     @rule(pick=PICK, queue=st.sampled_from(QUEUES))
-    def go_on_by_worker(self, pick: int, queue: str) -> None:
+    def continue_by_worker(self, pick: int, queue: str) -> None:
         owned = self._owned(self.worker_claims)
         claim = owned[pick % len(owned)]
         if not self.model.is_started(claim.job_id):

@@ -123,7 +123,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert worker.heartbeat()
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
-    def somebody_sets_the_clock(self, seconds: int) -> None:
+    def set_the_clock(self, seconds: int) -> None:
         self.clock.jump(seconds)
 
     @precondition(lambda self: self.model.something_is_due())
