@@ -48,7 +48,7 @@ SIGNALS: Mapping[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate"
 
 
 class PostgresServer:
-    """A private server. Everybody on this machine may connect to it as `postgres`, without a password.
+    """A private server. Every user of this machine may connect to it as `postgres`, without a password.
 
     with PostgresServer() as server:
         jobs = Rowcall(server.create_database())
@@ -86,7 +86,7 @@ class PostgresServer:
 
     @property
     def log(self) -> Path:
-        """What the server has to say, from every start."""
+        """The log of the server, since its first start."""
         return self._folder / "log"
 
     @property
@@ -108,10 +108,10 @@ class PostgresServer:
         return f"postgresql://postgres@/{database}?host={self._sockets}&port={self._started_port()}"
 
     def start(self) -> None:
-        """Start, and wait until it takes connections; a server that runs is left alone."""
+        """Start, and wait until it accepts connections. Does nothing if the server runs."""
         if self.running:
             return
-        self.stop()  # clears away after one that died
+        self.stop()  # removes what a dead server left
         self._prepare()
         settled = self._port is not None
         for tries_left in reversed(range(PORT_TRIES)):
@@ -152,7 +152,7 @@ class PostgresServer:
             shutil.rmtree(self._temporary.pop(), ignore_errors=True)
 
     def create_database(self, name: str | None = None) -> str:
-        """Make an empty database, and give its URL."""
+        """Create an empty database, and return its URL."""
         return postgres_database.create_database(self.url(), name)
 
     def drop_database(self, name: str) -> None:

@@ -19,7 +19,7 @@ UNPRIVILEGED = "nobody"
 
 
 class SystemUser(msgspec.Struct, frozen=True):
-    """Who runs servers: ourselves, or `nobody` when we are root."""
+    """The user that runs servers: the current one, or `nobody` if that is root."""
 
     user_id: int | None = None
     group_id: int | None = None
@@ -32,7 +32,7 @@ class SystemUser(msgspec.Struct, frozen=True):
         return cls(entry.pw_uid, entry.pw_gid)
 
     def own(self, folder: Path) -> None:
-        """Make a folder this user's own."""
+        """Make the user the owner of a folder."""
         if self.user_id is None or self.group_id is None:
             return
         closed = [parent for parent in folder.parents if not parent.stat().st_mode & stat.S_IXOTH]
@@ -43,7 +43,7 @@ class SystemUser(msgspec.Struct, frozen=True):
         os.chown(folder, self.user_id, self.group_id)
 
     def start(self, command: list[str], *, cwd: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Start a program, out of the reach of a terminal's Ctrl-C."""
+        """Start a program that a terminal's Ctrl-C does not reach."""
         return subprocess.Popen(
             command,
             cwd=cwd,
@@ -74,7 +74,7 @@ class SystemUser(msgspec.Struct, frozen=True):
 
 
 def find_programs(user: SystemUser, *, copies: Path) -> Path:
-    """The folder of `initdb` and `postgres`: the wheel's own, or a copy where the user cannot reach that."""
+    """Return the folder of `initdb` and `postgres`: the wheel's own, or a copy where the user cannot reach that."""
     # found, not imported: its import makes folders and warns
     wheel = importlib.util.find_spec(WHEEL)
     if wheel is None or wheel.origin is None:
@@ -103,5 +103,5 @@ def _copied(installation: Path, folder: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what clients and servers of PostgreSQL read from it."""
+    """Return the environment without the variables that PostgreSQL reads."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}

@@ -1,4 +1,4 @@
-"""Waiting for a state of things, with a deadline; never for a length of time."""
+"""Wait for a state, with a deadline; never for a length of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a killed process would leave behind goes with it."""
+"""Remove what a killed process leaves behind."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Watchdog:
         )
 
     def dismiss(self) -> None:
-        """Let the process be; to be called before it is ended, so that its id never means another one."""
+        """Stop watching the process. Call it before the process ends: its id may be used again."""
         self._process.kill()
         self._process.communicate()

@@ -1,4 +1,4 @@
-"""Which statements a call takes: counted while it runs on the real database."""
+"""Count the statements of a call while it runs on the real database."""
 
 from __future__ import annotations
 

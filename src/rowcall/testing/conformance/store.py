@@ -13,14 +13,14 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """What `Rowcall(...)` opens it by, in any process of this machine."""
+        """The URL for `Rowcall(...)`, in any process of this machine."""
 
     def execute(self, sql: str) -> list[Row]:
         """Run one statement as an outsider would, by the database's own client, and commit it."""
 
 
 def refuses(store: Store, sql: str) -> bool:
-    """Whether the database does not take it; by which exception is its client's affair."""
+    """Return whether the database refuses the statement, by any exception of its client."""
     try:
         store.execute(sql)
     except Exception:

@@ -1,4 +1,4 @@
-"""The parts of a worker, taken one at a time: the round without its loop, the watch without its thread."""
+"""Single parts of a worker: the round without its loop, the recovery without its thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEASE_SECONDS = 15.0
 
 
 class StoreWorker:
-    """What a worker process does to the store, step by step. It dies by being left alone."""
+    """What a worker process does to the store, step by step. It dies when it is no longer used."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tasks that have another name, too: jobs that were enqueued under it are theirs."""
+"""Tasks with aliases: a worker also runs the jobs that were enqueued under an alias."""
 
 from __future__ import annotations
 

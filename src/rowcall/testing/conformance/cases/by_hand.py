@@ -1,4 +1,4 @@
-"""Claim, run it yourself, say how it went."""
+"""Claim jobs by hand, run them, and settle them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancelling what runs: from anywhere, soon, and never lost. Cancelling many."""
+"""Cancel running jobs: from any process, soon, and never lost. Cancel many jobs."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class TestCancelRunning:
 
 
 class TestCancelSurvives:
-    """Whatever becomes of the attempt, but for success, it is the last."""
+    """However the attempt ends, except by success, it is the last."""
 
     def test_a_claim_by_hand_learns_of_it_by_its_heartbeat(self, jobs: Rowcall, clock: FakeClock) -> None:
         job_id = jobs.enqueue("send").id

@@ -1,4 +1,4 @@
-"""SIGKILL: what a dead process leaves behind, and who clears it up."""
+"""SIGKILL: what a dead process leaves behind, and how it is recovered."""
 
 from __future__ import annotations
 

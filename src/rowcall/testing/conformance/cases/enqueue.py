@@ -1,4 +1,4 @@
-"""Jobs come in."""
+"""Enqueue jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues and tasks of which nothing is started for a while."""
+"""Paused queues and tasks."""
 
 from __future__ import annotations
 

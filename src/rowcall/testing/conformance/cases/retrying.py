@@ -1,4 +1,4 @@
-"""Sending many again, after a fix."""
+"""Retry many jobs, after a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end of an attempt means, by worker."""
+"""How the end of an attempt in a worker settles its job."""
 
 from __future__ import annotations
 

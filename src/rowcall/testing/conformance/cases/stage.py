@@ -1,4 +1,4 @@
-"""What lies in the future becomes claimable when it is due, and not before."""
+"""Scheduled jobs can be claimed when they are due, and not before."""
 
 from __future__ import annotations
 

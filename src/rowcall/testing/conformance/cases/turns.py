@@ -1,4 +1,4 @@
-"""Whose turn it is, among jobs that waited for others and jobs that did not."""
+"""The order of jobs that waited for others and jobs that did not."""
 
 from __future__ import annotations
 
