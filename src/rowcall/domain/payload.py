@@ -241,19 +241,15 @@ def value_as(kind: type[T], value: object) -> T:
 
 
 def result_as(annotation: object, result: object) -> object:
-    """Return a stored result as the annotation of its handler says, or raise `ValueError`.
+    """Return a stored result as the annotation of its handler says.
 
-    None, and a result whose annotation has no JSON form, are returned as they are.
+    A result that does not fit is returned as it is: it is from another version of the task, or was given by hand.
     """
     if result is None or annotation in (None, type(None), typing.Any):
         return result
     try:
         return value_as(annotation, result)  # type: ignore[arg-type]
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, NoJsonForm):
-            return result
-        raise
-    except (TypeError, NameError, RuntimeError):
+    except (msgspec.ValidationError, TypeError, NameError, RuntimeError):
         return result
 
 

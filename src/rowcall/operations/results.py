@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
-from rowcall.domain.errors import InvalidArguments, JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
+from rowcall.domain.errors import JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
 from rowcall.domain.payload import result_as
 from rowcall.drivers.sqlite.database import SqliteDatabase
@@ -54,11 +54,7 @@ def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | No
     found = yield from blobs.resolve(queue, found)
     value = _result_of(found)
     declared = None if isinstance(job, Chain) else queue.tasks.get(found.type)
-    try:
-        return value if declared is None else result_as(declared.returns, value)
-    except ValueError as error:
-        problem = f"the result of job {found.id} is not a {declared and declared.returns!r}: {error}"
-        raise InvalidArguments(found.type, f"{problem}; jobs.get({found.id}).result is what is stored") from error
+    return value if declared is None else result_as(declared.returns, value)
 
 
 class WaitFor(Step[bool]):

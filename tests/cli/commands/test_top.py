@@ -54,7 +54,7 @@ def test_once_in_json(run: Run, busy: Rowcall) -> None:
 
 
 def test_on_a_terminal_it_runs_until_it_is_interrupted(busy: Rowcall) -> None:
-    with Terminal("top", "app:jobs", columns=120, lines=60) as terminal:
+    with Terminal("top", "app:jobs", columns=160, lines=60) as terminal:  # the path of the file is on its first line
         terminal.wait_for("TIMEOUT:UPSTREAM_API")
         terminal.wait_for("0 workers")
         assert len(terminal.screen) <= 60
