@@ -132,7 +132,7 @@ async def wrong_arguments(case: Case, mine: Caller) -> None:
 async def wrong_option(case: Case, mine: Caller) -> None:
     with pytest.raises(InvalidOption, match="delay"):
         await mine.enqueue(case.send(mine, delay=-1), "a")
-    with pytest.raises(InvalidOption, match="name"):
+    with pytest.raises(InvalidOption, match="task must have"):
         await mine.enqueue_by_name(case.jobs, "x" * 500, {}, case.queue)
 
 
