@@ -76,6 +76,7 @@ def declare(jobs: Rowcall, site: Site) -> None:
         """Leave a child process behind, as multiprocessing does."""
         if os.fork() == 0:
             site.wait_until_open("child")
+            site.trace("end", "child")
             os._exit(0)
         site.trace("start", name)
         site.wait_until_open(name)

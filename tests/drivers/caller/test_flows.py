@@ -172,7 +172,7 @@ def test_a_blocker_that_came_after_the_snapshot(postgresql_sites: tuple[Site, Si
         await mine.execute("set transaction isolation level repeatable read")
         await mine.execute("select 1")
         blocker = case.site.send.using(queue=case.queue).enqueue("blocker")
-        with pytest.raises(InvalidOption, match=r"after: no such job .* written after your transaction took its snapshot"):
+        with pytest.raises(InvalidOption, match=r"after: no such job .* after your transaction took its snapshot"):
             await mine.enqueue(case.send(mine, after=[blocker]), "refused")
         await mine.rollback()
         await mine.enqueue(case.send(mine, after=[blocker]), "waits")

@@ -145,6 +145,7 @@ def test_a_child_that_a_handler_forked_does_not_keep_its_dead_worker_alive(site:
                 assert ended(jobs, job).attempt == 2
     finally:
         site.open("child")
+    site.wait_for_line("end child", times=2)
 
 
 def test_a_handler_that_blocks_the_event_loop_does_not_look_dead(site: Site, jobs: Rowcall) -> None:
