@@ -39,7 +39,8 @@ def jobs_start_after_their_blockers(records: Records) -> Problems:
 def steps_of_a_chain_run_in_order(records: Records) -> Problems:
     """Each after the one before it; no two are the same step.
 
-    Unless the chain was completed from outside: then its last step may run again without the others.
+    Unless the chain was completed from outside: then its last step may run again without the others. And a step that is
+    retried by hand after the failed one before it was deleted has nothing to wait for.
     """
     completed = {note.job_id for _, note in records.noted("completing")}
     for chain_id, steps in _chains(records).items():
@@ -48,7 +49,8 @@ def steps_of_a_chain_run_in_order(records: Records) -> Problems:
             before = [other for other, step in steps.items() if step == index - 1]
             if claim is None or index == 0 or chain_id in completed:
                 continue
-            if not any(_reached(records, other, {"succeeded"}, claim.seq) for other in before):
+            enough = {"succeeded", None} if _was_retried(records, job_id) else {"succeeded"}
+            if not any(_reached(records, other, enough, claim.seq) for other in before):
                 told = "\n    ".join(map(records.history_of, before))
                 yield f"chain {chain_id}, out of order: {records.history_of(job_id)}\n    {told}"
         there = Counter(index for job_id, index in steps.items() if records.by_job[job_id][-1].op != "delete")
