@@ -512,7 +512,7 @@ class Rowcall:
         return await self._queue.arun(stats.stuck(self._queue, limit))
 
     def retries(self) -> Retries:
-        """Return how many jobs have used how many attempts, in all and by type."""
+        """Return the number of jobs by attempts used, for all tasks and for each task."""
         return self._queue.run(stats.retries(self._queue))
 
     async def aretries(self) -> Retries:

@@ -310,6 +310,16 @@ def a_step_before_the_one_before_it(story: Story) -> None:
 
 
 @breaks(flow_checks.steps_of_a_chain_run_in_order)
+def a_retried_step_while_the_failed_one_before_it_is_there(story: Story) -> None:
+    story.enqueue(20, "step", chain_id=20, chain_index=0)
+    story.enqueue(21, "step", chain_id=20, chain_index=1)
+    story.change(20, "failed")
+    story.change(21, "failed")
+    story.change(21, "pending")
+    story.run(21)
+
+
+@breaks(flow_checks.steps_of_a_chain_run_in_order)
 def a_step_that_is_there_twice(story: Story) -> None:
     story.enqueue(20, "step", "blocked", chain_id=4, chain_index=1)
     story.edges.append(Edge(10, 0, 20, "fail"))

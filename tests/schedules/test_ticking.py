@@ -67,7 +67,7 @@ def test_cut_off_between_any_two_statements_nothing_is_lost_or_repeated(url: str
 
 
 def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
-    """Tick, cut off after so many statements. Return whether it was cut off."""
+    """Tick, and stop after a number of statements. Return whether it was stopped."""
     try:
         return not queue_of(jobs).run(Write(lambda: cut_off(plans.tick(queue_of(jobs).dialect, now_ms), most)))
     except Cut:

@@ -116,7 +116,7 @@ class DuplicateJob(RowcallError):
 
 
 class JobNotFound(RowcallError, LookupError):
-    """There is no job with that id."""
+    """No job has that id."""
 
     def __init__(self, job_id: int) -> None:
         super().__init__(f"job {job_id} does not exist")

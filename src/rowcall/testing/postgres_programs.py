@@ -19,7 +19,7 @@ UNPRIVILEGED = "nobody"
 
 
 class SystemUser(msgspec.Struct, frozen=True):
-    """The user that runs servers: the current one, or `nobody` if that is root."""
+    """The user that runs servers: the current user, or an unprivileged one if the current user is root."""
 
     user_id: int | None = None
     group_id: int | None = None

@@ -31,7 +31,7 @@ _GRACEFULLY, _AT_ONCE = b"g", b"a"
 
 
 def pause_seconds(quick_deaths: int) -> float:
-    """Return how long to wait before a child starts again that has died soon after its start, so many times in a row.
+    """Return how long to wait before a child is started again, after a number of early deaths in a row.
 
     >>> [pause_seconds(deaths) for deaths in range(8)]
     [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
