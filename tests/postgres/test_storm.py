@@ -14,7 +14,6 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from rowcall.testing.process import PythonProcess
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
 from tests.worker.program import declare_counted
 from tests.worker.support import FINISHED
