@@ -6,11 +6,13 @@ import os
 import struct
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.noop import ARGUMENTS, MANY
 from rowcall import Rowcall
-from rowcall.task import AsyncTask, BaseTask, Task
+
+if TYPE_CHECKING:  # earlier revisions, which are measured too, do not have all of them
+    from rowcall.task import AsyncTask, BaseTask, Task
 
 STAMP = struct.Struct("qqq")
 
