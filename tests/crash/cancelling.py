@@ -1,5 +1,8 @@
 """Cancel a call at its n-th suspension, for n = 1, 2, 3, … until it ends by itself.
 
+Some drivers suspend a call dozens of times. After the first few, one of `ROWCALL_TEST_CANCEL_SHARE` suspensions
+is tried, chosen by the name of the test.
+
 A step in a thread can be cancelled at three moments, and all three are forced: before a thread has picked it up, while
 it runs, and when it has ended but the caller has not yet gone on.
 """
@@ -10,14 +13,19 @@ import asyncio
 import concurrent.futures
 import enum
 import functools
+import itertools
+import os
+import random
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MOST_SUSPENSIONS = 200
+ALWAYS_TRIED = 5
+SHARE = int(os.environ.get("ROWCALL_TEST_CANCEL_SHARE", "4"))
 DEADLINE_SECONDS = 20.0
 
 
@@ -91,6 +99,13 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         steps, self._steps = self._steps, []
         unfinished = concurrent.futures.wait(steps, timeout=DEADLINE_SECONDS).not_done
         assert not unfinished, "a step in a thread is stuck"
+
+
+def suspensions() -> Iterator[int]:
+    """At which suspensions a call is cancelled: the first ones, and a share of the others, without a rhythm."""
+    chance = random.Random(os.environ["PYTEST_CURRENT_TEST"])
+    gaps = (chance.randint(1, 2 * SHARE - 1) for _ in itertools.count())
+    return itertools.chain(range(1, ALWAYS_TRIED), itertools.accumulate(gaps, initial=ALWAYS_TRIED))
 
 
 def run(story: Callable[[], Awaitable[T]]) -> T:
@@ -195,7 +210,7 @@ async def blows(cancel: Callable[[Blow], Awaitable[bool]], ways: Iterable[Way] =
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SteppedLoop)
     for moment, times in ways:
-        for suspension in range(1, MOST_SUSPENSIONS):
+        for suspension in itertools.takewhile(lambda number: number < MOST_SUSPENSIONS, suspensions()):
             blow = Blow(suspension, moment, times)
             went_on = await cancel(blow)
             loop.release()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,7 +17,7 @@ from rowcall.task import Enqueuer
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected, database_with_tables
 from tests.crash.cancelled_calls import CASES, World
-from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_behind, run
+from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_behind, run, suspensions
 
 ELSEWHERE = {
     "Context.acomplete": "tests/drivers/caller/test_cancelled.py",
@@ -89,7 +88,7 @@ def test_a_call_whose_event_loop_is_closed_leaves_nothing_behind(world: World, n
     """`asyncio.run` cancels all that still runs at its end."""
     _, prepare = CASES[name]
     for moment in Moment:
-        for suspension in itertools.count(1):
+        for suspension in suspensions():
             world.begin()
             blow = Blow(suspension, moment, 1)
             made, check = prepare(world)

@@ -338,5 +338,25 @@ def _run(arguments: list[str]) -> None:
     exec(code, main.__dict__)
 
 
+def _end(code: int) -> None:
+    """End as the interpreter would, but leave the memory to the kernel: to free all modules takes longer than the fork.
+
+    Return if the output cannot be written: the interpreter says so.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    _run(_serve())
+    try:
+        _run(_serve())
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        _end((end.code or 0) & 0xFF)
+        raise
+    _end(0)

@@ -10,22 +10,23 @@ import pytest
 
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.drivers.caller.callers.base import Kind
-from tests.drivers.caller.callers.kinds import KINDS, MAIN
+from tests.drivers.caller.callers.kinds import CORE, KINDS, MAIN
 from tests.drivers.caller.fork_server import ForkServer
 from tests.drivers.caller.fork_server import fork_server as open_fork_server
 from tests.drivers.caller.queue_site import Case, Site, site
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run each test on the main kinds of connections and on a share of the others, another share for each test."""
-    share = int(os.environ.get("ROWCALL_TEST_KIND_SHARE", "3"))
+    """Run each test on the core kinds of connections and on a share of the others, another share for each test."""
+    share = int(os.environ.get("ROWCALL_TEST_KIND_SHARE", "5"))
     config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item, share)])
     items[:] = [item for item in items if not _is_left_out(item, share)]
 
 
 def _is_left_out(item: pytest.Item, share: int) -> bool:
-    kind = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-    return isinstance(kind, Kind) and kind not in MAIN and zlib.crc32(item.nodeid.encode()) % share != 0
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    kind = params.get("case", params.get("main_case"))
+    return isinstance(kind, Kind) and kind not in CORE and zlib.crc32(item.nodeid.encode()) % share != 0
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import itertools
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from rowcall import Context, Job, Rowcall
 from rowcall.drivers.caller import connection
 from rowcall.drivers.uncancellable import finish
-from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run
+from tests.crash.cancelling import WAYS, Blow, Counted, Moment, blows, cancelled_once, run, suspensions
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.queue_site import Case, Site
@@ -216,7 +215,7 @@ def test_a_cancelled_completion_is_whole(kind: Kind, sites: tuple[Site, Site]) -
 
 def test_a_call_whose_event_loop_is_closed_is_whole(kind: Kind, sites: tuple[Site, Site]) -> None:
     """`asyncio.run` cancels all tasks at its end, and one of them commits nevertheless."""
-    for suspension in itertools.count(1):
+    for suspension in suspensions():
         case = Case(kind, *sites)
         went_on = run(functools.partial(_left_behind, case, Blow(suspension, Moment.ENDED, 1)))
         check_whole(case.jobs, case.site, case.queue, 1)

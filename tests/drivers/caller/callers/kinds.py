@@ -132,3 +132,19 @@ MAIN = [
         "django-postgresql-proxy",
     )
 ]
+
+# one of each library, sync and async, on each database
+CORE = [
+    BY_NAME[name]
+    for name in (
+        "sqlite3-legacy",
+        "aiosqlite",
+        "psycopg",
+        "psycopg-async",
+        "asyncpg",
+        "sqlalchemy-pysqlite-session",
+        "sqlalchemy-psycopg2-scoped-session",
+        "sqlalchemy-asyncpg-async-connection",
+        "django-postgresql-proxy",
+    )
+]

@@ -215,7 +215,7 @@ class Tried(NamedTuple):
 class TestStorm:
     """Four workers, one of them killed every 300 ms at random, until all jobs are through."""
 
-    COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "5000"))
+    COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "2500"))
     WORKERS = 4
     EVERY_SECONDS = 0.3
 

@@ -17,7 +17,7 @@ HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks,
 
 # derandomized and without a database of examples: the same walk each time, so that no failure is occasional
 SETTINGS = settings(
-    max_examples=int(HISTORIES or 8),
+    max_examples=int(HISTORIES or 5),
     stateful_step_count=40,
     derandomize=HISTORIES is None,
     database=None,
@@ -26,7 +26,7 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 5))
+FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 3))
 
 
 @pytest.mark.slow
