@@ -1,8 +1,8 @@
 # Needs python3 (3.11 or newer) with its venv module; everything else is installed into .venv.
 
 BOOTSTRAP ?= python3
-# one more than there are cores: many tests wait for processes and leases most of the time
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# two more than there are cores: many tests wait for processes and leases most of the time
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python

@@ -29,6 +29,7 @@ REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected: none of what is made until then is garbage
     if not hasattr(config, "workerinput"):
         config.stash[SHARED] = SharedPostgres()
         in_memory = memory_has_room()
@@ -57,6 +58,7 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of collected tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
