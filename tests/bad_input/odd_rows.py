@@ -207,6 +207,8 @@ class Shell:
 
     def insert_odd(self, table: str, column: str, value: object) -> None:
         """Insert rows that have the value in that column, and are else as they should be."""
+        if (table, column, value) == ("pause", "name", "*"):  # valid: nothing would run
+            return
         number = next(self._numbers)
         row = dict(ROWS[table])
         if table in NAMES and number:

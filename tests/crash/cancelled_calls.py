@@ -125,6 +125,8 @@ class Call(NamedTuple):
 Prepare = Callable[[World], Call]
 CASES: dict[str, tuple[tuple[str, ...], Prepare]] = {}
 """The cases by name, and the methods that each is about."""
+READING: list[str] = []
+"""The names of those that change nothing."""
 
 
 def case(*methods: str) -> Callable[[Prepare], Prepare]:
@@ -148,6 +150,7 @@ def reading(method: str, *arguments: Callable[[World], object]) -> None:
         return Call(getattr(world.jobs, method)(*given), check)
 
     CASES[method] = (f"Rowcall.{method}",), prepare
+    READING.append(method)
 
 
 def job_id(world: World) -> int:

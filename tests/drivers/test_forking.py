@@ -261,7 +261,7 @@ def test_parent_and_child_continue(
 
 @pytest.fixture
 def forks() -> str:
-    return os.environ.get("ROWCALL_TEST_FORKS", "10")
+    return os.environ.get("ROWCALL_TEST_FORKS", "4")
 
 
 def test_an_error_in_one_step_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:

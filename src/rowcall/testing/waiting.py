@@ -9,7 +9,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LOOK_AGAIN_SECONDS = 0.005
+# look again soon at first, then after a tenth of the time waited so far: what is asked may be a database
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.005, 0.05
 DEADLINE_SECONDS = 20.0
 
 
@@ -20,11 +21,12 @@ def eventually(condition: Callable[[], T | None], *, within: float = DEADLINE_SE
     'here'
     """
     pause = threading.Event()
-    deadline = time.monotonic() + within
+    begun = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > within:
             raise AssertionError(f"{message or 'what was waited for'} did not come within {within:g} s: {answer!r}")
-        pause.wait(LOOK_AGAIN_SECONDS)
+        pause.wait(min(max(waited / 10, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS))
