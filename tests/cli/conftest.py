@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rowcall import Rowcall
+from rowcall.cli.bench import measure
 from rowcall.cli.load import load
 from rowcall.cli.main import main
 
@@ -105,6 +106,15 @@ def run() -> Run:
         return CliRunner().invoke(main, list(words))
 
     return invoke
+
+
+@pytest.fixture
+def small_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `rowcall bench` measure fewer jobs."""
+    monkeypatch.setattr(measure, "MOST_SINGLE", 200)
+    monkeypatch.setattr(measure, "MOST_BULK", measure.BULK)
+    monkeypatch.setattr(measure, "MOST_DRAINED_IN_THREADS", 200)
+    monkeypatch.setattr(measure, "SAMPLES", 20)
 
 
 @pytest.fixture

@@ -243,6 +243,7 @@ def test_heartbeats_are_judged_by_the_database_clock(run: Run, folder: Path, pos
 
 @pytest.mark.no_tables
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_bench")
 def test_bench_measures_a_server_and_leaves_nothing_behind(run: Run, postgres_url: str) -> None:
     url, password = with_password(postgres_url)
     result = run("bench", "--url", url)

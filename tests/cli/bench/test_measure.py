@@ -9,6 +9,7 @@ from tests.cli.conftest import Run
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_bench")
 def test_it_measures_and_leaves_nothing_behind(run: Run, folder: Path) -> None:
     measured = folder / "a %20?b"
     measured.mkdir()
