@@ -126,7 +126,7 @@ Prepare = Callable[[World], Call]
 CASES: dict[str, tuple[tuple[str, ...], Prepare]] = {}
 """The cases by name, and the methods that each is about."""
 READING: list[str] = []
-"""The names of those that change nothing."""
+"""The names of the cases that change nothing."""
 
 
 def case(*methods: str) -> Callable[[Prepare], Prepare]:
