@@ -143,7 +143,9 @@ def _is_in_the_way(other: Change, new: Change) -> bool:
     if new.type in terms.ONE_ACTIVE:
         return other.status not in FINISHED
     if new.type in terms.ONE_WAITING:
-        return new.op == "insert" and other.status not in (FINISHED | {"running"})
+        # what put it back after an attempt may not have been committed when the new job was checked
+        was_running = "running" in (other.status, other.old_status)
+        return new.op == "insert" and other.status not in FINISHED and not was_running
     if new.type in terms.ONE_KEPT:
         return new.op == "insert"
     young = new.created_at - other.created_at < terms.KEY_WINDOW_SECONDS * 1000 - 1  # rounded to milliseconds
